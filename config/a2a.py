@@ -1,4 +1,4 @@
-"""The agents that work may be delegated to over A2A, as frozen values."""
+"""Remote agents that the agent may delegate to over A2A, as frozen values."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ EXCHANGE_TIMEOUT = 600.0
 
 REMOTE_NAME = {
     "pattern": "[A-Za-z0-9_-]{1,48}",
-    "meaning": "a name of letters, digits, _ and -, at most 48 of them",
+    "meaning": "a name of at most 48 letters, digits, _ and -",
 }
-"""Limits of the name of an agent: models call it by a tool of this name."""
+"""Limits of the name of an agent, which is a part of the name of its tool."""
 REMOTE_ADDRESS = {
     "pattern": r"https?://(?![^/?#]*@)[^/\s]+\S*",
     "meaning": "an http:// or https:// address without a user (credentials go into headers)",
 }
 """Limits of the address of an agent."""
 DESTRUCTIVE_HINT = {"key": "destructiveHint", "alias": "destructive_hint"}
-"""Both spellings: the one that tools have on the wire, and that of all other keys."""
+"""Both spellings: that of MCP, and that of the other keys."""
+_DESTRUCTIVE = "Whether calls of the agent count as destructive, so that they ask a person."
 
 
 def _seconds(given: float) -> float:
@@ -34,43 +35,41 @@ def _seconds(given: float) -> float:
 
 @attrs.frozen(kw_only=True)
 class RemoteAgentConfig:
-    """An agent that speaks A2A, with a name to delegate to it by."""
+    """A remote agent that speaks A2A."""
 
     name: str = attrs.field(
-        metadata=about("What the agent is called here; unique in the file.", not_empty=True, **REMOTE_NAME)
+        metadata=about("Name of the agent; unique in the file.", not_empty=True, **REMOTE_NAME)
     )
     url: str = attrs.field(
         repr=False,
         metadata=about(
-            "Address of the agent, of its card (it ends with `.json`), or of the host that has the card.",
+            "Address of the agent, of its card (ending with `.json`), or of the host that serves the card.",
             **REMOTE_ADDRESS,
         ),
     )
     description: str = attrs.field(
-        default="", metadata=about("What the agent is for, in a sentence; models are told.")
+        default="", metadata=about("Purpose of the agent, in a sentence; shown to models.")
     )
     destructive_hint: bool = attrs.field(
         default=False,
-        metadata=about(
-            "Whether a call of it waits for a human, as a destructive tool does.", **DESTRUCTIVE_HINT
-        ),
+        metadata=about(_DESTRUCTIVE, **DESTRUCTIVE_HINT),
     )
     headers: Mapping[str, str] = attrs.field(
         factory=dict,
         repr=False,
-        metadata=about("Sent with every HTTP request; write keys as `${VAR}`.", **HEADERS),
+        metadata=about("Headers of every HTTP request; write API keys as `${VAR}`.", **HEADERS),
     )
     forward_bearer: bool | None = attrs.field(
         default=None,
         metadata=about(
-            "Whether calls bring the bearer token of the request that caused them. Default: `true`, but "
-            "`false` with an `Authorization` header, which it would replace."
+            "Whether calls carry the bearer token of the request that caused them. Default: `true`; `false` "
+            "if `headers` has an `Authorization`, which the token would replace."
         ),
     )
     origins: tuple[str, ...] = attrs.field(
         default=(),
         metadata=about(
-            "Further origins, such as `https://agents.example`, at which its card may say it is reached.",
+            "Further origins that the agent's card may name, such as `https://agents.example`.",
             items=AN_ORIGIN,
         ),
     )
@@ -78,8 +77,8 @@ class RemoteAgentConfig:
         default=EXCHANGE_TIMEOUT,
         converter=_seconds,
         metadata=about(
-            "Seconds that an exchange with it may take, from a message or an answer until its task is done "
-            "or waits for a person; 0 is the default.",
+            "Seconds an exchange may take, from a message or an answer until the task has ended or waits for "
+            f"a person. 0 means the default, {EXCHANGE_TIMEOUT:g}.",
             minimum=0,
             maximum=_DAY,
         ),
@@ -87,29 +86,30 @@ class RemoteAgentConfig:
     reconnect_timeout: float = attrs.field(
         default=60.0,
         metadata=about(
-            "Seconds for which it is tried again when it cannot be reached while it has a task of ours.",
+            "Seconds to keep retrying an agent that cannot be reached in the middle of a task.",
             minimum=0,
             maximum=_DAY,
         ),
     )
     max_concurrency: int = attrs.field(
-        default=16, metadata=about("Calls the agent gets at the same time.", minimum=1, maximum=1000)
+        default=16,
+        metadata=about("Maximum number of concurrent calls to the agent.", minimum=1, maximum=1000),
     )
     as_written: str = attrs.field(
         default="",
         metadata=about(
-            "The url with `${VAR}` unexpanded and without secrets: what a log may show.", derived=True
+            "The url as logs show it, with `${VAR}` unexpanded and without secrets.", derived=True
         ),
     )
     secrets: tuple[str, ...] = attrs.field(
         default=(),
         repr=False,
-        metadata=about("The secrets among the values of the variables it refers to.", derived=True),
+        metadata=about("Secrets in the values of the variables that the entry refers to.", derived=True),
     )
 
     @property
     def id(self) -> str:
-        """Its name among the servers; no tool server can have it."""
+        """The agent's name among the servers, which no tool server can have."""
         return remote_id(self.name)
 
     @property
@@ -119,29 +119,29 @@ class RemoteAgentConfig:
 
     @property
     def own_credentials(self) -> str | None:
-        """The credentials that the configuration gives this agent, in words; None when there are none."""
+        """The credentials that the configuration gives this agent, as named in errors; None without any."""
         return AN_AUTHORIZATION if authorizes(self.headers) else None
 
     @property
     def forwards_bearer(self) -> bool:
-        """Whether the bearer of a call reaches this agent. Credentials of its own are never replaced."""
+        """Whether the bearer token of a call goes to this agent. It never replaces configured credentials."""
         return self.forward_bearer is not False and self.own_credentials is None
 
 
 def remote_id(name: str) -> str:
-    """The name among the servers of the agent with this name."""
+    """The name that the agent with this name has among the servers."""
     return f"a2a:{name}"
 
 
 @attrs.frozen(kw_only=True)
 class RemoteAgentEntry:
-    """An agent that the model of a node may delegate to. A bare name is one out of the top-level `a2a`."""
+    """A remote agent that a node's model may delegate to. A bare name refers to the top-level `a2a`."""
 
     SHORT: ClassVar = "name"
 
     name: str = attrs.field(
         metadata=about(
-            "Name of an entry of the top-level `a2a`, or with a `url` a name of its own.",
+            "Name of an entry of the top-level `a2a`; with `url`, a new name.",
             not_empty=True,
             **REMOTE_NAME,
         )
@@ -150,20 +150,16 @@ class RemoteAgentEntry:
         default=None,
         repr=False,
         metadata=about(
-            "Address of the agent, as in the top-level `a2a`. One that stands there, too, brings the "
-            "settings from there.",
+            "Address of the agent, as in the top-level `a2a`. If an entry there has the same address, its "
+            "other settings apply.",
             **REMOTE_ADDRESS,
         ),
     )
     description: str = attrs.field(
         default="",
-        metadata=about("What the agent is for, in a sentence; models are told.", needs="url"),
+        metadata=about("Purpose of the agent, in a sentence; shown to models.", needs="url"),
     )
     destructive_hint: bool = attrs.field(
         default=False,
-        metadata=about(
-            "Whether a call of it waits for a human, as a destructive tool does.",
-            needs="url",
-            **DESTRUCTIVE_HINT,
-        ),
+        metadata=about(_DESTRUCTIVE, needs="url", **DESTRUCTIVE_HINT),
     )

@@ -1,4 +1,4 @@
-"""The schemas of addresses in the file, and of the headers sent there. Pure."""
+"""Limits of addresses and headers in configuration files. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from .shape import About
 
 USER = re.compile(r"(?<=://)[^/?#]*(?=@)")
-"""The user, and perhaps a password, of each address in a text (RFC 3986, section 3.2.1)."""
+"""The user, with the password if there is one, of each address in a text (RFC 3986, section 3.2.1)."""
 
 ADDRESS = {"pattern": r"https?://[^/\s]+\S*", "meaning": "an http:// or https:// address"}
 """Limits of an address."""
@@ -24,10 +24,10 @@ AN_AUTHORIZATION = "an Authorization header"
 
 
 def has_user(address: str) -> bool:
-    """Whether this address, not one in its path or query, has a user."""
+    """Whether the address has a user. Addresses in its path or query do not count."""
     return USER.match(address, address.find("://") + len("://")) is not None
 
 
 def authorizes(headers: Iterable[str]) -> bool:
-    """Whether a header of these names is `AN_AUTHORIZATION`."""
+    """Whether one of these header names is `Authorization`."""
     return any(name.lower() == "authorization" for name in headers)

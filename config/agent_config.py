@@ -1,7 +1,7 @@
-"""The configuration of one agent, as frozen values. How it is read from YAML is in `load.py`.
+"""The configuration of one agent, as frozen values. `load.py` reads it from YAML.
 
-Every field is a key of the file, unless it says that it is derived. Its type, default and description
-are what the reader checks and what the JSON Schema shows.
+Every field is a key of the file, unless it is marked as derived. The reader checks its type, and the JSON
+Schema shows its type, default and description.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _DAY = 86_400.0
 
 @attrs.frozen
 class ServerConfig:
-    """Under which names clients reach the HTTP server, and which pages may use it."""
+    """The HTTP server: hosts and origins that it accepts, connections and push notifications."""
 
     allowed_hosts: tuple[str, ...] = attrs.field(
         default=(),
         metadata=about(
-            "Names that clients may call the server by, beside IP addresses, `localhost` and the host of "
+            "Host names that requests may use, besides IP addresses, `localhost` and the host of "
             "`public_url`.",
             items=About("", pattern=HOST_NAME, meaning="a host name without scheme and port"),
         ),
@@ -42,8 +42,8 @@ class ServerConfig:
     public_url: str | None = attrs.field(
         default=None,
         metadata=about(
-            "Address at which browsers reach the server, if that is not the one it listens on, for instance "
-            "that of a proxy.",
+            "Address at which browsers reach the server, if it differs from the one the server listens on, "
+            "for instance the address of a proxy.",
             pattern=rf"{ORIGIN}(/[^\s?#]*)?",
             meaning="an address such as https://agents.example",
         ),
@@ -58,8 +58,8 @@ class ServerConfig:
     max_connections: int = attrs.field(
         default=2000,
         metadata=about(
-            "Connections at the same time, those of streams and websockets included. For one more, an idle "
-            "one is closed, or it is refused with 503.",
+            "Maximum number of connections, including streams and websockets. Beyond it, an idle connection "
+            "is closed; if none is idle, the new one gets 503.",
             minimum=1,
             maximum=100_000,
         ),
@@ -67,24 +67,24 @@ class ServerConfig:
     push_to_private: bool = attrs.field(
         default=False,
         metadata=about(
-            "Whether A2A clients may have push notifications sent to addresses of private networks and of "
-            "this machine, as tests and clusters need it."
+            "Whether A2A push notifications may go to private networks and to this machine, as tests and "
+            "clusters need."
         ),
     )
 
 
 @attrs.frozen
 class ToolsConfig:
-    """Bounds on tool calls."""
+    """Limits of tool calls."""
 
     max_parallel: int = attrs.field(
         default=5,
-        metadata=about("How many calls of one model reply run at the same time.", minimum=1, maximum=64),
+        metadata=about("Maximum number of concurrent calls of one model reply.", minimum=1, maximum=64),
     )
     max_result_chars: int = attrs.field(
         default=50_000,
         metadata=about(
-            "Characters of a result that models are shown; `max_stored_bytes` says how much is kept.",
+            "Maximum number of characters of a result that models see; `max_stored_bytes` limits storage.",
             minimum=100,
             maximum=10_000_000,
         ),
@@ -92,8 +92,8 @@ class ToolsConfig:
     max_stored_bytes: int = attrs.field(
         default=MAX_STORED_BYTES,
         metadata=about(
-            "Bytes of a result, as its server sends it, that are read and stored. Of a longer one, the "
-            "beginning of its text is, with a note of how long it was.",
+            "Maximum number of bytes of a result, as its server sends it. Of a longer result, the beginning "
+            "of its text is stored, with a note of its length.",
             minimum=4096,
             maximum=16 * 1024 * 1024,
         ),
@@ -102,45 +102,45 @@ class ToolsConfig:
 
 @attrs.frozen(kw_only=True)
 class UsageLimits:
-    """Bounds on what models are used; looked at before each model call, so the last one may go beyond."""
+    """Limits of model usage. They are checked before each model call, so the last call may exceed them."""
 
     max_input_tokens: int | None = attrs.field(
-        default=None, metadata=about("Tokens sent, cached ones included. Default: no limit.", minimum=1)
+        default=None, metadata=about("Input tokens, including cached ones. Default: no limit.", minimum=1)
     )
     max_output_tokens: int | None = attrs.field(
-        default=None, metadata=about("Tokens generated. Default: no limit.", minimum=1)
+        default=None, metadata=about("Output tokens. Default: no limit.", minimum=1)
     )
     max_cost_usd: float | None = attrs.field(
         default=None,
-        metadata=about("US dollars, for models that have `prices`. Default: no limit.", above=0),
+        metadata=about("US dollars; every model of the tree needs `prices`. Default: no limit.", above=0),
     )
 
 
 @attrs.frozen(kw_only=True)
 class LimitsConfig(UsageLimits):
-    """Bounds on one run; a run that reaches one fails and says which."""
+    """Limits of one run. A run that reaches a limit fails with an error that names it."""
 
     max_turns: int | None = attrs.field(
-        default=None, metadata=about("Model calls of a run. Default: no limit.", minimum=1, maximum=100_000)
+        default=None, metadata=about("Model calls in a run. Default: no limit.", minimum=1, maximum=100_000)
     )
     max_tool_calls: int | None = attrs.field(
-        default=None, metadata=about("Tool calls of a run. Default: no limit.", minimum=1, maximum=100_000)
+        default=None, metadata=about("Tool calls in a run. Default: no limit.", minimum=1, maximum=100_000)
     )
     timeout: float | None = attrs.field(
         default=None,
         metadata=about(
-            "Seconds of work of a run; waiting for people does not count. Default: no limit.",
+            "Seconds of work time of a run; waiting for people does not count. Default: no limit.",
             above=0,
             maximum=31 * _DAY,
         ),
     )
     conversation: UsageLimits = attrs.field(
-        default=UsageLimits(), metadata=about("Bounds on all runs of a conversation together.")
+        default=UsageLimits(), metadata=about("Limits of all runs of a conversation together.")
     )
 
 
 RENAMED_KEYS: Mapping[str, str] = {"mcp": "mcp_servers, a list of servers that each have a name"}
-"""Keys of old files, and what to write in their place."""
+"""Keys of older versions, with their replacements."""
 
 
 @attrs.frozen
@@ -149,7 +149,7 @@ class AgentConfig:
 
     agent: Node = attrs.field(
         metadata=about(
-            "The tree of nodes. Default: one llm node made of `name`, `prompt` and `llm.model`.",
+            "The tree of nodes. Default: one `llm` node with `name`, `prompt` and `llm.model`.",
             filled_in=True,
         )
     )
@@ -157,9 +157,9 @@ class AgentConfig:
         default=False, metadata=about("Whether the file has an `agent:` tree.", derived=True)
     )
     name: str = attrs.field(default=DEFAULT_NAME, metadata=about("Name of the agent.", not_empty=True))
-    description: str = attrs.field(default="", metadata=about("What the agent is for, in a sentence."))
+    description: str = attrs.field(default="", metadata=about("Purpose of the agent, in a sentence."))
     prompt: str = attrs.field(
-        default="", metadata=about("System prompt of every llm node that has none of its own.")
+        default="", metadata=about("System prompt of every `llm` node without its own.")
     )
     host: str = attrs.field(
         default="127.0.0.1", metadata=about("Address the HTTP server listens on.", not_empty=True)
@@ -170,44 +170,42 @@ class AgentConfig:
     )
     server: ServerConfig = attrs.field(
         default=ServerConfig(),
-        metadata=about("Under which names clients reach the HTTP server, and which pages may use it."),
+        metadata=about("Hosts and origins that the HTTP server accepts, connections, push notifications."),
     )
     data_dir: Path = attrs.field(
         default=Path("data"),
         converter=Path,
         metadata=about(
-            "Where everything durable lives; a relative path is relative to the working directory. "
-            "`${data_dir}` stands for it in other values.",
+            "The data directory, which holds everything durable. A relative path is relative to the working "
+            "directory. Other values can refer to it as `${data_dir}`.",
             not_empty=True,
             **NO_TILDE,
         ),
     )
     shutdown_grace: float = attrs.field(
         default=10.0,
-        metadata=about(
-            "Seconds that work in flight gets when the process is asked to stop.", minimum=0, maximum=_DAY
-        ),
+        metadata=about("Seconds that in-flight work gets to finish at shutdown.", minimum=0, maximum=_DAY),
     )
     llm: LlmConfig = attrs.field(
-        default=LlmConfig(), metadata=about("The default model, and the defaults of all.")
+        default=LlmConfig(), metadata=about("The default model, and the default settings of all models.")
     )
     models: Mapping[str, ModelConfig] = attrs.field(
-        factory=dict, metadata=about("Models by names of your own, for `model` and `fallbacks` anywhere.")
+        factory=dict, metadata=about("Models by names of your choice, for use in `model` and `fallbacks`.")
     )
     context: ContextConfig | None = attrs.field(
         default=None,
-        metadata=about("How much of a conversation models are sent. Default: all of it."),
+        metadata=about("How much of a conversation is sent to models. Default: all of it."),
     )
     mcp_servers: tuple[McpServerConfig, ...] = attrs.field(
         default=(),
         metadata=about(
-            "The tool servers. A mapping of their names to the rest will do.", unique_names=True, by_name=True
+            "The tool servers, as a list or as a mapping by name.", unique_names=True, by_name=True
         ),
     )
     a2a: tuple[RemoteAgentConfig, ...] = attrs.field(
         default=(),
         metadata=about(
-            "The agents that work may be delegated to. A mapping of their names to the rest will do.",
+            "The remote agents to delegate to, as a list or as a mapping by name.",
             unique_names=True,
             by_name=True,
         ),
@@ -223,51 +221,49 @@ class AgentConfig:
     tool_names: Literal["plain", "prefixed"] = attrs.field(
         default="plain",
         metadata=about(
-            "What tools are called: `plain`, as their servers call them; `prefixed`, `mcp__<server>__<tool>`."
+            "Names of tools for models: `plain`, as on the server; `prefixed`, `mcp__<server>__<tool>`."
         ),
     )
     on_duplicate: Literal["error", "priority", "prefix"] = attrs.field(
         default="error",
         metadata=about(
-            "What two servers with a tool of the same name are: `error`, a mistake; `priority`, the server "
-            "with the lower `priority` wins, then the one that comes first; `prefix`, both tools are called "
+            "If two servers have a tool of the same name: `error`, this is an error; `priority`, the server "
+            "with the lower `priority` wins, then the first in the file; `prefix`, both tools are named "
             "`mcp__<server>__<tool>`."
         ),
     )
-    tools: ToolsConfig = attrs.field(default=ToolsConfig(), metadata=about("Bounds on tool calls."))
+    tools: ToolsConfig = attrs.field(default=ToolsConfig(), metadata=about("Limits of tool calls."))
     approval: ApprovalConfig = attrs.field(
-        default=ApprovalConfig(), metadata=about("When a tool call waits for a human.")
+        default=ApprovalConfig(), metadata=about("When a tool call asks a person first.")
     )
-    limits: LimitsConfig = attrs.field(default=LimitsConfig(), metadata=about("Bounds on one run."))
+    limits: LimitsConfig = attrs.field(default=LimitsConfig(), metadata=about("Limits of one run."))
     source: Path | None = attrs.field(
         default=None,
-        metadata=about(
-            "The file it came from; relative `script:` paths are relative to its folder.", derived=True
-        ),
+        metadata=about("The agent file; relative `script:` paths are relative to its folder.", derived=True),
     )
     packaged: bool = attrs.field(
         default=False,
-        metadata=about("Whether it is the default that comes with the package.", derived=True),
+        metadata=about("Whether the agent file is the default of the package.", derived=True),
     )
     stored_tree: Mapping[str, object] = attrs.field(
         factory=dict,
         repr=False,
         metadata=about(
-            "Tree, prompts and model names as written, `${VAR}` unexpanded: what a run goes on with, "
-            "as plain JSON. `tree_from_stored` makes nodes of it again.",
+            "The tree that a run resumes with, as plain JSON: prompts and model names as written, with "
+            "`${VAR}` unexpanded. `tree_from_stored` makes nodes of it.",
             derived=True,
         ),
     )
     model_places: Mapping[str, str] = attrs.field(
         factory=dict,
         repr=False,
-        metadata=about("Where the file defines or names each model first, for errors.", derived=True),
+        metadata=about("Where the file defines or first names each model, for errors.", derived=True),
     )
     warnings: tuple[str, ...] = attrs.field(
-        default=(), metadata=about("Sentences on what is allowed but surely not meant.", derived=True)
+        default=(), metadata=about("Warnings about likely mistakes.", derived=True)
     )
 
     @property
     def enabled_servers(self) -> tuple[McpServerConfig, ...]:
-        """The servers there are: `mcp_servers` without those that are switched off."""
+        """The servers of `mcp_servers` that are not disabled."""
         return tuple(server for server in self.mcp_servers if server.enabled)

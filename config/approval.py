@@ -1,4 +1,4 @@
-"""When a tool call waits for a human: the rules of the file, as frozen values."""
+"""The approval settings and rules of an agent file, as frozen values."""
 
 from __future__ import annotations
 
@@ -15,122 +15,121 @@ _YEAR = 366 * 86_400.0
 
 @attrs.frozen(kw_only=True)
 class Condition:
-    """What a value must be like; all that is given must hold. A bare value is short for `equals`.
+    """A condition on a value: all given keys must hold. A bare value is short for `equals`.
 
-    A number or a boolean also fits the text that says it. A value that cannot be read as what it is compared
-    with counts against the call: `ask` and `deny` match, `run` does not.
+    A number or a boolean also matches its text. If a value cannot be converted for the comparison, the result
+    counts against the call: `ask` and `deny` match, `run` does not.
     """
 
     SHORT: ClassVar = "equals"
     NOT_EMPTY: ClassVar = True
 
-    equals: Plain = attrs.field(default=None, metadata=about("The value it must be."))
+    equals: Plain = attrs.field(default=None, metadata=about("The value must equal this."))
     one_of: tuple[Plain, ...] | None = attrs.field(
-        default=None, metadata=about("The values of which it must be one.", not_empty=True)
+        default=None, metadata=about("The value must be one of these.", not_empty=True)
     )
     matches: str | None = attrs.field(
         default=None,
         metadata=about(
-            "A regular expression that must be found in it, anywhere unless it is anchored.",
+            "Regular expression to search for in the value; anchor it to match the whole value.",
             not_empty=True,
             regex=True,
         ),
     )
-    above: float | None = attrs.field(default=None, metadata=about("It must be a number above this."))
-    below: float | None = attrs.field(default=None, metadata=about("It must be a number below this."))
+    above: float | None = attrs.field(
+        default=None, metadata=about("The value must be a number greater than this.")
+    )
+    below: float | None = attrs.field(
+        default=None, metadata=about("The value must be a number less than this.")
+    )
     exists: bool | None = attrs.field(
         default=None,
-        metadata=about("Whether it must be there. What is not there satisfies only `exists: false`."),
+        metadata=about("Whether the value must exist. A missing value satisfies only `exists: false`."),
     )
 
 
 @attrs.frozen(kw_only=True)
 class Rule:
-    """What becomes of the tool calls it matches. A key that is left out matches every call."""
+    """A decision for matching tool calls. An omitted key matches every call."""
 
     MARKED: ClassVar = "tool"
 
     then: Literal["run", "ask", "deny"] = attrs.field(
-        metadata=about("What a call does: `run` at once, `ask` a human first, or be `deny`-ed.")
+        metadata=about("What happens to the call: `run` it, `ask` a person first, or `deny` it.")
     )
     server: str | None = attrs.field(
         default=None,
         metadata=about(
-            "Name of the tool's server, or `a2a:` and the name of an agent; `*` and `?` stand for any "
-            "characters.",
+            "Name of the tool's server, or `a2a:` and the name of a remote agent; `*` and `?` are wildcards.",
             not_empty=True,
         ),
     )
     tool: str | None = attrs.field(
         default=None,
         metadata=about(
-            "Name of the tool, of an agent `a2a_` and its name; `*` and `?` stand for any characters.",
+            "Name of the tool, or `a2a_` and the name of a remote agent; `*` and `?` are wildcards.",
             not_empty=True,
         ),
     )
     node: str | None = attrs.field(
         default=None,
-        metadata=about(
-            "Name of the node that makes the call; `*` and `?` stand for any characters.", not_empty=True
-        ),
+        metadata=about("Name of the node that makes the call; `*` and `?` are wildcards.", not_empty=True),
     )
     effect: Literal["read", "idempotent", "once"] | None = attrs.field(
         default=None,
         metadata=about(
-            "What the tool says of itself: `read`, it changes nothing; `idempotent`, a repeated call "
-            "changes nothing more; `once`, everything else."
+            "Effect class of the tool, by its hints: `read`, calls change nothing; `idempotent`, a repeated "
+            "call changes nothing more; `once`, all other tools."
         ),
     )
     arguments: Mapping[str, Condition] = attrs.field(
         factory=dict,
-        metadata=about("Conditions on the call's arguments, by name; `address.city` looks into objects."),
+        metadata=about("Conditions on arguments of the call, by name; `address.city` looks into objects."),
     )
     name: str | None = attrs.field(
-        default=None, metadata=about("What the rule is called when it is shown.", not_empty=True)
+        default=None, metadata=about("Name of the rule, for display.", not_empty=True)
     )
     optional: bool = attrs.field(
         default=False,
         metadata=about(
-            "Whether it may name a tool, server, agent or node that does not exist. In other rules with "
-            "`ask` or `deny` such a name is a mistake."
+            "Whether the rule may name a tool, server, agent or node that does not exist. In other rules "
+            "with `ask` or `deny`, such a name is an error."
         ),
     )
-    place: str = attrs.field(
-        default="", metadata=about("Where it stands in the file, in words.", derived=True)
-    )
+    place: str = attrs.field(default="", metadata=about("Position in the file, in words.", derived=True))
     mark: Mark | None = attrs.field(
         default=None,
         eq=False,
         repr=False,
-        metadata=about("Where its `tool` stands in the file.", derived=True),
+        metadata=about("Position of its `tool` in the file.", derived=True),
     )
 
     @property
     def restricts(self) -> bool:
-        """Whether calls would pass that were not meant to, if it named what there is not by mistake."""
+        """Whether a misspelled name in the rule would let calls pass against its intention."""
         return self.then != "run" and not self.optional
 
 
-_UNANNOTATED = "What a tool does that does not say whether it is destructive."
-_IN_PARALLEL = "What a call that would ask by what its tool says of itself does below a parallel node."
-_IN_LOOP = "The same below a loop."
+_UNANNOTATED = "What happens to calls of tools without `destructiveHint`."
+_IN_PARALLEL = "What happens below a parallel node to calls that would ask because of their tool's hints."
+_IN_LOOP = "What happens below a loop node to calls that would ask because of their tool's hints."
 _ON_WEAKER_HINTS = (
-    "What happens when the hints of a tool are weaker than the data directory knows them: `hold`, the "
-    "stricter ones count until a person accepts the new ones, or `trust`, the new ones count at once."
+    "If a tool's hints become weaker than those in the data directory: `hold`, the stricter hints apply "
+    "until a person accepts the new ones; `trust`, the new hints apply at once."
 )
 _EXPIRES = "Seconds until an approval expires."
-_ON_EXPIRY = "What an approval that expires counts as: a rejection, or a failure of the run."
-_AS_ABOVE = "Default: as above it."
+_ON_EXPIRY = "How an expired approval counts: `reject`, as a rejection; `fail`, the run fails."
+_AS_ABOVE = "Default: inherited."
 
 
 @attrs.frozen(kw_only=True)
 class ApprovalConfig:
-    """When a tool call waits for a human."""
+    """When a tool call asks a person first."""
 
     rules: tuple[Rule, ...] = attrs.field(
         default=(),
         metadata=about(
-            "Looked at in order before what a tool says of itself; the first that matches decides.",
+            "Checked in order, before the hints of the tool; the first match decides.",
             unique_names=True,
         ),
     )
@@ -146,10 +145,10 @@ class ApprovalConfig:
 
 @attrs.frozen(kw_only=True)
 class ApprovalOverride:
-    """When a tool call of this node, or of one below it, waits for a human."""
+    """When tool calls of this node, and of the nodes below it, ask a person first."""
 
     rules: tuple[Rule, ...] | None = attrs.field(
-        default=None, metadata=about("Looked at before the rules above it.", unique_names=True)
+        default=None, metadata=about("Checked before the inherited rules.", unique_names=True)
     )
     unannotated: Literal["run", "ask"] | None = attrs.field(
         default=None, metadata=about(f"{_UNANNOTATED} {_AS_ABOVE}")

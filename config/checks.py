@@ -1,5 +1,5 @@
-"""Mistakes that show only between several places of a file: in the tree of nodes, in names and prices of
-models, in names of agents, and in whose token a tool server or an agent gets.
+"""Checks that compare several places of a file: the tree of nodes, names and prices of models, names of
+agents, and the credentials of tool servers and agents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .wording import nearest
 
 
 def check_tree(reader: Reader, written: Value) -> None:
-    """Report to `reader` what no node can be blamed for alone."""
+    """Report mistakes that concern more than one node."""
     reader.check_unique(nodes_of(written), "node name")
     _check_exits(reader, written, ("agent",), in_loop=False)
     for node, path in nodes_of(written):
@@ -34,11 +34,11 @@ def check_tree(reader: Reader, written: Value) -> None:
 def _check_exits(reader: Reader, node: Value, path: KeyPath, *, in_loop: bool) -> None:
     if not isinstance(node, Table):
         return
-    said = node.entries.get("can_exit_loop")
+    can_exit = node.entries.get("can_exit_loop")
     at = (*path, "can_exit_loop")
-    if said is not None and not in_loop and reader.read(said, Flag(), at) is True:
-        hint = "a loop node must stand above it"
-        reader.report("not_in_loop", "there is no loop to exit", said.mark, at, hint=hint)
+    if can_exit is not None and not in_loop and reader.read(can_exit, Flag(), at) is True:
+        hint = "put the node below a loop node"
+        reader.report("not_in_loop", "there is no loop to exit", can_exit.mark, at, hint=hint)
     kind = node.entries.get("type")
     in_loop = in_loop or (isinstance(kind, Scalar) and kind.value == LoopNode.TYPE)
     for index, child in enumerate(items(entry(node, "agents"))):
@@ -70,15 +70,15 @@ def _check_routes(reader: Reader, node: Table, path: KeyPath) -> None:
 
 
 def check_model_names(reader: Reader, root: Table, own_providers: Collection[str]) -> None:
-    """Report to `reader` every model that is none; `own_providers` are words beside those of `PROVIDERS`."""
+    """Report every name of a model that cannot be resolved; `own_providers` are valid besides `PROVIDERS`."""
     models = root.entries.get("models")
     named = models.entries if isinstance(models, Table) else {}
     for name in named:
         if ":" in name:
             assert isinstance(models, Table)
-            message = f"{quoted(name)} has a colon, so it can only mean a provider and its model"
+            message = f"{quoted(name)} has a colon, so it means a provider and its model"
             mark = models.key_marks.get(name)
-            reader.report("bad_name", message, mark, ("models", name), hint="name it without one")
+            reader.report("bad_name", message, mark, ("models", name), hint="choose a name without a colon")
     for value, path in model_names(root):
         _check_model(reader, value, path, named, own_providers)
 
@@ -94,7 +94,7 @@ def _check_model(
     try:
         parse_model(name)
     except UnknownModel:
-        # What a variable holds is not shown, so the words are those of the file.
+        # The message quotes the file, because the value of a variable may be secret.
         written = str(value.value)
         provider, _, rest = written.partition(":")
         if provider in PROVIDERS:
@@ -106,7 +106,7 @@ def _check_model(
 
 
 def check_prices(reader: Reader, root: Table, config: AgentConfig) -> None:
-    """Report to `reader` a limit in dollars on models without prices."""
+    """Report a limit in dollars if a model has no prices."""
     unpriced = [
         name
         for name in dict.fromkeys(reachable_models(config.agent, config.llm, config.models))
@@ -125,9 +125,9 @@ def check_prices(reader: Reader, root: Table, config: AgentConfig) -> None:
 
 
 def model_names(root: Table) -> Iterator[tuple[Value, KeyPath]]:
-    """Every value that names a model, and where it stands.
+    """Every value that names a model, with its path.
 
-    A default, and what stands in for all, is one value at many nodes; it comes once.
+    A default, or a model from the command line, is one value at many nodes; it is yielded once.
     """
     models = root.entries.get("models")
     named = models.entries if isinstance(models, Table) else {}
@@ -155,7 +155,7 @@ def _fallbacks(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyP
 
 
 def misspelled(root: Table) -> Iterator[str]:
-    """A sentence for every name that is taken for one of Google's, and does not look like one."""
+    """A warning for every name that counts as a model of Google, but does not look like one."""
     models = root.entries.get("models")
     named = models.entries if isinstance(models, Table) else {}
     for value, path in model_names(root):
@@ -166,21 +166,21 @@ def misspelled(root: Table) -> Iterator[str]:
             is_provider = name in PROVIDERS
             other = f"write {name}:NAME" if is_provider else f"write {quoted(f'google:{name}')} if it is one"
             hint = nearest(name, named) or other
-            yield f"{dotted(path)}: {quoted(name)} is taken for a model of Google's ({hint})"
+            yield f"{dotted(path)}: {quoted(name)} counts as a model of Google ({hint})"
 
 
 # ----------------------------------------------------------------- tool servers and agents
 
 
 def check_names(reader: Reader, root: Table, config: AgentConfig) -> None:
-    """Report to `reader` every name of a server, agent or node that is none, where that is a mistake."""
+    """Report every name of a server, agent or node that does not exist, where that is a mistake."""
     for name in unknown_names(config, root):
         if name.is_mistake:
             reader.report(f"unknown_{name.kind}", name.message, name.mark, name.path, hint=name.hint)
 
 
 def check_bearers(reader: Reader, root: Table, config: AgentConfig) -> None:
-    """Report to `reader` what is to get tokens of requests in place of its own credentials."""
+    """Report servers and agents whose own credentials would be replaced by the tokens of requests."""
     _check_bearers(reader, root, "mcp_servers", config.mcp_servers)
     _check_bearers(reader, root, "a2a", config.a2a)
 
@@ -203,16 +203,16 @@ def _check_bearers(
 
 
 def check_delegates(reader: Reader, root: Table, config: AgentConfig) -> None:
-    """Report to `reader` every name that would mean two agents, and every node whose name can be none's."""
+    """Report names that mean two agents, and names of nodes that cannot be names of agents."""
     first: dict[str, Delegate] = {}
     for each in delegates(config, root):
         mark, at = _mark_of_name(each), (*each.path, "name")
         if not re.fullmatch(REMOTE_NAME["pattern"], each.agent.name):
-            message = f"the name of a node with a url is that of its agent: {REMOTE_NAME['meaning']}"
+            message = f"a node with a url gives its name to the agent; expected {REMOTE_NAME['meaning']}"
             reader.report("bad_name", message, mark, at, hint="or name the agent in the top-level a2a")
             continue
         earlier = first.setdefault(each.agent.name, each)
-        # Two entries of the top level have been told of already.
+        # Duplicate names in the top-level `a2a` have been reported already.
         if each.path[0] == "a2a" or not (differing := list(_differing(earlier.agent, each.agent))):
             continue
         there = _mark_of_name(earlier)
@@ -220,7 +220,7 @@ def check_delegates(reader: Reader, root: Table, config: AgentConfig) -> None:
         message = (
             f"the agent {quoted(name_in_file(each.written))} has another {' and '.join(differing)}{line}"
         )
-        hint = f"one name is one agent; give another name, or the same {' and '.join(differing)}"
+        hint = f"use another name, or the same {' and '.join(differing)}"
         reader.report("duplicate_name", message, mark, at, hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""All that an agent file says can be delegated to. Pure."""
+"""The remote agents that an agent file names, in one list. Pure."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .values import KeyPath, Scalar, Table, Value, entry, items
 
 @attrs.frozen
 class Delegate:
-    """An agent, as one place of the file has it."""
+    """A remote agent, as configured at one place of the file."""
 
     agent: RemoteAgentConfig
     written: Value
-    """The place in the file that has its `name` and `url`."""
+    """The value in the file with its `name` and `url`."""
     path: KeyPath
 
 
 def delegates(config: AgentConfig, written: Table) -> Iterator[Delegate]:
-    """Every place that names an agent and its url; `written` is the file of `config`, its agents as a list.
+    """Every place that gives an agent a url: the top-level `a2a`, then entries of nodes, then nodes.
 
-    First come those of the top-level `a2a`, then the entries of nodes, then nodes.
+    `written` is the file of `config`, with `a2a` as a list.
     """
     for index, (agent, at) in enumerate(zip(config.a2a, items(entry(written, "a2a")), strict=True)):
         yield Delegate(agent, at, ("a2a", index))
     nodes = list(placed_nodes(config, written))
     for node, at, path in nodes:
-        for index, (said, value) in enumerate(zip(node.a2a or (), items(entry(at, "a2a")), strict=True)):
-            if said.url is not None:
-                yield Delegate(_agent(config, said, said.url), value, (*path, "a2a", index))
+        for index, (named, value) in enumerate(zip(node.a2a or (), items(entry(at, "a2a")), strict=True)):
+            if named.url is not None:
+                yield Delegate(_agent(config, named, named.url), value, (*path, "a2a", index))
     for node, at, path in nodes:
         if isinstance(node, RemoteAgentNode) and node.url is not None:
             yield Delegate(_agent(config, node, node.url), at, path)
@@ -45,7 +45,7 @@ def delegates(config: AgentConfig, written: Table) -> Iterator[Delegate]:
 def remote_agents(
     config: AgentConfig, written: Table, lookup: Callable[[str], str | None]
 ) -> tuple[RemoteAgentConfig, ...]:
-    """Each agent once, by the first place that names it."""
+    """Each agent once, as configured at the first place that names it."""
     found: dict[str, RemoteAgentConfig] = {}
     for each in delegates(config, written):
         agent = each.agent
@@ -58,10 +58,10 @@ def remote_agents(
     return tuple(found.values())
 
 
-def _agent(config: AgentConfig, said: RemoteAgentEntry | RemoteAgentNode, url: str) -> RemoteAgentConfig:
-    """With the settings of the top-level entry that has the same url, if there is one."""
+def _agent(config: AgentConfig, named: RemoteAgentEntry | RemoteAgentNode, url: str) -> RemoteAgentConfig:
+    """The agent of a node, with the settings of the top-level entry of the same url, if there is one."""
     base = next((agent for agent in config.a2a if agent.url == url), None)
-    base = base or RemoteAgentConfig(name=said.name, url=url)
+    base = base or RemoteAgentConfig(name=named.name, url=url)
     return attrs.evolve(
-        base, name=said.name, description=said.description, destructive_hint=said.destructive_hint
+        base, name=named.name, description=named.description, destructive_hint=named.destructive_hint
     )

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration file, all of it at once."""
+"""The problems of a configuration file."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ _MOST_SHOWN = 50
 
 @attrs.frozen
 class Problem:
-    """One mistake. It never holds a value that came from the environment."""
+    """One mistake. It never contains a value from the environment."""
 
     code: str
-    """Stable, snake_case: what a program may rely on."""
+    """Stable, in snake_case, for programs."""
     message: str
     """A sentence for a person."""
     file: str
-    """The file that it is in."""
+    """The file with the mistake."""
     line: int | None = None
-    """From 1; None when it concerns the file as a whole."""
+    """From 1; None if the problem concerns the whole file."""
     column: int | None = None
     """From 1."""
     key: str = ""
-    """Dotted path, for instance `mcp_servers[0].timeout`; empty for the file as a whole."""
+    """Dotted path, for instance `mcp_servers[0].timeout`; empty for the whole file."""
     expected: str | None = None
-    """What may stand there."""
+    """The permitted values, in words."""
     found: str | None = None
-    """What stands there: the type of a value, seldom the value."""
+    """The type of the value, in some cases the value."""
     hint: str | None = None
-    """What to do about it."""
+    """How to correct the mistake."""
 
     @property
     def place(self) -> str:
-        """For people: `agent.yaml:2:10: llm.model`."""
+        """The position for people: `agent.yaml:2:10: llm.model`."""
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
         return f"{place}: {self.key}" if self.key else place
 
@@ -44,7 +44,7 @@ class Problem:
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The problems as they follow each other in their file."""
+    """The problems in the order of their file."""
     return tuple(sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
 
 
@@ -56,7 +56,7 @@ class ConfigError(Exception):
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__(problems)
         self.problems = problems
-        """All that is wrong, in the order of the file."""
+        """All problems, in the order of the file."""
 
     def __str__(self) -> str:
         lines = [str(problem) for problem in self.problems[:_MOST_SHOWN]]

@@ -1,4 +1,4 @@
-"""Whether the keys of a section fit together. Pure."""
+"""Checks that the keys of a section fit together. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Misfit:
     message: str
     mark: Mark | None
     key: str | None = None
-    """The key it is about; None for the section as a whole."""
+    """The key with the problem; None for the whole section."""
 
 
 def misfits(cls: type, value: Table, given: Mapping[str, object]) -> Iterator[Misfit]:
-    """What is wrong between the keys of a section; `given` are the values that were read."""
+    """Keys of a section that do not fit together; `given` are the values that were read."""
     groups = exactly_one_of(cls)
     named = [names[0] for group in groups if (names := [name for name in group if name in value.entries])]
     if groups and not named:

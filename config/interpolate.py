@@ -1,8 +1,7 @@
-"""`${VAR}` and `${VAR:-default}` in configuration text. Pure: whoever calls brings the variables.
+"""`${VAR}` and `${VAR:-default}` in configuration text. Pure: the caller provides the variables.
 
-`$${` stands for a literal `${`. As in a shell, `:-` also replaces a variable that is set but empty.
-What a variable holds is never looked at again: a value that contains `${X}` stays as it is. A default holds
-no reference.
+`$${` stands for a literal `${`. As in a shell, `:-` also replaces a variable that is set but empty. Values
+are not expanded again: a value that contains `${X}` stays as it is. A default contains no reference.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _DEFAULT = r"(?:(?!\$\{)[^}])*"
 _TOKEN = re.compile(rf"(?P<escape>\$\$\{{)|\$\{{(?P<name>{_NAME})(?::-(?P<default>{_DEFAULT}))?\}}")
 
 WHOLE_REFERENCE_PATTERN = rf"^\$\{{{_NAME}(:-{_DEFAULT})?\}}$"
-"""A text that is one reference and nothing else, as a JSON Schema pattern."""
+"""JSON Schema pattern of a text that is exactly one reference."""
 
 
 @attrs.frozen
@@ -29,15 +28,15 @@ class Reference:
 
 Part: TypeAlias = str | Reference
 Lookup: TypeAlias = Callable[[str], str | None]
-"""What a variable holds; None when it is not set."""
+"""Returns the value of a variable; None if it is not set."""
 
 
 class MalformedReference(Exception):
-    """A `${` that starts no reference and is not escaped."""
+    """A `${` that neither starts a reference nor is escaped."""
 
 
 class UnsetVariable(Exception):
-    """A variable that is not set, in a reference without default."""
+    """A reference without default to a variable that is not set."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -66,17 +65,17 @@ def parse(text: str) -> tuple[Part, ...]:
 
 
 def fill(parts: tuple[Part, ...], lookup: Lookup) -> str:
-    """Put the variables' values in. Raises `UnsetVariable`."""
+    """Replace references by the values of variables. Raises `UnsetVariable`."""
     return "".join(part if isinstance(part, str) else _value(part, lookup) for part in parts)
 
 
 def escape(text: str) -> str:
-    """The text to write so that it reads as `text`."""
+    """The text with `${` escaped, so that it is read as `text`."""
     return text.replace("${", "$${")
 
 
 def whole_reference(parts: tuple[Part, ...]) -> Reference | None:
-    """The reference a text consists of; None when there is anything else in it."""
+    """The only reference of a text; None if the text has anything else."""
     match parts:
         case (Reference() as reference,):
             return reference

@@ -1,4 +1,4 @@
-"""From a YAML file to an `AgentConfig`."""
+"""Reads an agent file and returns an `AgentConfig`."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def load_config(
 ) -> AgentConfig:
     """Read an agent file.
 
-    Without `path` it is `config/agent.yaml` in the working directory, else the default that comes with
-    the package; `source` and `packaged` of the result say which. `data_dir` and `model`, taken literally,
-    stand in for what the file says, `model` for every node. `mcp` are further tool servers, each as
-    `[label:]command-or-url` (see `flag_servers`). `own_providers` may stand before the colon in
-    names of models that the program brings itself. Raises `ConfigError` with all its problems.
+    Without `path`, it is `config/agent.yaml` in the working directory or, if there is none, the default file
+    of the package; `source` and `packaged` of the result say which. `data_dir` and `model` replace those of
+    the file, `model` that of every node, and are taken literally. `mcp` are further tool servers, each as
+    `[label:]command-or-url` (see `flag_servers`). `own_providers` are provider names of models that the
+    program provides itself. Raises `ConfigError` with all problems.
     """
     source, packaged = locate(None if path is None else Path(path), DEFAULT_FILE)
     root, problems = read_mapping(source, "name: my-agent")
@@ -67,7 +67,7 @@ def load_config(
     root = fill_in(root, model)
 
     reader = Reader(str(source), environ)
-    # All other values may speak of it, so it comes first.
+    # First, because all other values may refer to it.
     reader.data_dir = _data_dir(root, reader)
     config = reader.section(AgentConfig, root, ())
     check_tree(reader, root.entries["agent"])
@@ -90,7 +90,7 @@ def load_config(
         warnings = warnings_of(config, root)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
-        raise ConfigError(tuple(dict.fromkeys(map(_blamed, in_order(found)))))
+        raise ConfigError(tuple(dict.fromkeys(map(_with_flag, in_order(found)))))
 
     stored = plain(without_addresses(root.entries["agent"]))
     assert isinstance(stored, dict)
@@ -107,7 +107,7 @@ def load_config(
 
 
 def _model_places(reader: Reader, root: Table, source: Path, *, is_given: bool) -> Mapping[str, str]:
-    """`is_given`: a model of the command line stands in for all that nodes name."""
+    """`is_given`: a model from the command line replaces those of all nodes."""
     models = root.entries.get("models")
     marks = models.key_marks if isinstance(models, Table) else {}
     named: list[tuple[str | None, Mark | None, KeyPath]]
@@ -123,7 +123,7 @@ def _model_places(reader: Reader, root: Table, source: Path, *, is_given: bool) 
 
 
 def locate(path: Path | None, default: Path) -> tuple[Path, bool]:
-    """The file to read, and whether it is the one that comes with the package."""
+    """The file to read, and whether it is the default of the package."""
     if path is not None:
         return path, False
     if default.exists():
@@ -132,10 +132,10 @@ def locate(path: Path | None, default: Path) -> tuple[Path, bool]:
 
 
 def read_mapping(source: Path, example: str) -> tuple[Table, tuple[Problem, ...]]:
-    """What a file holds, and what is wrong in it that does not stop the reading. Raises `ConfigError`.
+    """The mapping in a file, and the problems that do not stop the reading. Raises `ConfigError`.
 
     Args:
-        example: a key and its value, for who wrote something else.
+        example: a key and its value, for the error if the file is not a mapping.
     """
     root, problems = compose(read_text(source), str(source))
     if not isinstance(root, Table):
@@ -179,12 +179,12 @@ def _data_dir(root: Table, reader: Reader) -> Path:
     key = keys_of(AgentConfig)["data_dir"]
     value = root.entries.get(key.name)
     read = reader.read(value, key.shape, (key.name,)) if value else None
-    # After a problem any directory will do: nobody gets to see it.
+    # After a problem the value does not matter, because loading fails.
     return Path(os.path.abspath(read if isinstance(read, str) else str(key.default)))
 
 
 def _located(servers: tuple[McpServerConfig, ...], folder: Path) -> tuple[McpServerConfig, ...]:
-    """The servers with their paths relative to `folder`."""
+    """The servers, with relative paths resolved against `folder`."""
     return tuple(
         attrs.evolve(
             server,
@@ -199,7 +199,7 @@ def _located(servers: tuple[McpServerConfig, ...], folder: Path) -> tuple[McpSer
 def _described(
     callees: tuple[Callee, ...], written: Value | None, environ: Mapping[str, str]
 ) -> tuple[Callee, ...]:
-    """Servers or agents with what the file, which has a list of them, says."""
+    """Servers or agents with the fields that are derived from their entries in the file, a list."""
     return tuple(
         attrs.evolve(
             callee,
@@ -211,7 +211,7 @@ def _described(
 
 
 def _command(command: str | None, folder: Path) -> str | None:
-    """A path is relative to the file; a bare name is for whoever starts it to look up."""
+    """Resolve a path against the folder of the file. A bare name is looked up when the server starts."""
     if command is None or os.sep not in command:
         return command
     return str((folder / command).absolute())
@@ -227,12 +227,12 @@ def _as_written(entry: Value) -> str:
 
 
 def _in_tree(problem: Problem) -> bool:
-    """Of a tree that was made up: it can only repeat what was said of the keys it is made of."""
+    """Whether a problem is in the tree. In a default tree, it repeats a problem of another key."""
     return problem.key.partition(".")[0] == "agent"
 
 
-def _blamed(problem: Problem) -> Problem:
-    """A model that stands nowhere in the file is the one that stands in for them."""
+def _with_flag(problem: Problem) -> Problem:
+    """The problem, with `--model` as its file if the model is not in the file."""
     if problem.line is None and problem.key.rpartition(".")[2] == "model":
         return attrs.evolve(problem, file="--model", key="")
     return problem

@@ -20,7 +20,7 @@ MAX_RETRIES = 3
 
 NAME = "[A-Za-z0-9_-]+"
 BROUGHT = "an object of the program"
-"""Where a server is that the program brings."""
+"""Stands in place of the address of a server that the program provides."""
 
 
 def _seconds(given: float) -> float:
@@ -33,37 +33,37 @@ def _retries(given: int) -> int:
 
 @attrs.frozen(kw_only=True)
 class ToolFilter:
-    """Which tools of a server there are, by the names the server gives them."""
+    """Which tools of a server to offer, by the server's names for them."""
 
     include: tuple[str, ...] | None = attrs.field(
         default=None,
-        metadata=about("Only these; `*` and `?` stand for any characters. Default: all."),
+        metadata=about("Tools to offer; `*` and `?` are wildcards. Default: all."),
     )
     exclude: tuple[str, ...] = attrs.field(
         default=(),
         metadata=about(
-            "None of these, by the server's name or by the plain name that models see, whatever "
-            "`include` says; `*` and `?` as there."
+            "Tools to leave out, even if `include` has them: by the server's name or by the plain name that "
+            "models see; `*` and `?` are wildcards."
         ),
     )
 
 
 @attrs.frozen(kw_only=True)
 class OAuthConfig:
-    """How the agent itself gets a token for a server: OAuth 2 client credentials. Kept in memory only."""
+    """OAuth 2 client credentials for the agent's own token, which is kept in memory only."""
 
-    client_id: str = attrs.field(metadata=about("Who the agent is to the authorization server."))
+    client_id: str = attrs.field(metadata=about("Client id of the agent at the authorization server."))
     client_secret: str = attrs.field(
-        repr=False, metadata=about("Its secret; write it as `${VAR}`.", not_empty=True)
+        repr=False, metadata=about("Client secret; write it as `${VAR}`.", not_empty=True)
     )
     issuer: str = attrs.field(
         metadata=about(
-            "The authorization server that knows the agent; its secret is sent nowhere else.",
+            "Address of the authorization server. The secret is sent nowhere else.",
             **ADDRESS,
         ),
     )
     scopes: tuple[str, ...] = attrs.field(
-        default=(), metadata=about("What to ask for. Default: what the server says.")
+        default=(), metadata=about("Scopes to request. Default: those that the server names.")
     )
 
 
@@ -73,7 +73,7 @@ def _facade(server: McpServerConfig) -> str:
 
 @attrs.frozen
 class McpServerConfig:
-    """One MCP tool server: by `url` (Streamable HTTP, SSE), by `command` (stdio), or brought by a program."""
+    """One MCP tool server: a `url` (Streamable HTTP, SSE), a `command` (stdio), or an object of a program."""
 
     EXACTLY_ONE_OF: ClassVar = (("url",), ("command",), ("brought_by",))
     WORD_NEEDS: ClassVar = (
@@ -84,7 +84,7 @@ class McpServerConfig:
 
     name: str = attrs.field(
         metadata=about(
-            "What the server is called in logs and answers; unique in the file.",
+            "Name of the server in logs and answers; unique in the file.",
             not_empty=True,
             pattern=NAME,
             meaning="letters, digits, _ and -",
@@ -93,13 +93,13 @@ class McpServerConfig:
     url: str | None = attrs.field(
         default=None,
         repr=False,
-        metadata=about("Address of a server that speaks HTTP.", **ADDRESS),
+        metadata=about("Address of an HTTP server.", **ADDRESS),
     )
     command: str | None = attrs.field(
         default=None,
         metadata=about(
-            "Program of a server that speaks over stdin and stdout. A bare name is looked up beside the "
-            "running interpreter, then on PATH; a relative path is relative to this file.",
+            "Program of a stdio server. A bare name is looked up next to the running interpreter, then on "
+            "PATH; a relative path is relative to this file.",
             not_empty=True,
             **NO_TILDE,
         ),
@@ -107,8 +107,8 @@ class McpServerConfig:
     brought_by: Literal["program"] | None = attrs.field(
         default=None,
         metadata=about(
-            "`program`: a Python program brings the server, with `open_agent(servers=...)`; other commands "
-            "cannot run this agent."
+            "`program`: a Python program provides the server, with `open_agent(servers=...)`; the commands "
+            "of `stopgo` cannot run this agent."
         ),
     )
     args: tuple[str, ...] = attrs.field(
@@ -117,23 +117,24 @@ class McpServerConfig:
     transport: Literal["stdio", "http", "sse"] | None = attrs.field(
         default=None,
         metadata=about(
-            "How it is spoken to: `stdio`, a command; `http`, Streamable HTTP; `sse`, the older way over "
-            "HTTP. Default: a url is tried as `http`, then as `sse`.",
+            "Transport: `stdio`, for a command; `http`, Streamable HTTP; `sse`, the older HTTP transport. "
+            "Default: for a url, `http`, then `sse`.",
             alias="type",
         ),
     )
     mode: Literal["auto", "modern", "legacy"] = attrs.field(
         default="auto",
         metadata=about(
-            "Which protocol: `modern`, stateless, of 2026-07-28; `legacy`, with a handshake, up to "
-            "2025-11-25; `auto`, whichever the server speaks."
+            "Protocol: `modern`, the stateless one of 2026-07-28; `legacy`, with a handshake, up to "
+            "2025-11-25; `auto`, the one that the server speaks."
         ),
     )
     env: Mapping[str, str] = attrs.field(
         factory=dict,
         repr=False,
         metadata=about(
-            "Added to the small safe environment that `command` gets. A list of `KEY=VALUE` will do.",
+            "Variables to add to the small safe environment of `command`, as a mapping or as a list of "
+            "`KEY=VALUE`.",
             needs="command",
             pairs=True,
             keys=About("", pattern="[^=]+", meaning="the name of a variable"),
@@ -143,7 +144,7 @@ class McpServerConfig:
         default=None,
         converter=attrs.converters.optional(Path),
         metadata=about(
-            "File of `KEY=VALUE` lines that go before `env`; a relative path is relative to this file.",
+            "File with `KEY=VALUE` lines; `env` overrides them. A relative path is relative to this file.",
             needs="command",
             not_empty=True,
             **NO_TILDE,
@@ -163,7 +164,7 @@ class McpServerConfig:
         factory=dict,
         repr=False,
         metadata=about(
-            "Sent with every HTTP request; write keys as `${VAR}`.",
+            "Headers of every HTTP request; write API keys as `${VAR}`.",
             needs="url",
             **HEADERS,
         ),
@@ -171,34 +172,35 @@ class McpServerConfig:
     enabled: bool = attrs.field(
         default=True,
         metadata=about(
-            "Whether there is such a server at all; `false` leaves it out, and variables that it refers to "
-            "may be unset."
+            "Whether to use the server. With `false`, variables that the entry refers to may be unset."
         ),
     )
     required: bool = attrs.field(
         default=True,
         metadata=about(
-            "What follows when it cannot be had at the start: `true`, the start fails; `false`, the agent "
-            "starts without it and goes on trying."
+            "If the server is unavailable at startup: `true`, startup fails; `false`, the agent starts "
+            "without it and keeps trying to connect."
         ),
     )
     connect_timeout: float = attrs.field(
         default=30.0,
-        metadata=about("Seconds until the server must have listed its tools.", above=0, maximum=_DAY),
+        metadata=about("Seconds to connect and list the tools.", above=0, maximum=_DAY),
     )
     timeout: float = attrs.field(
         default=CALL_TIMEOUT,
         converter=_seconds,
         metadata=about(
-            "Seconds a single call may take, from when it is sent; 0 is the default.", minimum=0, maximum=_DAY
+            f"Seconds a call may take, counted from when it is sent. 0 means the default, {CALL_TIMEOUT:g}.",
+            minimum=0,
+            maximum=_DAY,
         ),
     )
     max_retries: int = attrs.field(
         default=MAX_RETRIES,
         converter=_retries,
         metadata=about(
-            "Attempts to reconnect that a call waits for while the server is away; if as many have failed "
-            "already, for one more. 0 is the default.",
+            "How many reconnection attempts a call waits for while the server is unavailable; if as many "
+            f"have failed already, it waits for one more. 0 means the default, {MAX_RETRIES}.",
             minimum=0,
             maximum=100,
         ),
@@ -206,7 +208,7 @@ class McpServerConfig:
     max_concurrency: int = attrs.field(
         default=16,
         metadata=about(
-            "Calls the server gets at the same time; `1` is for one that cannot work on several.",
+            "Maximum number of concurrent calls to the server; `1` for a server that cannot handle more.",
             minimum=1,
             maximum=1000,
         ),
@@ -214,69 +216,70 @@ class McpServerConfig:
     priority: int = attrs.field(
         default=100,
         metadata=about(
-            "Of two servers with a tool of the same name, the one with the lower number goes first, see "
-            "`on_duplicate`.",
+            "If two servers have a tool of the same name, the lower number wins; see `on_duplicate`.",
             minimum=0,
             maximum=1_000_000,
         ),
     )
     description: str = attrs.field(
-        default="", metadata=about("What the server is for, in a few words; models are told.")
+        default="", metadata=about("Purpose of the server, in a few words; shown to models.")
     )
-    tools: ToolFilter = attrs.field(default=ToolFilter(), metadata=about("Which of its tools there are."))
+    tools: ToolFilter = attrs.field(
+        default=ToolFilter(), metadata=about("Which of the server's tools to offer.")
+    )
     expose: Literal["tools", "server"] = attrs.field(
         default="tools",
         metadata=about(
-            "What models see: `tools`, each of its tools; `server`, a single tool `mcp_<name>` that takes "
-            "the name of one of them and its arguments."
+            "What models see: `tools`, each tool; `server`, the server facade, a single tool `mcp_<name>` "
+            "that takes the name of a tool and its arguments."
         ),
     )
     oauth: OAuthConfig | None = attrs.field(
         default=None,
         metadata=about(
-            "How the agent gets a token of its own. Default: it has none.", needs="url", not_empty=True
+            "Credentials with which the agent gets its own token. Default: none.", needs="url", not_empty=True
         ),
     )
     forward_bearer: bool | None = attrs.field(
         default=None,
         metadata=about(
-            "Whether calls bring the bearer token of the request that caused them. Default: `true`, but "
-            "`false` with `oauth`, an `Authorization` header or a user in the `url`, which it would replace.",
+            "Whether calls carry the bearer token of the request that caused them. Default: `true`; `false` "
+            "with `oauth`, an `Authorization` header or a user in the `url`, which the token would replace.",
             needs="url",
         ),
     )
     as_written: str = attrs.field(
         default="",
         metadata=about(
-            "The url or command with `${VAR}` unexpanded and without secrets: what a log may show.",
+            "The url or command as logs show it, with `${VAR}` unexpanded and without secrets.",
             derived=True,
         ),
     )
     secrets: tuple[str, ...] = attrs.field(
         default=(),
         repr=False,
-        metadata=about("The secrets among the values of the variables it refers to.", derived=True),
+        metadata=about("Secrets in the values of the variables that the entry refers to.", derived=True),
     )
     facade: str = attrs.field(
         default=attrs.Factory(_facade, takes_self=True),
-        metadata=about("Name of the single tool, with `expose: server`.", derived=True),
+        metadata=about("Name of the server facade, with `expose: server`.", derived=True),
     )
 
     @property
     def is_brought(self) -> bool:
-        """Whether it is an object of the program that runs the agent."""
+        """Whether the program that runs the agent provides the server, as an object."""
         return self.url is None and self.command is None
 
     @property
     def first_transport(self) -> FirstTransport:
-        """How it is spoken to, as far as its configuration says: `http` may turn out to be `sse`."""
+        """The transport to try first. After `http`, `sse` is tried if `transport` is not given."""
         if self.is_brought:
             return "program"
         return self.transport or ("http" if self.command is None else "stdio")
 
     @property
     def own_credentials(self) -> str | None:
-        """The credentials that the configuration gives this server, in words; None when there are none."""
+        """The credentials that the configuration gives this server, as named in errors; None without any."""
         if self.oauth is not None:
             return "oauth"
         if authorizes(self.headers):
@@ -285,5 +288,5 @@ class McpServerConfig:
 
     @property
     def forwards_bearer(self) -> bool:
-        """Whether the bearer of a call reaches this server. Credentials of its own are never replaced."""
+        """Whether the bearer token of a call goes to the server. It never replaces configured credentials."""
         return self.url is not None and self.forward_bearer is not False and self.own_credentials is None

@@ -1,4 +1,4 @@
-"""Tool servers that are named on the command line: `[label:]command-or-url`."""
+"""Tool servers from the command line: `--mcp [label:]command-or-url`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ _EXPECTED = "expected [label:]command-or-url"
 
 
 def flag_servers(values: Iterable[str], taken: Iterable[str]) -> tuple[McpServerConfig, ...]:
-    """The servers that the values of a repeated `--mcp` name, each offered to models as one tool.
+    """The servers of a repeated `--mcp`, each offered to models as one tool, its server facade.
 
-    A label names the server; without one the position does: `mcp`, `mcp2`, `mcp3`. The tool of `fs`
-    is `mcp_fs`, that of one without a label is called like it. A scheme is no label: `http://...` is a URL.
-    `taken` are the names of other servers. Raises `ConfigError` with all that is wrong.
+    The label is the name of the server: `fs` has the facade `mcp_fs`. Without a label, the name and the
+    facade are `mcp`, `mcp2` or `mcp3`, by position. A scheme is not a label: `http://...` is a URL.
+
+    Args:
+        taken: names of other servers.
+
+    Raises:
+        ConfigError: with all problems.
     """
     names = dict.fromkeys(taken)
     servers: list[McpServerConfig] = []
@@ -42,7 +47,7 @@ def flag_servers(values: Iterable[str], taken: Iterable[str]) -> tuple[McpServer
             continue
         if name in names:
             problems.append(
-                Problem("duplicate_name", "there is a server of this name already", FLAG, key=name)
+                Problem("duplicate_name", "there is already a server of this name", FLAG, key=name)
             )
         names[name] = None
         servers.append(server)
@@ -52,7 +57,7 @@ def flag_servers(values: Iterable[str], taken: Iterable[str]) -> tuple[McpServer
 
 
 def _server(name: str, target: str, facade: str) -> McpServerConfig:
-    """Raises ValueError, in words for people."""
+    """Raises ValueError with a sentence for the error."""
     if url := _URL.fullmatch(target):
         if url["scheme"].lower() not in ("http", "https"):
             raise ValueError(f"expected an http:// or https:// address, found {url['scheme']}://")
@@ -66,7 +71,7 @@ def _server(name: str, target: str, facade: str) -> McpServerConfig:
     if not words or not words[0]:
         raise ValueError(_EXPECTED)
     command = words[0]
-    # As in a shell: a path is relative to the working directory, a bare name is looked up.
+    # As in a shell, a path is relative to the working directory, and a bare name is looked up on PATH.
     path = str(Path(command).absolute()) if "/" in command else command
     return McpServerConfig(
         name=name, command=path, args=tuple(words[1:]), expose="server", facade=facade, as_written=command

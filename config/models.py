@@ -1,4 +1,4 @@
-"""The models of an agent file: their names, their settings, and what each name resolves to. Pure."""
+"""The models of an agent file: names, settings, and the model that each name resolves to. Pure."""
 
 from __future__ import annotations
 
@@ -30,39 +30,39 @@ _BY_PREFIX: Mapping[str, Provider] = {
     "ollama-": "ollama",
     "openrouter-": "openrouter",
 }
-"""Names of older files, without a colon; the prefix is not part of the provider's own name."""
+"""Prefixes of names without a colon, from older files. The provider's own name does not have the prefix."""
 _BY_FAMILY: Mapping[str, Provider] = {
     r"claude-.*": "anthropic",
     r"(gpt|chatgpt)-.*|o[0-9]+(-.*)?": "openai",
 }
-"""Names that only this provider gives to its models, as patterns."""
+"""Patterns of names that only one provider uses."""
 
 
 @attrs.frozen
 class Prices:
-    """What a model costs, in US dollars for a million tokens."""
+    """Prices of a model, in US dollars per million tokens."""
 
-    input: float = attrs.field(metadata=about("Of input.", minimum=0))
-    output: float = attrs.field(metadata=about("Of output, thinking included.", minimum=0))
+    input: float = attrs.field(metadata=about("Price of input.", minimum=0))
+    output: float = attrs.field(metadata=about("Price of output, including thinking.", minimum=0))
     cached_input: float | None = attrs.field(
         default=None,
-        metadata=about("Of input read from the provider's cache. Default: as `input`.", minimum=0),
+        metadata=about("Price of input read from the provider's cache. Default: `input`.", minimum=0),
     )
     cache_write: float | None = attrs.field(
         default=None,
-        metadata=about("Of input written to the provider's cache. Default: as `input`.", minimum=0),
+        metadata=about("Price of input written to the provider's cache. Default: `input`.", minimum=0),
     )
 
 
 @attrs.frozen
 class ModelSpec:
-    """One model with everything about it decided: what a model actor is made of."""
+    """One model with all settings resolved, from which a model actor is made."""
 
     name: str
-    """What nodes, logs and errors call it."""
+    """The name in nodes, logs and errors."""
     provider: Provider
     model: str
-    """The provider's own name for it; of a script, the file."""
+    """The provider's own name for the model; the file of a script."""
     base_url: str | None = attrs.field(default=None, repr=False)
     """Default: the provider's environment variable, then its public address."""
     api_key_env: str | None = None
@@ -70,34 +70,36 @@ class ModelSpec:
     prices: Prices | None = None
     stream: bool = True
     timeout: float = 60.0
-    """Seconds for one call, its retries included."""
+    """Seconds for one call, including its retries."""
     max_concurrency: int = 64
     max_tokens: int | None = None
-    """Of one reply. Default: the provider's, or what its codec says."""
+    """Maximum of one reply. Default: that of the provider or of its codec."""
     temperature: float | None = None
     options: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
-    """Merged into the body of every request as they are."""
+    """Merged into the body of every request, unchanged."""
 
 
 class UnknownModel(ValueError):
-    """The name fits no provider; the text says which there are."""
+    """The name matches no provider; the text lists the providers."""
 
 
 def parse_model(name: str) -> tuple[Provider, str]:
-    """Provider and the provider's own name in `provider:name`, or in a bare name of older files.
+    """Provider and the provider's own name, from `provider:name` or from a bare name.
 
-    A bare `claude-...` is Anthropic's, `gpt-4o` and `o3` are OpenAI's, a bare name with one of the prefixes
-    is its provider's, any other Gemini's.
+    Bare names come from older files: `claude-...` is a model of Anthropic, `gpt-4o` and `o3` are models of
+    OpenAI, a name with one of the prefixes belongs to that provider, and every other name to Google.
 
     Raises:
         UnknownModel
     """
     if not name:
-        raise UnknownModel("a model has a name")
+        raise UnknownModel("the name of the model is empty")
     provider, colon, model = name.partition(":")
     if colon:
         if provider not in PROVIDERS:
-            raise UnknownModel(f'unknown provider "{provider}" in "{name}": there are {", ".join(PROVIDERS)}')
+            raise UnknownModel(
+                f'unknown provider "{provider}" in "{name}"; providers: {", ".join(PROVIDERS)}'
+            )
         if not model:
             raise UnknownModel(f'"{name}" names no model: expected {provider}:NAME')
         return provider, model
@@ -113,28 +115,29 @@ def parse_model(name: str) -> tuple[Provider, str]:
 # ----------------------------------------------------------------- settings in the file
 
 _DAY = 86_400.0
-_STREAM = "Whether replies are asked for in pieces, so that they can be followed as they come."
-_TIMEOUT = "Seconds a call may take, its retries included."
-_MAX_CONCURRENCY = "Calls the model gets at the same time; the others wait, first come, first served."
-_MAX_TOKENS = "Tokens of one reply."
-_TEMPERATURE = "How much chance there is in a reply."
-_OPTIONS = "Put into the body of every request as they are."
+_STREAM = "Whether to request replies as a stream, so that clients can follow them."
+_TIMEOUT = "Seconds a call may take, including its retries."
+_MAX_CONCURRENCY = "Maximum number of concurrent calls; further calls wait in order of arrival."
+_MAX_TOKENS = "Maximum number of tokens of one reply."
+_TEMPERATURE = "Sampling temperature."
+_OPTIONS = "Members to add to the body of every request, unchanged."
+_FALLBACKS = "Models to try in order when the model fails"
 
 
 @attrs.frozen
 class LlmConfig:
-    """The model of every node that names none, and the defaults of all models."""
+    """The model of nodes that name none, and the default settings of all models."""
 
     model: str = attrs.field(
         default="google:gemini-2.5-flash",
         metadata=about(
-            "The model as `provider:name`, for instance `offline:rules`, or a name out of `models`.",
+            "The model as `provider:name`, for instance `offline:rules`, or a name from `models`.",
             not_empty=True,
         ),
     )
     fallbacks: tuple[str, ...] = attrs.field(
         default=(),
-        metadata=about("Models that are asked in its place, in order, when it fails.", items=SOME_TEXT),
+        metadata=about(f"{_FALLBACKS}.", items=SOME_TEXT),
     )
     stream: bool = attrs.field(default=True, metadata=about(_STREAM))
     timeout: float = attrs.field(default=60.0, metadata=about(_TIMEOUT, above=0, maximum=_DAY))
@@ -142,7 +145,7 @@ class LlmConfig:
         default=64, metadata=about(_MAX_CONCURRENCY, minimum=1, maximum=10_000)
     )
     max_tokens: int | None = attrs.field(
-        default=None, metadata=about(f"{_MAX_TOKENS} Default: what the provider allows.", minimum=1)
+        default=None, metadata=about(f"{_MAX_TOKENS} Default: the provider's limit.", minimum=1)
     )
     temperature: float | None = attrs.field(
         default=None,
@@ -153,26 +156,26 @@ class LlmConfig:
 
 @attrs.frozen(kw_only=True)
 class ContextConfig:
-    """How much of a conversation a model is sent."""
+    """How much of a conversation is sent to a model."""
 
     max_input_tokens: int = attrs.field(
-        metadata=about("Tokens of one request at most, by a cautious estimate.", minimum=1)
+        metadata=about("Maximum number of tokens of one request, by a cautious estimate.", minimum=1)
     )
     strategy: Literal["refuse", "trim"] = attrs.field(
         default="refuse",
         metadata=about(
-            "What a request does that is larger: `refuse`, its node fails; `trim`, the oldest tool results "
-            "are left out, then the oldest turns."
+            "If a request is larger: `refuse`, its node fails; `trim`, the oldest tool results are left "
+            "out, then the oldest turns."
         ),
     )
 
 
 @attrs.frozen(kw_only=True)
 class ModelConfig:
-    """A model with a name of its own; what it leaves out is as `llm` says."""
+    """A model with a name of your choice. Omitted settings come from `llm`."""
 
-    provider: Provider = attrs.field(metadata=about("Who provides it."))
-    model: str = attrs.field(metadata=about("The provider's own name for it.", not_empty=True))
+    provider: Provider = attrs.field(metadata=about("The provider."))
+    model: str = attrs.field(metadata=about("The provider's own name for the model.", not_empty=True))
     base_url: str | None = attrs.field(
         default=None,
         repr=False,
@@ -191,13 +194,13 @@ class ModelConfig:
         ),
     )
     prices: Prices | None = attrs.field(
-        default=None, metadata=about("What it costs. Default: unknown; `offline` and `script` cost nothing.")
+        default=None,
+        metadata=about("Prices of the model. Default: unknown; `offline` and `script` are free."),
     )
     fallbacks: tuple[str, ...] | None = attrs.field(
         default=None,
         metadata=about(
-            "Models that are asked in its place, in order, when it fails; `[]`: none. Default: "
-            "`llm.fallbacks`.",
+            f"{_FALLBACKS}; `[]`: none. Default: `llm.fallbacks`.",
             items=SOME_TEXT,
         ),
     )
@@ -209,26 +212,28 @@ class ModelConfig:
     max_tokens: int | None = attrs.field(default=None, metadata=about(_MAX_TOKENS, minimum=1))
     temperature: float | None = attrs.field(default=None, metadata=about(_TEMPERATURE, minimum=0, maximum=2))
     options: Mapping[str, Any] = attrs.field(
-        factory=dict, repr=False, metadata=about(f"{_OPTIONS} They come on top of those of `llm`.")
+        factory=dict,
+        repr=False,
+        metadata=about(f"{_OPTIONS} They are added to those of `llm` and override them."),
     )
     context: ContextConfig | None = attrs.field(
-        default=None, metadata=about("How much it is sent. Default: as the top-level `context` says.")
+        default=None, metadata=about("How much is sent to the model. Default: the top-level `context`.")
     )
 
 
-# ----------------------------------------------------------------- what a name resolves to
+# ----------------------------------------------------------------- names to models
 
 T = TypeVar("T")
 
 FREE = Prices(input=0.0, output=0.0)
-"""Of models that nobody bills."""
+"""Of `offline` and `script` models."""
 
 Models: TypeAlias = Mapping[str, ModelConfig]
-"""The models of an agent file that have names of their own."""
+"""The named models of an agent file."""
 
 
 def resolve_model(name: str, llm: LlmConfig, models: Models) -> ModelSpec:
-    """Everything about the model of this name: what it says itself, else what `llm` says.
+    """The model of this name with its own settings and, where it has none, those of `llm`.
 
     Raises:
         UnknownModel
@@ -254,7 +259,7 @@ def resolve_model(name: str, llm: LlmConfig, models: Models) -> ModelSpec:
 
 
 def prices_of(name: str, models: Models) -> Prices | None:
-    """What the model of this name costs; None when nobody says."""
+    """The prices of the model of this name; None if they are unknown."""
     named = models.get(name)
     if named is not None and named.prices is not None:
         return named.prices
@@ -266,8 +271,9 @@ def prices_of(name: str, models: Models) -> Prices | None:
 
 
 def chain_of(model: str, fallbacks: Sequence[str] | None, llm: LlmConfig, models: Models) -> tuple[str, ...]:
-    """The models a node asks, in order: its own and those asked in its place. None stands there twice, and
-    what a fallback has for fallbacks does not count.
+    """The models that a node asks, in order and each once: its own, then the fallbacks.
+
+    Fallbacks of fallbacks do not count.
     """
     named = models.get(model)
     if fallbacks is None:
@@ -276,7 +282,7 @@ def chain_of(model: str, fallbacks: Sequence[str] | None, llm: LlmConfig, models
 
 
 def reachable_models(node: Node, llm: LlmConfig, models: Models) -> Iterator[str]:
-    """The names of all models that a node and those below it can ask, some more than once."""
+    """The names of all models that a node and the nodes below it can ask, with repetitions."""
     if isinstance(node, LlmNode | RouterNode) and node.model is not None:
         yield from chain_of(node.model, node.fallbacks, llm, models)
     for child in children_of(node):

@@ -1,4 +1,4 @@
-"""The kinds of nodes a tree is made of, as frozen values."""
+"""The kinds of nodes of a tree, as frozen values."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ ROUTER_PROMPT = (
     "You hand each request to the one agent that fits it best. "
     "Answer with the name of that agent and nothing else."
 )
-"""The prompt of a router that has none of its own."""
+"""The default prompt of a router."""
 
 
 @attrs.frozen(kw_only=True)
 class BaseNode:
-    """What every kind of node has."""
+    """The keys of every kind of node."""
 
     name: str = attrs.field(metadata=about("Name of the node; unique in the tree.", not_empty=True))
     description: str = attrs.field(
-        default="", metadata=about("What the node is for, in a sentence; a router's model is told.")
+        default="", metadata=about("Purpose of the node, in a sentence; shown to the model of a router.")
     )
     output_key: str | None = attrs.field(
         default=None,
         metadata=about(
-            "Where the answer is kept for the prompts of later nodes.",
+            "Key under which later nodes can use the answer.",
             pattern=_WORD,
             meaning="a word of letters, digits and _",
         ),
@@ -40,28 +40,28 @@ class BaseNode:
     mcp_servers: tuple[str, ...] | None = attrs.field(
         default=None,
         metadata=about(
-            "Names of the servers whose tools it and the nodes below it may use; `[]`: none. "
-            "Default: those of the node above; at the root, all."
+            "Names of the servers whose tools this node and the nodes below it may use; `[]`: none. "
+            "Default: inherited; at the root, all."
         ),
     )
     tools: tuple[str, ...] | None = attrs.field(
         default=None,
         metadata=about(
-            "Names of the tools that it and the nodes below it may use; `*` and `?` stand for any "
-            "characters. Default: those of the node above; at the root, all."
+            "Names of the tools that this node and the nodes below it may use; `*` and `?` are wildcards. "
+            "Default: inherited; at the root, all."
         ),
     )
     a2a: tuple[RemoteAgentEntry, ...] | None = attrs.field(
         default=None,
         metadata=about(
-            "Agents that its model, and those of the nodes below it, may delegate to; `[]`: none. "
-            "Default: those of the node above; at the root, the top-level `a2a`."
+            "Remote agents that the models of this node and of the nodes below it may delegate to; `[]`: "
+            "none. Default: inherited; at the root, the top-level `a2a`."
         ),
     )
     timeout: float | None = attrs.field(
         default=None,
         metadata=about(
-            "Seconds of work one attempt may take; waiting for people does not count. Default: no limit.",
+            "Seconds of work time of one attempt; waiting for people does not count. Default: no limit.",
             above=0,
             maximum=_MONTH,
         ),
@@ -69,51 +69,52 @@ class BaseNode:
     retries: int = attrs.field(
         default=0,
         metadata=about(
-            "How often it is tried again when it fails, as long as it has made no call that must not be "
-            "repeated.",
+            "How many times to retry a failed node. There is no retry after an attempt that started a "
+            "`once` call.",
             minimum=0,
             maximum=100,
         ),
     )
     approval: ApprovalOverride | None = attrs.field(
-        default=None, metadata=about("When its tool calls, and those of the nodes below, wait for a human.")
+        default=None,
+        metadata=about("When tool calls of this node and of the nodes below it ask a person first."),
     )
 
     @property
     def remote_agents(self) -> tuple[str, ...] | None:
-        """The names of `a2a`, each once."""
+        """The names of the agents in `a2a`, each once."""
         return None if self.a2a is None else tuple(dict.fromkeys(entry.name for entry in self.a2a))
 
 
 @attrs.frozen(kw_only=True)
 class FallibleNode(BaseNode):
-    """A node whose failure may be taken as its answer."""
+    """A node whose error can count as its answer."""
 
     on_error: Literal["fail", "continue"] = attrs.field(
         default="fail",
         metadata=about(
-            "What its failure means for the node above: `fail`, that one fails, too; `continue`, "
-            "it goes on with the error as the answer."
+            "If the node fails: `fail`, the node above fails, too; `continue`, the node above continues "
+            "with the error as the answer."
         ),
     )
 
 
 @attrs.frozen(kw_only=True)
 class LlmNode(FallibleNode):
-    """Asks a model, runs the tools it calls, and goes on until it answers with text."""
+    """Asks a model and runs the tools that it calls, until the model answers with text."""
 
     TYPE: ClassVar = "llm"
 
     prompt: str = attrs.field(
         metadata=about(
-            "System prompt; `{key}` stands for what an earlier node left under `output_key: key`. "
+            "System prompt; `{key}` stands for the answer of an earlier node with `output_key: key`. "
             "Default: the top-level `prompt`.",
             filled_in=True,
         )
     )
     model: str = attrs.field(
         metadata=about(
-            "The model as `provider:name`, or a name out of `models`. Default: `llm.model`.",
+            "The model as `provider:name`, or a name from `models`. Default: `llm.model`.",
             not_empty=True,
             filled_in=True,
         )
@@ -121,28 +122,30 @@ class LlmNode(FallibleNode):
     fallbacks: tuple[str, ...] | None = attrs.field(
         default=None,
         metadata=about(
-            "Models that are asked in its place, in order, when it fails; `[]`: none. Default: those it has "
-            "under `models`, else `llm.fallbacks`.",
+            "Models to try in order when the model fails; `[]`: none. Default: the fallbacks of the model "
+            "in `models`, else `llm.fallbacks`.",
             items=SOME_TEXT,
         ),
     )
     max_turns: int = attrs.field(
-        default=10, metadata=about("Model calls of one execution.", minimum=1, maximum=1000)
+        default=10, metadata=about("Maximum number of model calls of one execution.", minimum=1, maximum=1000)
     )
     max_tool_calls: int | None = attrs.field(
         default=None,
-        metadata=about("Tool calls of one execution. Default: no limit.", minimum=1, maximum=100_000),
+        metadata=about(
+            "Maximum number of tool calls of one execution. Default: no limit.", minimum=1, maximum=100_000
+        ),
     )
     history: Literal["conversation", "turn"] = attrs.field(
         default="conversation",
         metadata=about(
-            "What the model sees of the past: `conversation`, the user messages and final answers of "
-            "earlier turns and the node's own tool calls with their results; `turn`, nothing."
+            "What the model sees of earlier turns: `conversation`, the user messages, the final answers and "
+            "the node's own tool calls with their results; `turn`, nothing."
         ),
     )
     can_exit_loop: bool = attrs.field(
         default=False,
-        metadata=about("Whether the model gets the tool `exit_loop`, which ends the loop it is in."),
+        metadata=about("Whether the model gets the tool `exit_loop`, which ends the nearest loop."),
     )
 
 
@@ -153,44 +156,48 @@ class OrderedNode(FallibleNode):
     on_reject: Literal["end", "continue"] = attrs.field(
         default="end",
         metadata=about(
-            "What ends when a person rejects something below it: `end`, this node and those above; "
-            "`continue`, this node alone, and the node above goes on."
+            "If a person rejects a call or checkpoint below this node: `end`, this node and the nodes above "
+            "it end; `continue`, only this node ends, and the node above continues."
         ),
     )
 
 
 @attrs.frozen(kw_only=True)
 class SequentialNode(OrderedNode):
-    """Runs its agents one after the other; the last one's answer is its own."""
+    """Runs its agents one after the other. Its answer is that of the last one."""
 
     TYPE: ClassVar = "sequential"
 
-    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes it runs, in order.", not_empty=True))
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to run, in order.", not_empty=True))
 
 
 @attrs.frozen(kw_only=True)
 class ParallelNode(BaseNode):
-    """Runs its agents at the same time; their answers, in order and joined by line ends, are its own."""
+    """Runs its agents at the same time. Its answer is all their answers, in order, joined by line ends."""
 
     TYPE: ClassVar = "parallel"
 
-    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes it runs, all at once.", not_empty=True))
+    agents: tuple[Node, ...] = attrs.field(
+        metadata=about("The nodes to run at the same time.", not_empty=True)
+    )
     max_concurrency: int | None = attrs.field(
         default=None,
-        metadata=about("How many of them run at the same time. Default: all.", minimum=1, maximum=1000),
+        metadata=about(
+            "Maximum number of nodes that run at the same time. Default: all.", minimum=1, maximum=1000
+        ),
     )
     on_error: Literal["fail_fast", "collect"] = attrs.field(
         default="fail_fast",
         metadata=about(
-            "What the failure of one means for the others: `fail_fast`, they are stopped; `collect`, they "
-            "go on, and the error stands where the answer would."
+            "If one of the agents fails: `fail_fast`, the others are stopped; `collect`, the others "
+            "continue, and the error takes the place of the answer."
         ),
     )
 
 
 @attrs.frozen(kw_only=True)
 class LoopNode(OrderedNode):
-    """Runs its agents in order, again and again, until one calls `exit_loop`."""
+    """Repeats its agents in order until one calls `exit_loop`."""
 
     TYPE: ClassVar = "loop"
 
@@ -198,63 +205,64 @@ class LoopNode(OrderedNode):
         metadata=about("The nodes of one iteration, in order.", not_empty=True)
     )
     max_iterations: int = attrs.field(
-        default=10, metadata=about("After this many it ends by itself.", minimum=1, maximum=1000)
+        default=10,
+        metadata=about("Maximum number of iterations; then the loop ends.", minimum=1, maximum=1000),
     )
 
 
 @attrs.frozen(kw_only=True)
 class Route:
-    """One way out of a router."""
+    """An agent of a router, with the conditions under which it runs."""
 
     when: Mapping[str, Condition] = attrs.field(
         metadata=about(
-            "Conditions on what earlier nodes left under their `output_key`, by key, and on "
-            "`user_message`; all must hold.",
+            "Conditions on the answers of earlier nodes, by their `output_key`, and on `user_message`; all "
+            "must hold.",
             not_empty=True,
         )
     )
-    agent: str = attrs.field(metadata=about("Name of the router's agent that then runs.", not_empty=True))
+    agent: str = attrs.field(metadata=about("Name of the agent to run.", not_empty=True))
 
 
 @attrs.frozen(kw_only=True)
 class RouterNode(FallibleNode):
-    """Runs one of its agents: the one its model picks, or the one of the first route that holds."""
+    """Runs one of its agents: the one that a model picks, or that of the first route that matches."""
 
     TYPE: ClassVar = "router"
     EXACTLY_ONE_OF: ClassVar = (("model", "prompt", "fallbacks"), ("routes",))
 
-    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes of which it runs one.", not_empty=True))
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to choose from.", not_empty=True))
     model: str | None = attrs.field(
         default=None,
         metadata=about(
-            "The model that picks, as `provider:name` or a name out of `models`. Default, when there is a "
-            "`prompt`: `llm.model`.",
+            "The model that picks, as `provider:name` or a name from `models`. Default, with a `prompt`: "
+            "`llm.model`.",
             not_empty=True,
         ),
     )
     fallbacks: tuple[str, ...] | None = attrs.field(
         default=None,
         metadata=about(
-            "Models that are asked in its place, in order, when it fails; `[]`: none. Default: those it has "
-            "under `models`, else `llm.fallbacks`.",
+            "Models to try in order when the model fails; `[]`: none. Default: the fallbacks of the model "
+            "in `models`, else `llm.fallbacks`.",
             items=SOME_TEXT,
         ),
     )
     prompt: str | None = attrs.field(
         default=None,
         metadata=about(
-            "System prompt of the model that picks. Default, when there is a `model`: to answer with the "
-            "name of the agent that fits best."
+            "System prompt of the model that picks. Default, with a `model`: to answer with the name of the "
+            "agent that fits best."
         ),
     )
     routes: tuple[Route, ...] | None = attrs.field(
         default=None,
-        metadata=about("Looked at in order; the first whose conditions hold decides.", not_empty=True),
+        metadata=about("Checked in order; the first route whose conditions hold decides.", not_empty=True),
     )
     default: str | None = attrs.field(
         default=None,
         metadata=about(
-            "Name of the agent that runs when no route holds. Default: then the router fails.",
+            "Name of the agent to run if no route matches. Default: the router fails.",
             not_empty=True,
             needs="routes",
         ),
@@ -263,13 +271,13 @@ class RouterNode(FallibleNode):
 
 @attrs.frozen(kw_only=True)
 class CheckpointNode(FallibleNode):
-    """Asks a human, who may say yes, and then the tree goes on, or no."""
+    """A checkpoint: the run pauses until a person approves that it continues, or rejects."""
 
     TYPE: ClassVar = "approval"
 
     message: str = attrs.field(
         metadata=about(
-            "What is asked, in Markdown; `{key}` stands for what an earlier node left under "
+            "Question to the person, in Markdown; `{key}` stands for the answer of an earlier node with "
             "`output_key: key`.",
             not_empty=True,
         )
@@ -278,7 +286,7 @@ class CheckpointNode(FallibleNode):
 
 @attrs.frozen(kw_only=True)
 class RemoteAgentNode(FallibleNode):
-    """Delegates to another agent over A2A; the answer of that agent is its own answer."""
+    """Delegates to a remote agent over A2A. Its answer is that of the remote agent."""
 
     TYPE: ClassVar = "a2a"
     EXACTLY_ONE_OF: ClassVar = (("agent",), ("url",))
@@ -290,22 +298,22 @@ class RemoteAgentNode(FallibleNode):
         default=None,
         repr=False,
         metadata=about(
-            "Address of the agent, as in the top-level `a2a`; its name is then that of the node. One that "
-            "stands there, too, brings the settings from there.",
+            "Address of the agent, as in the top-level `a2a`; the agent then has the name of the node. If an "
+            "entry there has the same address, its other settings apply.",
             **REMOTE_ADDRESS,
         ),
     )
     prompt: str = attrs.field(
         default="{user_message}",
         metadata=about(
-            "What is delegated; `{key}` stands for what an earlier node left under `output_key: key`.",
+            "Message to the agent; `{key}` stands for the answer of an earlier node with `output_key: key`.",
             not_empty=True,
         ),
     )
     destructive_hint: bool = attrs.field(
         default=False,
         metadata=about(
-            "Whether it waits for a human before it delegates. For an `agent` its entry says that.",
+            "Whether the node asks a person before it delegates. With `agent`, the entry decides.",
             needs="url",
             **DESTRUCTIVE_HINT,
         ),
@@ -313,7 +321,7 @@ class RemoteAgentNode(FallibleNode):
 
     @property
     def remote(self) -> str:
-        """The name of the agent it delegates to."""
+        """The name of the agent to delegate to."""
         return self.agent or self.name
 
 
@@ -323,7 +331,7 @@ Node: TypeAlias = (
 
 
 def children_of(node: Node) -> tuple[Node, ...]:
-    """The nodes directly below one."""
+    """The nodes directly below a node."""
     match node:
         case SequentialNode() | ParallelNode() | LoopNode() | RouterNode():
             return node.agents

@@ -1,4 +1,4 @@
-"""`{key}` in prompts and messages: what an earlier node left under `output_key: key`."""
+"""`{key}` in prompts and messages, which stands for the answer of a node with `output_key: key`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from .nodes import (
 from .values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
 
 Placed: TypeAlias = tuple[Node, Value, KeyPath]
-"""A node, the same as it is written, and its path."""
+"""A node, its value in the file, and its path."""
 
 PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""One placeholder; its group is the key. `${x}` is none: it is an escaped reference."""
+"""One placeholder; its group is the key. `${x}` does not match, because it is an escaped reference."""
 
 USER_MESSAGE = "user_message"
-"""Filled everywhere with what the user said in this turn."""
+"""Filled everywhere with the user message of the turn."""
 ITERATION = "iteration"
-"""Filled below a loop with the number of its iteration, from 1; of nested loops, the innermost."""
+"""Filled below a loop with the number of the iteration, from 1, of the innermost loop."""
 
 
 def unfilled(node: Node, written: Value, path: KeyPath = ("agent",)) -> tuple[str, ...]:
-    """A sentence for every placeholder that no node running before it can fill.
+    """A warning for every placeholder that no earlier node can fill.
 
-    `written` is the same tree as it stands in the file: what a variable holds is not looked into.
+    `written` is the tree in the file. Placeholders in the values of variables are not checked.
     """
     warnings: list[str] = []
     _visit(node, written, path, frozenset({USER_MESSAGE}), warnings)
@@ -46,7 +46,7 @@ def unfilled(node: Node, written: Value, path: KeyPath = ("agent",)) -> tuple[st
 def _visit(
     node: Node, written: Value, path: KeyPath, filled: frozenset[str], warnings: list[str]
 ) -> frozenset[str]:
-    """Warn of what is in and below `node`; return the keys that are filled when it has run."""
+    """Warn of placeholders in and below `node`; return the keys that are filled after it has run."""
     children = list(children_with_place(node, written, path))
     after = filled
     match node:
@@ -58,7 +58,7 @@ def _visit(
             for child in children:
                 after = _visit(*child, after, warnings)
         case LoopNode():
-            # From the second iteration on, what later nodes left is there for the earlier ones.
+            # From the second iteration on, earlier nodes see the answers of later ones.
             inside = filled | {ITERATION} | {key for child, _, _ in children for key in keys_left(child)}
             for child in children:
                 after |= _visit(*child, inside, warnings) - {ITERATION}
@@ -72,7 +72,7 @@ def _visit(
 
 
 def keys_left(node: Node) -> Iterator[str]:
-    """Every key that this node or one below it leaves something under."""
+    """The output keys of this node and of the nodes below it."""
     if node.output_key:
         yield node.output_key
     for child in children_of(node):
@@ -80,28 +80,28 @@ def keys_left(node: Node) -> Iterator[str]:
 
 
 def placed_nodes(config: AgentConfig, written: Table) -> Iterator[Placed]:
-    """All nodes, each before those below it; `written` is the file of `config`."""
+    """All nodes, parents first; `written` is the file of `config`."""
     return with_those_below((config.agent, written.entries["agent"], ("agent",)))
 
 
 def with_those_below(top: Placed) -> Iterator[Placed]:
-    """A node and all below it, each before those below it."""
+    """A node and all nodes below it, parents first."""
     yield top
     for child in children_with_place(*top):
         yield from with_those_below(child)
 
 
 def children_with_place(node: Node, written: Value, path: KeyPath) -> Iterator[Placed]:
-    """The nodes directly below one, each as it is written and with its path."""
+    """The nodes directly below a node, each with its value in the file and its path."""
     agents = _entry(written, "agents")
     items = agents.items if isinstance(agents, Sequence) else ()
-    # Not strict: `agents` may stand at a node that has none, which is reported as an unknown key.
+    # Not strict, because `agents` at a kind of node without children is reported as an unknown key.
     for index, (child, item) in enumerate(zip(children_of(node), items, strict=False)):
         yield child, item, (*path, "agents", index)
 
 
 def name_in_file(written: Value) -> str:
-    """A node's name as it is written, for people: what a variable holds is not looked into."""
+    """The name of a node as written in the file, for people, with variables unexpanded."""
     name = _entry(written, "name")
     return str(name.value) if isinstance(name, Scalar) else ""
 
@@ -110,13 +110,13 @@ def _check(written: Value, entry: str, path: KeyPath, filled: frozenset[str], wa
     for key in _placeholders(_entry(written, entry)):
         if key in filled:
             continue
-        where, who = dotted((*path, entry)), quoted(name_in_file(written))
+        where, node = dotted((*path, entry)), quoted(name_in_file(written))
         why = (
-            f"{who} is in no loop"
+            f"{node} is in no loop"
             if key == ITERATION
-            else f"no node that runs before {who} has output_key: {key}"
+            else f"no node that runs before {node} has output_key: {key}"
         )
-        warnings.append(f"{where}: {{{key}}} stays as it is, for {why}")
+        warnings.append(f"{where}: {{{key}}} stays as it is, because {why}")
 
 
 def _placeholders(prompt: Value | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Values to frozen configuration classes, with every mistake found on the way."""
+"""Turns values of a file into frozen configuration classes, and collects every mistake."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ T = TypeVar("T")
 
 
 class _Bad:
-    """Stands for a value that was reported."""
+    """Stands for a value whose problem has been reported."""
 
 
 _BAD: Final = _Bad()
 _LEFT_OUT: Final = object()
-"""Stands for a value that counts as not given."""
+"""Stands for a value that counts as omitted."""
 Read: TypeAlias = object
-"""What a shape asks for, or `_BAD`."""
+"""A value of the requested shape, or `_BAD`."""
 
 
 class Reader:
-    """Reads one file. `problems` grows as it goes; what it returns counts only while that is empty."""
+    """Reads one file and adds to `problems`. Results are valid only while `problems` is empty."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Reader:
         self._reported: set[tuple[str, str, Mark]] = set()
         self._top: type | None = None
         self._form_only = False
-        """Inside of what is switched off: a variable may be unset, and its place is then not looked at."""
+        """Inside a disabled entry, where a value with an unset variable is not checked."""
 
     def report(
         self,
@@ -85,7 +85,7 @@ class Reader:
         found: str | None = None,
         hint: str | None = None,
     ) -> _Bad:
-        """Add a problem. One and the same at one and the same place, reached twice, is added once."""
+        """Add a problem, unless the same problem has been reported at the same position."""
         if mark is not None:
             if (code, message, mark) in self._reported:
                 return _BAD
@@ -97,7 +97,7 @@ class Reader:
         return _BAD
 
     def section(self, cls: type[T], value: Value, path: KeyPath) -> T | None:
-        """An instance of `cls`; None when there was a problem."""
+        """An instance of `cls`; None after a problem."""
         self._top = self._top or cls
         read = self.read(value, Section(cls), path)
         return read if isinstance(read, cls) else None
@@ -138,7 +138,7 @@ class Reader:
         return self._wrong_type(value, shape, path)
 
     def text_of(self, value: Value) -> str | None:
-        """The text with its references filled in; None, and no report, when it has none."""
+        """The text with references expanded; None, without a report, if the value has no such text."""
         if not isinstance(value, Scalar) or not isinstance(value.value, str):
             return None
         try:
@@ -160,7 +160,7 @@ class Reader:
         except MalformedReference:
             return self.report(
                 "bad_reference",
-                "a reference is ${NAME} or ${NAME:-default}, with no other in it",
+                "a reference is ${NAME} or ${NAME:-default}, with no reference inside",
                 value.mark,
                 path,
                 hint="write $${ for a literal ${",
@@ -209,7 +209,7 @@ class Reader:
         try:
             regex.compile(text)
         except (regex.error, RecursionError, OverflowError) as error:
-            # The engine's own words may quote the text, which may come from a variable.
+            # The message of the engine may quote the text, which may come from a variable.
             at = getattr(error, "pos", None)
             where = f", wrong at character {at + 1}" if at is not None else ""
             expected = "a regular expression"
@@ -246,17 +246,17 @@ class Reader:
     def _by_name(self, value: Table, shape: ListOf, path: KeyPath) -> Read:
         items = value.entries.values()
         if items and all(isinstance(item, Scalar) and not is_blank(item) for item in items):
-            return self._wrong_type(value, shape, path)  # one of a list, without its dash
+            return self._wrong_type(value, shape, path)  # one item of a list, without its dash
         for key, item in value.entries.items():
             if isinstance(item, Table) and "name" in item.entries:
-                message = "there is a name already: the key above it"
+                message = "the key above is already the name"
                 self.report("conflicting_keys", message, item.key_marks.get("name"), (*path, key, "name"))
         named = zip(value.entries, as_list(value).items, strict=True)
         read = [self.read(item, shape.item, (*path, key)) for key, item in named]
         return _BAD if _BAD in read else tuple(read)
 
     def check_unique(self, named: Iterable[tuple[Value, KeyPath]], what: str) -> None:
-        """Report every table whose `name` an earlier one has, at the path that stands with it."""
+        """Report every table whose `name` an earlier table has. Each table comes with its path."""
         first: dict[str, Mark | None] = {}
         for value, path in named:
             name = value.entries.get("name") if isinstance(value, Table) else None
@@ -289,7 +289,7 @@ class Reader:
         return False
 
     def _pairs(self, value: Sequence, shape: MapOf, path: KeyPath) -> Read:
-        """A list of `KEY=VALUE` texts as the mapping it stands for."""
+        """Read a list of `KEY=VALUE` texts as a mapping."""
         items: dict[str, Read] = {}
         fit = True
         for index, item in enumerate(value.items):
@@ -300,7 +300,7 @@ class Reader:
                 continue
             key, _, content = text.partition("=")
             if key in items:
-                self.report("duplicate_key", "the key stands in the list twice", item.mark, at)
+                self.report("duplicate_key", "the key is in the list twice", item.mark, at)
             fit &= self._fits(key, shape, item.mark, at)
             items[key] = self._checked(content, shape.item, Scalar(text, item.mark), at, None)
         return items if fit and _BAD not in items.values() else _BAD
@@ -326,7 +326,7 @@ class Reader:
                 )
             case _:
                 self._wrong_type(word_at, Choice(words), (*path, "type"))
-        # The node cannot be read, but its mistakes are not to hide those of the nodes below it.
+        # The node cannot be read; report the mistakes of the nodes below it all the same.
         children = value.entries.get("agents")
         if isinstance(children, Sequence):
             self._list(children, ListOf(shape), (*path, "agents"))
@@ -346,7 +346,7 @@ class Reader:
             and switch is not None
             and self.read(switch, Flag(), (*path, "enabled")) is False
         )
-        # What is filled in comes last: its mistakes belong to the keys it was filled in from.
+        # Keys that are filled in come last, because their mistakes belong to the keys that they come from.
         for key in sorted(keys.values(), key=lambda key: key.about.filled_in):
             item = value.entries.get(key.name)
             needed = key.required or key.about.filled_in
@@ -367,7 +367,7 @@ class Reader:
     def _unknown_key(self, name: str, known: tuple[str, ...], cls: type, value: Table, path: KeyPath) -> None:
         mark, at = value.key_marks.get(name, value.mark), (*path, name)
         if name in RENAMED_KEYS:
-            self.report("renamed_key", f"the key {name} is no more; use {RENAMED_KEYS[name]}", mark, at)
+            self.report("renamed_key", f"the key {name} was renamed; use {RENAMED_KEYS[name]}", mark, at)
         else:
             hint = invisible(name) or section_with(name, cls, self._top or cls) or nearest(name, known)
             hint = hint or f"valid keys: {', '.join(known)}"
@@ -375,7 +375,7 @@ class Reader:
                 "unknown_key", f"unknown key {quoted(name)}", mark, at, expected=one_of(known), hint=hint
             )
 
-    # What errors say
+    # Error messages
 
     def _wrong_type(self, value: Value, shape: Shape, path: KeyPath) -> _Bad:
         expected, found = describe(shape), kind(value)
@@ -384,7 +384,7 @@ class Reader:
         return self.report("wrong_type", message, value.mark, path, expected=expected, found=found, hint=hint)
 
     def _unfit(self, code: str, shape: Shape, value: Scalar, path: KeyPath, hint: str | None = None) -> _Bad:
-        # A text that fits no pattern may well be a secret that was put into the wrong place.
+        # A text that does not match may be a secret in the wrong place, so it is not shown.
         expected, found = describe(shape), "other text" if code == "bad_format" else shown(value)
         message = f"expected {expected}, found {found}"
         return self.report(code, message, value.mark, path, expected=expected, found=found, hint=hint)

@@ -1,4 +1,4 @@
-"""The file of `stopgo mcp-resources`: where the server listens, and where its database is."""
+"""The file of `stopgo mcp-resources`: address and database of the server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shape import NO_TILDE, about
 
 @attrs.frozen(kw_only=True)
 class ResourcesConfig:
-    """A resource server that is reached over HTTP."""
+    """A resource server over HTTP."""
 
     host: str = attrs.field(
         default="127.0.0.1", metadata=about("Address the server listens on.", not_empty=True)
@@ -37,7 +37,7 @@ class ResourcesConfig:
 
 
 def load_resources_config(path: Path, *, environ: Mapping[str, str] = os.environ) -> ResourcesConfig:
-    """Read such a file. Raises `ConfigError` with all its problems."""
+    """Read the file. Raises `ConfigError` with all its problems."""
     root, problems = read_mapping(path, "port: 8090")
     reader = Reader(str(path), environ)
     config = reader.section(ResourcesConfig, root, ())

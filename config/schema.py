@@ -40,8 +40,8 @@ _WITH_REFERENCE: Json = {"type": "string", "pattern": r"\$\{"}
 
 
 def json_schema(cls: type = AgentConfig, title: str = "Agent file") -> Json:
-    """The schema, 2020-12. It knows all of a file but what is in other places: duplicate names,
-    and what the variables hold.
+    """The JSON Schema 2020-12. It does not cover relations between places, such as duplicate names, and the
+    values of variables.
     """
     definitions: dict[str, Json] = {}
     root = _section(cls, definitions)
@@ -89,8 +89,8 @@ def _aliases(cls: type) -> Iterator[Json]:
 def _words(cls: type) -> Iterator[Json]:
     for name, word, needed in needed_by_words(cls):
         for key in names_of(cls, name):
-            said = {"properties": {key: {"const": word}}, "required": [key]}
-            yield {"if": said, "then": {"required": [needed]}}
+            given = {"properties": {key: {"const": word}}, "required": [key]}
+            yield {"if": given, "then": {"required": [needed]}}
 
 
 def _key(key: Key, definitions: dict[str, Json]) -> Json:
@@ -145,7 +145,7 @@ def _list(shape: ListOf, definitions: dict[str, Json]) -> Json:
     if not shape.by_name:
         return schema
     assert isinstance(shape.item, Section)
-    # The name is the key above, so it is none of the keys below.
+    # In a mapping by name, the name is the key above, not a key of the entry.
     rest = _section(shape.item.cls, definitions)
     pattern = rest["properties"].pop("name")["anyOf"][0]["pattern"]
     rest["required"].remove("name")
@@ -175,7 +175,7 @@ def _text(shape: Text) -> Json:
 
 def _reference(cls: type, definitions: dict[str, Json]) -> Json:
     if cls.__name__ not in definitions:
-        # Entered before it is made: a node holds nodes.
+        # Enter it first, because nodes contain nodes.
         definitions[cls.__name__] = {}
         definitions[cls.__name__] = _section(cls, definitions)
     return {"$ref": f"#/$defs/{cls.__name__}"}

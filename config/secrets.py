@@ -1,4 +1,4 @@
-"""Which texts of the entry of a tool server or an agent are secret, and are masked in what it says. Pure.
+"""Finds the secrets in the entry of a tool server or a remote agent, so that its output can be masked. Pure.
 
 * A value is secret if its name says so: the name of a header, a variable, a query parameter or an option.
 * Part of a value is secret if it looks like a key: 16 letters and digits in a row, with some of each. This
@@ -25,7 +25,7 @@ from .values import Scalar, Sequence, Table, Value
 
 MASK = "***"
 SHORTEST = 6
-"""Characters of a secret."""
+"""Minimum length of a secret, in characters."""
 
 _SECRET_WORD = re.compile(
     r".*(?:token|secrets?|password|passwd|pwd|passphrase|credentials?|authorization|cookie|key)|jwt|pat|pass"
@@ -34,7 +34,7 @@ _PLAIN_NAME = re.compile(
     r"(?:.*_)?(?:public|primary|foreign|sort|partition)_?key"
     r"|.*_(?:count|dir|endpoint|file|host|id|length|limit|name|path|port|size|timeout|ttl|type|uri|url|user)"
 )
-"""Names with such a word that are those of something else."""
+"""Names that have such a word, but do not name a secret."""
 _SCHEME = re.compile(r"(?:apikey|basic|bearer|token)\s+(\S.*)", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(r"://[^/?#\s]*/?")
 _PARAMETER = re.compile(r"[?&]([^=&#\s]+)=([^&#\s]+)")
@@ -45,7 +45,7 @@ _KEY = re.compile(r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16}")
 
 
 def says_secret(name: str) -> bool:
-    """Whether what has this name is secret."""
+    """Whether a value of this name is secret."""
     words = re.findall("[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
     return any(map(_SECRET_WORD.fullmatch, words)) and not _PLAIN_NAME.fullmatch("_".join(words))
 
@@ -56,7 +56,7 @@ def looks_secret(text: str) -> bool:
 
 
 def secrets_in(name: str, value: str) -> Iterator[str]:
-    """The secrets in the value of that name."""
+    """The secrets in a value of this name."""
     if says_secret(name):
         scheme = _SCHEME.fullmatch(value.strip())
         credentials = scheme[1] if scheme else value
@@ -77,7 +77,7 @@ def secrets_in(name: str, value: str) -> Iterator[str]:
 
 
 def secrets_of(server: McpServerConfig | RemoteAgentConfig) -> Iterator[str]:
-    """The secrets of a server or an agent that its configuration holds."""
+    """The secrets in the configuration of a server or an agent."""
     yield from server.secrets
     yield from secrets_in("", server.url or "")
     yield from secrets_of_values(server.headers)
@@ -100,7 +100,7 @@ def secrets_of_values(values: Mapping[str, str]) -> Iterator[str]:
 
 
 def secrets_of_variables(written: Value, lookup: Callable[[str], str | None]) -> Iterator[str]:
-    """The secrets in the variables that an entry refers to; `written` is that entry in the file."""
+    """The secrets in the variables that an entry refers to; `written` is the entry in the file."""
     match written:
         case Scalar(value=str(text)):
             with suppress(MalformedReference):  # under an unknown key, which is reported
@@ -117,7 +117,7 @@ def secrets_of_variables(written: Value, lookup: Callable[[str], str | None]) ->
 
 
 def _basic(credentials: str) -> str:
-    """The user and the password in credentials of the scheme Basic (RFC 7617); empty when there are none."""
+    """User and password in credentials of the scheme Basic (RFC 7617); empty if there are none."""
     try:
         return b64decode(credentials, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -127,15 +127,15 @@ def _basic(credentials: str) -> str:
 # ----------------------------------------------------------------- addresses in logs
 
 _FIRST = 0xE000
-"""Of the characters for private use: one stands for each reference while an address is taken apart."""
+"""First private-use character. While an address is parsed, each reference is replaced by one of them."""
 _REFERENCES = re.compile("[:\ue000-\uf8ff]*")
 _STEP = re.compile("(?<![:/])/[^/]+")
 _ARGUMENT = re.compile("([?&#])([^=&#]*=)?([^&#]*)")
 
 
 def shown_address(parts: tuple[Part, ...]) -> str:
-    """An address as a log may show it: without the user in front of its host, the values in its query and
-    steps that look like a key. References stay there, less their defaults."""
+    """An address as logs show it: the user, values in the query and path segments that look like a key are
+    masked. References stay; where a secret could be, without their defaults."""
     references = [part for part in parts if isinstance(part, Reference)]
     signs = {chr(_FIRST + number): reference for number, reference in enumerate(references)}
     free = iter(signs)

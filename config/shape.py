@@ -1,6 +1,6 @@
-"""What a configuration file may hold, read off the attrs classes it becomes.
+"""The shapes of configuration values, derived from attrs classes.
 
-The reader and the JSON Schema both walk these shapes, so a key exists in exactly one place: as a field.
+The reader and the JSON Schema both use these shapes, so each key is defined in one place: as a field.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ _ABOUT = "stopgo.about"
 
 @attrs.frozen
 class About:
-    """What a field's type does not say about the key of the same name."""
+    """What the type of a field does not express about the key of the same name."""
 
     text: str
-    """For people; becomes the description in the JSON Schema."""
+    """Description for people and for the JSON Schema."""
     minimum: float | None = None
     above: float | None = None
-    """Like `minimum`, but the value itself is not allowed."""
+    """Exclusive minimum."""
     maximum: float | None = None
     pattern: str | None = None
-    """A regular expression the whole text must match; stands with `meaning`."""
+    """A regular expression that the whole text must match; needs `meaning`."""
     meaning: str | None = None
-    """What a text that matches `pattern` is, to be read after "expected"."""
+    """Describes a text that matches `pattern`, to follow "expected"."""
     regex: bool = False
-    """The text is a regular expression, as Python has them."""
+    """The text is a Python regular expression."""
     not_empty: bool = False
     """An empty text, list or mapping is refused."""
     unique_names: bool = False
-    """The items of the list have a `name`, and no two may have the same."""
+    """The items of the list have unique `name`s."""
     by_name: bool = False
-    """The list may also be a mapping of the `name`s to what else there is to say of them."""
+    """The list may also be a mapping from the `name`s to the other keys of each item."""
     pairs: bool = False
     """The mapping may also be a list of `KEY=VALUE` texts."""
     keys: About | None = None
-    """What the keys of the mapping are like."""
+    """Limits of the keys of the mapping."""
     items: About | None = None
-    """What the items of the list or the mapping are like."""
+    """Limits of the items of the list or mapping."""
     key: str | None = None
     """The name of the key, if it differs from that of the field."""
     alias: str | None = None
@@ -56,9 +56,9 @@ class About:
     needs: str | None = None
     """Another key that must stand beside this one."""
     filled_in: bool = False
-    """May be left out of the file: it is filled in from other keys before reading."""
+    """May be omitted, because it is filled in from other keys before reading."""
     derived: bool = False
-    """No key of the file: computed when the file is loaded."""
+    """Not a key of the file: computed when the file is loaded."""
 
 
 def about(text: str, **limits: Any) -> Mapping[str, About]:
@@ -67,9 +67,9 @@ def about(text: str, **limits: Any) -> Mapping[str, About]:
 
 
 SOME_TEXT = About("", not_empty=True)
-"""An item that is a text, and not an empty one."""
+"""An item that is a text and not empty."""
 NO_TILDE = {"pattern": r"(?!~)[\s\S]*", "meaning": "a path (for ~ write ${HOME})"}
-"""Limits of a path: a shell knows what `~` stands for, the system would make a folder of that name."""
+"""Limits of a path. Only a shell expands `~`; the system would create a folder of that name."""
 
 
 @attrs.frozen
@@ -81,7 +81,7 @@ class Text:
 
 
 PAIR = Text(r"[^=]+=[\s\S]*", "KEY=VALUE")
-"""An item of the list that a mapping with `pairs` may be."""
+"""An item of the list form of a mapping with `pairs`."""
 
 
 @attrs.frozen
@@ -91,7 +91,7 @@ class Number:
     above: float | None = None
     maximum: float | None = None
     seconds: bool = False
-    """The unit is seconds, as the description says first."""
+    """The unit is seconds: the description begins with "Seconds"."""
 
 
 @attrs.frozen
@@ -106,7 +106,7 @@ class AnyScalar:
 
 @attrs.frozen
 class Anything:
-    """Whatever JSON can hold; references are filled in at any depth."""
+    """Any JSON value; references are expanded at any depth."""
 
 
 @attrs.frozen
@@ -155,18 +155,18 @@ class Key:
     shape: Shape
     about: About
     required: bool
-    """The file has to say it."""
+    """The key must be in the file."""
     default: str | float | Path | None = None
-    """What holds when the file does not say it; None where that is not a plain value."""
+    """The default of an omitted key; None if it is not a plain value."""
     may_be_blank: bool = False
-    """The key with nothing after it, for instance because all below it is a comment, is its default."""
+    """A key without a value means its default, for instance if everything below it is commented out."""
     alias_of: str | None = None
-    """The key that it is another name of."""
+    """The key that this key is another name of."""
     field: str = ""
-    """The field that holds its value."""
+    """The field for the value."""
 
     def may_mean_default(self, value: Value) -> bool:
-        """`mcp_servers:` with every entry commented out is an empty list, and so on."""
+        """Whether the value stands for the default, as `mcp_servers:` with all entries commented out."""
         return self.may_be_blank and isinstance(value, Scalar) and value.value is None
 
 
@@ -176,75 +176,77 @@ def keys_of(cls: type) -> Mapping[str, Key]:
     hints = typing.get_type_hints(cls)
     keys: dict[str, Key] = {}
     for field in attrs.fields(cls):
-        said = field.metadata.get(_ABOUT)
-        if not isinstance(said, About):
-            raise TypeError(f"{cls.__name__}.{field.name} does not say what it is about")
-        if said.derived:
+        described = field.metadata.get(_ABOUT)
+        if not isinstance(described, About):
+            raise TypeError(f"{cls.__name__}.{field.name} has no description")
+        if described.derived:
             continue
-        shape = _shape_of(hints[field.name], said)
-        # A list that may be left out is no empty list: nothing at all could mean either.
-        two_meanings = isinstance(shape, ListOf) and field.default is None
-        name = said.key or field.name
+        shape = _shape_of(hints[field.name], described)
+        # If None is the default of a list, a blank value could mean None or an empty list.
+        ambiguous = isinstance(shape, ListOf) and field.default is None
+        name = described.key or field.name
         keys[name] = Key(
             name=name,
             shape=shape,
-            may_be_blank=isinstance(shape, ListOf | MapOf | Section) and not two_meanings,
-            about=said,
-            required=field.default is attrs.NOTHING and not said.filled_in,
+            may_be_blank=isinstance(shape, ListOf | MapOf | Section) and not ambiguous,
+            about=described,
+            required=field.default is attrs.NOTHING and not described.filled_in,
             default=field.default if isinstance(field.default, str | int | float | Path) else None,
             field=field.name,
         )
-        if said.alias:
-            other = About(f"The same as `{name}`.", needs=said.needs)
-            keys[said.alias] = Key(said.alias, shape, other, required=False, alias_of=name, field=field.name)
+        if described.alias:
+            other = About(f"The same as `{name}`.", needs=described.needs)
+            keys[described.alias] = Key(
+                described.alias, shape, other, required=False, alias_of=name, field=field.name
+            )
     return keys
 
 
 def names_of(cls: type, name: str) -> tuple[str, ...]:
-    """What a key of a section may be called."""
+    """The names of a key of a section, including aliases."""
     return tuple(key.name for key in keys_of(cls).values() if name in (key.name, key.alias_of))
 
 
 def type_word(cls: type) -> str | None:
-    """The word that stands under `type` in this section; None for a section without that key."""
+    """The value of `type` in this section; None for a section without that key."""
     word = getattr(cls, "TYPE", None)
     return word if isinstance(word, str) else None
 
 
 def exactly_one_of(cls: type) -> tuple[tuple[str, ...], ...]:
-    """Groups of keys of this section: keys of exactly one group must be given. Empty without such a rule."""
+    """Groups of keys, of which exactly one group must be given. Empty without such a rule."""
     groups: tuple[tuple[str, ...], ...] = getattr(cls, "EXACTLY_ONE_OF", ())
     return groups
 
 
 def needed_by_words(cls: type) -> tuple[tuple[str, str, str], ...]:
-    """Of this section: a key, one of its words, and the key that must be given with that word."""
+    """Triples of a key, one of its words, and the key that this word needs."""
     needed: tuple[tuple[str, str, str], ...] = getattr(cls, "WORD_NEEDS", ())
     return needed
 
 
 def needs_a_key(cls: type) -> bool:
-    """Whether this section is refused when it has no key at all."""
+    """Whether this section must have at least one key."""
     return bool(getattr(cls, "NOT_EMPTY", False))
 
 
 def short_for(cls: type) -> Key | None:
-    """The key that a bare value in place of this section stands for; None when it may not."""
+    """The key for a bare value in place of this section; None if a bare value is not allowed."""
     name = getattr(cls, "SHORT", None)
     return keys_of(cls)[name] if name else None
 
 
 def mark_of(cls: type, value: Table) -> Mapping[str, Mark | None]:
-    """The field `mark` of this section, if it has one: where the key `MARKED` stands in the file."""
+    """The field `mark` of this section, if it has one: the position of the key `MARKED`."""
     key = getattr(cls, "MARKED", None)
     return {"mark": value.entries.get(key, value).mark} if key else {}
 
 
-def _shape_of(hint: Any, said: About) -> Shape:
+def _shape_of(hint: Any, described: About) -> Shape:
     hint = _without_none(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint in (str, Path):
-        return Text(said.pattern, said.meaning, said.not_empty, said.regex)
+        return Text(described.pattern, described.meaning, described.not_empty, described.regex)
     if hint is bool:
         return Flag()
     if hint == Plain:
@@ -252,17 +254,17 @@ def _shape_of(hint: Any, said: About) -> Shape:
     if hint is Any:
         return Anything()
     if hint in (int, float):
-        in_seconds = said.text.startswith("Seconds ")
-        return Number(hint is int, said.minimum, said.above, said.maximum, in_seconds)
+        in_seconds = described.text.startswith("Seconds ")
+        return Number(hint is int, described.minimum, described.above, described.maximum, in_seconds)
     if origin is Literal:
         return Choice(arguments)
     if origin is tuple:
-        item = _shape_of(arguments[0], said.items or About(""))
-        return ListOf(item, said.not_empty, said.unique_names, said.by_name)
+        item = _shape_of(arguments[0], described.items or About(""))
+        return ListOf(item, described.not_empty, described.unique_names, described.by_name)
     if origin is not None and issubclass(origin, Mapping):
-        item = _shape_of(arguments[1], said.items or About(""))
-        key = Text(said.keys.pattern, said.keys.meaning) if said.keys else Text()
-        return MapOf(item, said.not_empty, key, said.pairs)
+        item = _shape_of(arguments[1], described.items or About(""))
+        key = Text(described.keys.pattern, described.keys.meaning) if described.keys else Text()
+        return MapOf(item, described.not_empty, key, described.pairs)
     if attrs.has(hint):
         return Section(hint)
     if members := _variants(hint):
@@ -282,7 +284,7 @@ def _variants(hint: Any) -> Mapping[str, Section]:
     return {word: section for word, section in members.items() if word is not None}
 
 
-# ----------------------------------------------------------------- texts from outside, ranges
+# ----------------------------------------------------------------- texts from variables, ranges
 
 _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
@@ -290,6 +292,7 @@ _FLAGS = {"true": True, "false": False}
 
 
 def typed(text: str, shape: Shape) -> object:
+    """The value of a variable: a flag or a number where the shape needs one, if the text is one."""
     if isinstance(shape, Flag):
         return _FLAGS.get(text, text)
     if isinstance(shape, Number):

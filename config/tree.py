@@ -1,4 +1,4 @@
-"""The tree of nodes as it is written: filled in before it is read, and stored to be read again."""
+"""The tree of nodes as written in the file: filled in before it is read, and stored to be read again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .shape import keys_of, names_of
 from .values import KeyPath, Scalar, Sequence, Table, Value, from_plain
 
 Defaults: TypeAlias = Mapping[str, Mapping[str, Value]]
-"""By type of node, what stands for the keys it leaves out."""
+"""Values of omitted keys, by type of node."""
 
 _OF_ADDRESS = {"url", *names_of(RemoteAgentNode, "destructiveHint")}
 
@@ -28,9 +28,9 @@ NODE = keys_of(AgentConfig)["agent"].shape
 
 
 def fill_in(root: Table, model: str | None) -> Table:
-    """Give the file a tree if it has none, and every node of it that asks a model a prompt and a model.
+    """Add a tree if the file has none, and add prompt and model to every node that asks a model.
 
-    `model`, taken literally, stands in for every model the file names, and has no fallbacks but its own.
+    `model`, taken literally, replaces every model that the file names, and has only its own fallbacks.
     """
     llm = root.entries.get("llm", Table({}))
     instead = None if model is None else Scalar(escape(model))
@@ -53,9 +53,9 @@ def tree_from_stored(
     environ: Mapping[str, str] = os.environ,
     data_dir: Path | None = None,
 ) -> Node:
-    """The nodes of an `AgentConfig.stored_tree`, with the variables' values of today.
+    """The nodes of an `AgentConfig.stored_tree`, with the current values of variables.
 
-    Raises `ConfigError`, for instance when a variable is not set any more.
+    Raises `ConfigError`, for instance if a variable is no longer set.
     """
     reader = Reader("stored tree", environ, data_dir)
     node = reader.read(from_plain(stored), NODE, ("agent",))
@@ -66,8 +66,8 @@ def tree_from_stored(
 
 
 def without_addresses(tree: Value) -> Value:
-    """The tree as it is stored. Agents are known by their names alone: where they are reached, and with which
-    credentials, is for the file of the day to say."""
+    """The tree in the form that is stored. It has the names of remote agents only, because addresses and
+    credentials come from the current file."""
     if not isinstance(tree, Table):
         return tree
     entries = dict(tree.entries)
@@ -88,7 +88,7 @@ def _name_alone(entry: Value) -> Value:
 
 
 def nodes_of(value: Value, path: KeyPath = ("agent",)) -> Iterator[tuple[Value, KeyPath]]:
-    """Every node of a tree as it is written, parents first."""
+    """Every node of a tree in the file, with its path, parents first."""
     yield value, path
     agents = value.entries.get("agents") if isinstance(value, Table) else None
     if isinstance(agents, Sequence):
@@ -104,7 +104,7 @@ def with_paths(node: Node, path: str = "agent") -> Iterator[tuple[Node, str]]:
 
 
 def rules_of(config: AgentConfig) -> Iterator[tuple[str, Rule]]:
-    """The dotted path of every rule, and the rule."""
+    """Every rule, with its dotted path."""
     for index, rule in enumerate(config.approval.rules):
         yield f"approval.rules[{index}]", rule
     for node, path in with_paths(config.agent):

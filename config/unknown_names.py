@@ -1,6 +1,6 @@
 """Names of servers, agents and nodes that the agent file refers to and that do not exist. Pure.
 
-The sentences show what stands in the file, never what a variable holds.
+Messages quote the file, never the value of a variable.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .wildcards import has_wildcards, is_named
 from .wording import nearest
 
 Named: TypeAlias = tuple[str, str]
-"""A name, and the same as it is written."""
+"""A name, and its text in the file."""
 PlacedRule: TypeAlias = tuple[Rule, Value, KeyPath]
-"""A rule, the same as it is written, and its path."""
+"""A rule, its value in the file, and its path."""
 
 Kind: TypeAlias = Literal["server", "node", "agent"]
 
-_SILENT = "only llm and a2a nodes make calls, and this is neither"
-_NO_ENTRY = "name it in the top-level a2a, or give its url here"
+_SILENT = "only llm and a2a nodes make calls, and this node is neither"
+_NO_ENTRY = "add it to the top-level a2a, or give its url here"
 _CALLERS = (LlmNode, RemoteAgentNode)
 _ITS_OWN = "for the calls of all nodes below it, move the rule into the approval of that node"
 
@@ -38,15 +38,15 @@ class UnknownName:
     kind: Kind
     message: str
     hint: str | None
-    """The name that was probably meant."""
+    """The most similar name, as a question."""
     mark: Mark | None
     path: KeyPath
     is_mistake: bool
-    """If the name is misspelt, calls pass or tools are hidden against the intention."""
+    """A misspelling here lets calls pass, or hides tools, against the intention."""
 
 
 def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
-    """In nodes and rules; `written` is the file of `config`, with its servers and agents as lists."""
+    """Unknown names in nodes and rules; `written` is the file of `config`, with both sections as lists."""
     servers = _servers(config, written)
     names = {name for name, _ in servers}
     for node, at, path in placed_nodes(config, written):
@@ -75,7 +75,7 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
 
 
 def rule_lists(config: AgentConfig, written: Table) -> Iterator[tuple[list[PlacedRule], list[Placed]]]:
-    """Each list of rules, with the nodes that it is about."""
+    """Each list of rules, with the nodes that it applies to."""
     nodes = list(placed_nodes(config, written))
     yield _placed_rules(config.approval.rules, written, ()), nodes
     for node, at, path in nodes:
@@ -84,7 +84,7 @@ def rule_lists(config: AgentConfig, written: Table) -> Iterator[tuple[list[Place
 
 
 def _placed_rules(rules: tuple[Rule, ...], written: Value, path: KeyPath) -> list[PlacedRule]:
-    """`written` and `path` are those of what has the rules in its `approval`."""
+    """`written` and `path` belong to the node or file whose `approval` has the rules."""
     entries = items(entry(entry(written, "approval"), "rules"))
     return [
         (rule, at, (*path, "approval", "rules", index))
@@ -94,24 +94,24 @@ def _placed_rules(rules: tuple[Rule, ...], written: Value, path: KeyPath) -> lis
 
 def _servers(config: AgentConfig, written: Table) -> list[Named]:
     entries = items(written.entries.get("mcp_servers"))
-    # Those beyond the entries are named on the command line, where there are no variables.
+    # Further servers come from the command line, where there are no variables.
     beyond = [server.name for server in config.mcp_servers[len(entries) :]]
     as_written = [*map(name_in_file, entries), *beyond]
     return [(server.name, text) for server, text in zip(config.mcp_servers, as_written, strict=True)]
 
 
 def _unknown_agents(config: AgentConfig, written: Table, placed: Placed) -> Iterator[UnknownName]:
-    """Of one node: only agents with an entry at the top level are known by their bare names."""
+    """Unknown agents of one node. Bare names refer to the top-level `a2a`."""
     node, at, path = placed
     entries = items(entry(written, "a2a"))
     known = [(agent.name, name_in_file(each)) for agent, each in zip(config.a2a, entries, strict=True)]
     named: list[tuple[str, Value | None, KeyPath]] = []
-    for index, (said, value) in enumerate(zip(node.a2a or (), items(entry(at, "a2a")), strict=True)):
+    for index, (agent, value) in enumerate(zip(node.a2a or (), items(entry(at, "a2a")), strict=True)):
         place: KeyPath = (*path, "a2a", index)
-        if said.url is None and isinstance(value, Table):
-            named.append((said.name, value.entries["name"], (*place, "name")))
-        elif said.url is None:
-            named.append((said.name, value, place))
+        if agent.url is None and isinstance(value, Table):
+            named.append((agent.name, value.entries["name"], (*place, "name")))
+        elif agent.url is None:
+            named.append((agent.name, value, place))
     if isinstance(node, RemoteAgentNode) and node.agent is not None:
         named.append((node.agent, entry(at, "agent"), (*path, "agent")))
     for name, at_name, place in named:
@@ -132,7 +132,7 @@ def _unknown(
     here = " here" if "rules" in path else ""
     message = f"no {kind}{here} is called {quoted(text)}"
     words = [name for _, name in known]
-    # A bare name is that of a tool server, even if an agent was meant.
+    # A bare name means a tool server; suggest the agent of that name.
     hint = nearest(remote_id(text) if remote_id(text) in words else text, words) if text else None
     mark = None if written is None else written.mark
     return UnknownName(kind, message, hint, mark, path, is_mistake)

@@ -1,4 +1,4 @@
-"""Values of a file that know where they stand."""
+"""Values of a file, with their positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Plain: TypeAlias = str | int | float | bool | None
 
 @attrs.frozen
 class Mark:
-    """A place in the file; both count from 1."""
+    """A position in the file; line and column count from 1."""
 
     line: int
     column: int
@@ -25,7 +25,7 @@ class Scalar:
     value: Plain
     mark: Mark | None = None
     written: str | None = attrs.field(default=None, eq=False)
-    """The text in the file, of a boolean."""
+    """For a boolean, the text in the file."""
 
 
 @attrs.frozen
@@ -48,7 +48,7 @@ class Table:
 
 @attrs.frozen
 class Invalid:
-    """Something that could not be read and was reported already."""
+    """A value that could not be read, and has been reported."""
 
     mark: Mark | None = None
 
@@ -57,7 +57,7 @@ Value: TypeAlias = Scalar | Sequence | Table | Invalid
 
 
 def as_list(named: Table) -> Sequence:
-    """A mapping of names as the list of tables that each have a `name`."""
+    """The list form of a mapping by name: tables that each have a `name`."""
     items = []
     for key, item in named.entries.items():
         name = Scalar(escape(key), named.key_marks.get(key))
@@ -66,7 +66,7 @@ def as_list(named: Table) -> Sequence:
 
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""Keys and indexes that lead to a value."""
+"""Keys and indexes from the root to a value."""
 
 
 def dotted(path: KeyPath) -> str:
@@ -78,7 +78,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def plain(value: Value) -> object:
-    """The value as JSON has it, without marks."""
+    """The value as plain JSON, without marks."""
     match value:
         case Scalar():
             return value.value
@@ -91,7 +91,7 @@ def plain(value: Value) -> object:
 
 
 def from_plain(data: object) -> Value:
-    """A value without marks. Raises TypeError for what is not plain JSON."""
+    """A value without marks, from plain JSON. Raises TypeError for other data."""
     if data is None or isinstance(data, str | int | float | bool):
         return Scalar(data)
     if isinstance(data, Mapping):
@@ -102,7 +102,7 @@ def from_plain(data: object) -> Value:
 
 
 def shortened(text: str) -> str:
-    """A text of the file as an error shows it: on one line, and not too long."""
+    """A text of the file for an error message: on one line, at most 40 characters."""
     shown = text if len(text) <= 40 else f"{text[:39]}…"
     return "".join(char if char.isprintable() else "?" for char in shown)
 
@@ -113,15 +113,15 @@ def quoted(text: str) -> str:
 
 
 def entry(written: Value | None, key: str) -> Value | None:
-    """The value of a key; None if there is none, or if this is no mapping."""
+    """The value of a key; None if the key is missing or `written` is not a mapping."""
     return written.entries.get(key) if isinstance(written, Table) else None
 
 
 def items(written: Value | None) -> tuple[Value, ...]:
-    """The items of a list; none of what is no list."""
+    """The items of a list; empty for other values."""
     return written.items if isinstance(written, Sequence) else ()
 
 
 def is_blank(value: Value) -> bool:
-    """Whether nothing stands there, or an empty text."""
+    """Whether the value is null or an empty text."""
     return isinstance(value, Scalar) and value.value in (None, "")

@@ -1,8 +1,7 @@
-"""Likely mistakes in the agent file: names that match nothing, rules that are never reached.
+"""Warnings about likely mistakes in the agent file: names that match nothing, rules that are never reached.
 
-Names that let calls pass, or hide tools, when they are misspelt are mistakes, which are reported beside.
-
-The sentences show what stands in the file, never what a variable holds.
+If the misspelling of a name would let calls pass or hide tools, the name is an error (`checks.check_names`).
+Warnings quote the file, never the value of a variable.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from .values import KeyPath, Table, Value, dotted, quoted
 
 
 def warnings_of(config: AgentConfig, written: Table) -> tuple[str, ...]:
-    """A sentence for everything of the kind; `written` is the same file as it stands there."""
+    """All warnings; `written` is the file of `config`."""
     nodes = list(placed_nodes(config, written))
     return (
         *unfilled(config.agent, written.entries["agent"]),
@@ -47,7 +46,7 @@ def _overshadowed(node: Node, written: Value, path: KeyPath) -> Iterator[str]:
 
 
 def _clashes(node: Node, written: Value, path: KeyPath) -> Iterator[str]:
-    """Branches that leave something under the same key. Children of a router never both run."""
+    """Parallel branches with the same output key. Of a router, only one child runs."""
     if not isinstance(node, ParallelNode):
         return
     branches = list(children_with_place(node, written, path))
@@ -55,13 +54,13 @@ def _clashes(node: Node, written: Value, path: KeyPath) -> Iterator[str]:
         for key in sorted(set(keys_left(one)) & set(keys_left(other))):
             earlier, later = (quoted(_last_writer(*each, key)) for each in ((one, one_at), (other, other_at)))
             yield (
-                f"{dotted(other_path)}: {earlier} and {later} both leave output_key: {key} from parallel "
-                f"branches; the later in the file, {later}, wins"
+                f"{dotted(other_path)}: {earlier} and {later} both set output_key: {key} in parallel "
+                f"branches; the later one in the file, {later}, wins"
             )
 
 
 def _last_writer(node: Node, written: Value, key: str) -> str:
-    """Name of the node in a branch whose writing of a key stands."""
+    """Name of the node in a branch that sets a key last."""
     if node.output_key == key:
         return name_in_file(written)
     below = [child for child in children_with_place(node, written, ()) if key in keys_left(child[0])]
@@ -88,7 +87,7 @@ def _rules(rules: list[PlacedRule]) -> Iterator[str]:
     everything: KeyPath | None = None
     for rule, _, path in rules:
         if everything is not None:
-            yield f"{dotted(path)}: never reached, for {dotted(everything)} matches every call"
+            yield f"{dotted(path)}: never reached, because {dotted(everything)} matches every call"
         elif rule == Rule(then=rule.then, name=rule.name, optional=rule.optional):
             everything = path
         for argument, condition in rule.arguments.items():
@@ -115,7 +114,7 @@ def _routes(node: Node, written: Value, path: KeyPath) -> Iterator[str]:
 
 def _never_holds(condition: Condition) -> str | None:
     if condition.exists is False and condition != Condition(exists=False):
-        return "what is not there satisfies nothing but exists: false"
+        return "a missing value satisfies only exists: false"
     if condition.above is not None and condition.below is not None and condition.above >= condition.below:
-        return "no number is above the one and below the other"
+        return "no number is both above and below these values"
     return None

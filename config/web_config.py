@@ -1,4 +1,4 @@
-"""The web file: where the page of an agent is served, and where that agent is."""
+"""The web file: the addresses of an agent's page and of the agent."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _OF_THE_AGENT_FILE = attrs.fields_dict(ServerConfig)
 
 @attrs.frozen(kw_only=True)
 class WebConfig:
-    """The page of an agent, served beside it by `stopgo web`."""
+    """The page of an agent, which `stopgo web` serves at an address of its own."""
 
     agent_url: str = attrs.field(
         repr=False,
         metadata=about(
-            "Address of the agent. With a user and a password in it, these are sent in requests that have no "
+            "Address of the agent. A user and a password in it are sent with requests that have no "
             "`Authorization`.",
             pattern=rf"https?://([^\s/?#@]+@)?({HOST_NAME}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?(/[^\s?#]*)?",
             meaning="an address such as http://127.0.0.1:8080",
         ),
     )
     host: str = attrs.field(
-        default="127.0.0.1", metadata=about("Address the page is served at.", not_empty=True)
+        default="127.0.0.1", metadata=about("Address to serve the page at.", not_empty=True)
     )
     port: int = attrs.field(
         default=3000,
-        metadata=about("Port the page is served at; 0 picks a free one.", minimum=0, maximum=65535),
+        metadata=about("Port to serve the page at; 0 picks a free one.", minimum=0, maximum=65535),
     )
     allowed_hosts: tuple[str, ...] = attrs.field(
         default=(), metadata=_OF_THE_AGENT_FILE["allowed_hosts"].metadata
@@ -52,17 +52,17 @@ class WebConfig:
         default=(), metadata=_OF_THE_AGENT_FILE["allowed_origins"].metadata
     )
     data_dir: str | None = attrs.field(
-        default=None, metadata=about("Of older files. Ignored, for nothing is stored.")
+        default=None, metadata=about("Key of older versions. Ignored, because nothing is stored.")
     )
-    source: Path | None = attrs.field(default=None, metadata=about("The file it came from.", derived=True))
+    source: Path | None = attrs.field(default=None, metadata=about("The web file.", derived=True))
     packaged: bool = attrs.field(
         default=False,
-        metadata=about("Whether it is the default that comes with the package.", derived=True),
+        metadata=about("Whether the web file is the default of the package.", derived=True),
     )
 
     @property
     def server(self) -> ServerConfig:
-        """Under which names the page is reached, as an agent file says it."""
+        """The hosts and origins of the page, in the form of an agent file."""
         return ServerConfig(
             allowed_hosts=self.allowed_hosts,
             public_url=self.public_url,
@@ -73,8 +73,8 @@ class WebConfig:
 def load_web_config(path: Path | None, *, environ: Mapping[str, str] = os.environ) -> WebConfig:
     """Read a web file.
 
-    Without `path` it is `config/web.yaml` in the working directory, else the default that comes with the
-    package. Raises `ConfigError` with all its problems.
+    The default of `path` is `config/web.yaml` in the working directory or, if there is none, the default of
+    the package. Raises `ConfigError` with all its problems.
     """
     source, packaged = locate(path, DEFAULT_WEB_FILE)
     root, problems = read_mapping(source, "agent_url: http://127.0.0.1:8080")
@@ -94,7 +94,7 @@ def load_web_config(path: Path | None, *, environ: Mapping[str, str] = os.enviro
 
 
 def _has_a_port(url: str) -> bool:
-    """Whether its port, if it names one, is a port."""
+    """Whether the port of an address, if it has one, is a valid port."""
     try:
         return urlsplit(url).port != 0
     except ValueError:

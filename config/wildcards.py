@@ -1,4 +1,4 @@
-"""Names as rules and filters write them, with wildcards. Pure."""
+"""Wildcards in names of rules and filters. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 
 
 def has_wildcards(pattern: str) -> bool:
-    """Whether the pattern may say more than one name."""
+    """Whether the pattern can match more than one name."""
     return "*" in pattern or "?" in pattern
 
 
 def is_named(name: str, pattern: str) -> bool:
-    """Whether the pattern says this name: `*` stands for any characters, `?` for any one, and everything
-    else, brackets too, for itself."""
+    """Whether the pattern matches the name. `*` matches any characters, `?` any one character, and everything
+    else, including brackets, itself."""
     return fnmatchcase(name, pattern.replace("[", "[[]"))

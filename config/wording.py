@@ -1,4 +1,4 @@
-"""The words errors are made of."""
+"""Phrases for error messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .values import Invalid, Plain, Scalar, Sequence, Table, Value, quoted, shor
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """A hint at the word that was probably meant."""
+    """A hint with the most similar word."""
     close = difflib.get_close_matches(word[:64].lower(), list(known), n=1)
     return f"did you mean {quoted(close[0])}?" if close else None
 
@@ -43,7 +43,7 @@ _SYNONYMS = (
 
 
 def meant(word: str, words: tuple[str, ...]) -> str | None:
-    """A hint at the one of some words that was probably meant: another word for it, or one spelt alike."""
+    """A hint with the word that was probably meant: a synonym, or the most similar word."""
     for group in _SYNONYMS:
         if word.lower() in group and (same := [each for each in words if each in group]):
             return f"did you mean {quoted(same[0])}?"
@@ -51,7 +51,7 @@ def meant(word: str, words: tuple[str, ...]) -> str | None:
 
 
 def section_with(key: str, cls: type, top: type) -> str | None:
-    """A hint at the sections of this section that have a key, or at the top level of the file."""
+    """A hint at the place of a misplaced key: sections of this section, or the top level of the file."""
     if cls is not top and key in keys_of(top):
         return f"{key} belongs at the top level of the file"
     keys = keys_of(cls).values()
@@ -60,7 +60,7 @@ def section_with(key: str, cls: type, top: type) -> str | None:
 
 
 def describe(shape: Shape) -> str:
-    """A shape in words, to be read after "expected"."""
+    """A shape in words, to follow "expected"."""
     match shape:
         case Text():
             return shape.meaning or "text"
@@ -93,12 +93,12 @@ def _range(shape: Number) -> str:
     if shape.minimum is not None and shape.maximum is not None:
         return f" from {shape.minimum:.12g} to {shape.maximum:.12g}"
     limits = (("at least", shape.minimum), ("above", shape.above), ("at most", shape.maximum))
-    said = [f"{word} {limit:.12g}" for word, limit in limits if limit is not None]
-    return f" {' and '.join(said)}" if said else ""
+    given = [f"{word} {limit:.12g}" for word, limit in limits if limit is not None]
+    return f" {' and '.join(given)}" if given else ""
 
 
 def kind(value: Value) -> str:
-    """What stands there, in words, to be read after "found"."""
+    """The kind of a value in words, to follow "found"."""
     match value:
         case Scalar(value=None) | Invalid():
             return "nothing"
@@ -121,9 +121,9 @@ def kind(value: Value) -> str:
 
 
 def correction(value: Value, shape: Shape) -> str | None:
-    """A hint at what to write in place of a value of the wrong kind."""
+    """A hint for a value of the wrong kind."""
     if isinstance(value, Table) and isinstance(shape, ListOf):
-        return 'begin each with "- "'
+        return 'begin each item with "- "'
     if not isinstance(value, Scalar):
         return None
     match shape:
@@ -134,7 +134,7 @@ def correction(value: Value, shape: Shape) -> str | None:
         case ListOf() if value.value is None:
             return "leave the key out for its default, or write [] for none"
         case ListOf(item=Text()):
-            return "a list is written [a, b]"
+            return "write a list as [a, b]"
         case Number(seconds=True) if (seconds := _seconds(value.value)) is not None:
             return f"in seconds: {seconds:.12g}" if in_range(seconds, shape) else None
         case _:
@@ -148,7 +148,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def _seconds(written: Plain) -> float | None:
-    """What a text such as `1h` or `30 seconds` means."""
+    """The seconds of a text such as `1h` or `30 seconds`."""
     found = _DURATION.fullmatch(written) if isinstance(written, str) else None
     if found is None:
         return None
@@ -156,7 +156,7 @@ def _seconds(written: Plain) -> float | None:
 
 
 def shown(value: Scalar) -> str:
-    """A number or a word; of a value with references only the variables' names."""
+    """A value for an error message; of a value with references, only the names of the variables."""
     if not isinstance(value.value, str):
         return shortened(str(value.value))
     names: list[str] = []
@@ -168,11 +168,11 @@ def shown(value: Scalar) -> str:
 
 
 def invisible(word: str) -> str | None:
-    """A hint at a character that looks like a space, or like nothing, and is text to YAML."""
+    """A hint at an invisible character that YAML does not count as a space."""
     found = next(
         (c for c in word if not c.isascii() and (c.isspace() or unicodedata.category(c) == "Cf")), None
     )
-    return f"U+{ord(found):04X} in it is no space to YAML; type it anew" if found else None
+    return f"it contains U+{ord(found):04X}, which is not a space in YAML; retype it" if found else None
 
 
 def one_of(words: tuple[str, ...]) -> str:

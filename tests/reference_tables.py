@@ -13,6 +13,9 @@ from typing import Any
 
 import attrs
 
+from stopgo.config.resources_config import ResourcesConfig
+from stopgo.config.schema import json_schema
+from stopgo.config.web_config import WebConfig
 from stopgo.gateway.openapi import document
 from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.wire.declaration import SHAPES, Shape, is_optional, meaning
@@ -21,7 +24,7 @@ from stopgo.gateway.wire.shape_schema import about_shape, components, schema
 from tests import python_reference
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-PAGES = ("http-api.md", "events.md", "python.md")
+PAGES = ("configuration.md", "http-api.md", "events.md", "python.md")
 PART = re.compile(r"(?<=<!-- generated: )(\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
 
 WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
@@ -73,6 +76,44 @@ def section(cls: type[Shape]) -> str:
     return f"### {cls.__name__}\n\n{description}\n\n{table('| field | type | meaning |', rows)}"
 
 
+def config_kind(schema: Mapping[str, Any]) -> str:
+    """The values of a key of a configuration file, in words."""
+    if not schema:
+        return "JSON"
+    if "anyOf" in schema:
+        return config_kind(schema["anyOf"][0])
+    if "$ref" in schema:
+        return f"[{(name := schema['$ref'].rpartition('/')[2])}](#{name.lower()})"
+    if "oneOf" in schema:
+        return "a node"
+    if "enum" in schema:
+        return " or ".join(f"`{word}`" for word in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if isinstance(schema["type"], list):
+        return "text, number, true or false"
+    if schema["type"] == "array":
+        return f"list: {config_kind(schema['items'])}"
+    if schema["type"] == "object":
+        return f"map: {config_kind(schema['additionalProperties'])}"
+    limits = (("from", "minimum"), ("above", "exclusiveMinimum"), ("to", "maximum"))
+    given = [f"{word} {schema[limit]:.12g}" for word, limit in limits if limit in schema]
+    return " ".join([WORDS[schema["type"]], *given])
+
+
+def config_section(schema: Mapping[str, Any]) -> str:
+    """Description and keys of a section of a configuration file."""
+    rows = []
+    for key, value in schema["properties"].items():
+        default = value.get("default")
+        yaml = str(default).lower() if isinstance(default, bool) else default
+        shown = (
+            "required" if key in schema.get("required", ()) else "" if default in (None, "") else f"`{yaml}`"
+        )
+        rows.append((f"`{key}`", config_kind(value), shown, value.get("description", "Kind of the node.")))
+    return f"{schema['description']}\n\n{table('| key | value | default | meaning |', rows)}"
+
+
 def named(text: str) -> list[str]:
     """The shapes that a schema names, and those that these name."""
     found: dict[str, None] = {}
@@ -92,6 +133,13 @@ PARTS = {
     "shapes": "\n".join(section(SHAPES[name]) for name in BODIES),
     "frames": "\n".join(section(SHAPES[name]) for name in FRAMES),
     "python": python_reference.page(),
+}
+AGENT_FILE = json_schema()
+PARTS |= {name: config_section(each) for name, each in AGENT_FILE["$defs"].items()}
+PARTS |= {
+    "AgentConfig": config_section(AGENT_FILE),
+    "WebConfig": config_section(json_schema(WebConfig)),
+    "ResourcesConfig": config_section(json_schema(ResourcesConfig)),
 }
 
 

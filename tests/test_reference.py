@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import attrs
 import pytest
@@ -14,9 +13,6 @@ import stopgo
 from stopgo.actors.common.errors import ErrorCode
 from stopgo.actors.log import events
 from stopgo.actors.models.script import Entry, When
-from stopgo.config.resources_config import ResourcesConfig
-from stopgo.config.schema import json_schema
-from stopgo.config.web_config import WebConfig
 from stopgo.gateway.http.errors import STATUS
 from stopgo.gateway.operation import Operation
 from stopgo.gateway.operations import OPERATIONS
@@ -42,56 +38,6 @@ def sections(page: str) -> dict[str, list[tuple[str, ...]]]:
 
 def first_words(rows: list[tuple[str, ...]]) -> list[str]:
     return [row[0].strip("`") for row in rows]
-
-
-# ---------------------------------------------------------------- configuration
-
-
-def kind(schema: dict[str, Any]) -> str:
-    """What may stand after a key, in words."""
-    if not schema:
-        return "anything"
-    if "anyOf" in schema:
-        return kind(schema["anyOf"][0])
-    if "$ref" in schema:
-        return f"[{(name := schema['$ref'].rpartition('/')[2])}](#{name.lower()})"
-    if "oneOf" in schema:
-        return "a node"
-    if "enum" in schema:
-        return " or ".join(f"`{word}`" for word in schema["enum"])
-    if "const" in schema:
-        return f"`{schema['const']}`"
-    if isinstance(schema["type"], list):
-        return "text, number, true or false"
-    if schema["type"] == "array":
-        return f"list: {kind(schema['items'])}"
-    if schema["type"] == "object":
-        return f"map: {kind(schema['additionalProperties'])}"
-    limits = (("from", "minimum"), ("above", "exclusiveMinimum"), ("to", "maximum"))
-    said = [f"{word} {schema[limit]:.12g}" for word, limit in limits if limit in schema]
-    names = {"string": "text", "integer": "whole number", "boolean": "true or false"}
-    return " ".join([names.get(schema["type"], schema["type"]), *said])
-
-
-def described(section: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    required = section.get("required", ())
-    for key, schema in section["properties"].items():
-        default = schema.get("default")
-        shown = "required" if key in required else "" if default in (None, "") else f"`{in_yaml(default)}`"
-        yield f"`{key}`", kind(schema), shown, schema.get("description", "Which node it is.")
-
-
-def in_yaml(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def test_every_key_of_a_file_is_described() -> None:
-    schema = json_schema()
-    expected = {"The file": list(described(schema))}
-    expected |= {"The web file": list(described(json_schema(WebConfig, "Web file")))}
-    expected |= {"The file of mcp-resources": list(described(json_schema(ResourcesConfig, "File")))}
-    expected |= {name: list(described(section)) for name, section in schema["$defs"].items()}
-    assert sections("configuration.md") == expected
 
 
 # ------------------------------------------------------------------------ Python

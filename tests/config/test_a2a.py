@@ -216,7 +216,7 @@ def node(text: str) -> str:
     return f"a2a: {{far: {{url: 'http://h'}}}}\nagent:\n  {{type: a2a, name: x, {text}}}"
 
 
-NAME = "a name of letters, digits, _ and -, at most 48 of them"
+NAME = "a name of at most 48 letters, digits, _ and -"
 NO_USER = "an http:// or https:// address without a user (credentials go into headers)"
 
 
@@ -325,13 +325,13 @@ NO_USER = "an http:// or https:// address without a user (credentials go into he
             llm("a2a: [far, {name: zzz}]"),
             "unknown_agent",
             '3:42: agent.a2a[1].name: no agent is called "zzz" '
-            "(name it in the top-level a2a, or give its url here)",
+            "(add it to the top-level a2a, or give its url here)",
         ),
         (
             llm("a2a: ['${NO:-secret}']"),
             "unknown_agent",
             '3:30: agent.a2a[0]: no agent is called "${NO:-secret}" '
-            "(name it in the top-level a2a, or give its url here)",
+            "(add it to the top-level a2a, or give its url here)",
         ),
         # Only the top level is known by bare names
         (llm("a2a: [{name: b, url: 'http://b'}, b]"), "unknown_agent", None),
@@ -362,7 +362,7 @@ NO_USER = "an http:// or https:// address without a user (credentials go into he
         (
             "agent:\n  {type: a2a, name: ask it, url: 'http://h'}",
             "bad_name",
-            f"2:21: agent.name: the name of a node with a url is that of its agent: {NAME} "
+            f"2:21: agent.name: a node with a url gives its name to the agent; expected {NAME} "
             "(or name the agent in the top-level a2a)",
         ),
         # Rules
@@ -386,7 +386,7 @@ def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: s
     assert expected is None or str(found[0]).removeprefix(found[0].file + ":") == expected
 
 
-SAME = "one name is one agent; give another name, or the same"
+SAME = "use another name, or the same"
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def by_url(text: str) -> str:
         (
             "mcp_servers:\n  a: {name: a, command: b}",
             "conflicting_keys",
-            "mcp_servers.a.name: there is a name already: the key above it",
+            "mcp_servers.a.name: the key above is already the name",
         ),
         ("mcp_servers: {a: }", "wrong_type", "mcp_servers.a: expected a mapping, found nothing"),
         ("mcp_servers: {a: {}}", "missing_key", "mcp_servers.a: url, command or brought_by is required"),
@@ -232,7 +232,7 @@ def by_url(text: str) -> str:
         (
             by_command("env: ['A=x', 'A=y']"),
             "duplicate_key",
-            "mcp_servers[0].env[1]: the key stands in the list twice",
+            "mcp_servers[0].env[1]: the key is in the list twice",
         ),
         (
             by_command("env: {'A=B': x}"),

@@ -85,13 +85,13 @@ def test_a_log_shows_no_key_of_an_address() -> None:
                 "No closing quotation"
             ],
         ),
-        (["fs:a", "fs:b"], (), ["--mcp: fs: there is a server of this name already"]),
+        (["fs:a", "fs:b"], (), ["--mcp: fs: there is already a server of this name"]),
         (
             ["fs:a", "b"],
             ("fs", "mcp2"),
-            [f"--mcp: {n}: there is a server of this name already" for n in ("fs", "mcp2")],
+            [f"--mcp: {n}: there is already a server of this name" for n in ("fs", "mcp2")],
         ),
-        (["mcp2:a", "b"], (), ["--mcp: mcp2: there is a server of this name already"]),
+        (["mcp2:a", "b"], (), ["--mcp: mcp2: there is already a server of this name"]),
     ],
 )
 def test_what_is_refused(values: list[str], taken: tuple[str, ...], problems: list[str]) -> None:
@@ -114,5 +114,5 @@ def test_they_are_added_to_those_of_the_file(tmp_path: Path) -> None:
     assert config.warnings == ()
     with pytest.raises(ConfigError, match=r'mcp_servers\[0\]: no server is called "fs"'):
         load_config(path)
-    with pytest.raises(ConfigError, match="--mcp: a: there is a server of this name already"):
+    with pytest.raises(ConfigError, match="--mcp: a: there is already a server of this name"):
         load_config(path, mcp=["a:run it"])

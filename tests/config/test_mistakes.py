@@ -72,7 +72,7 @@ def said(problem: Problem) -> str:
         (
             "mcp: {url: 'http://x'}",
             "renamed_key",
-            "1:1: mcp: the key mcp is no more; use mcp_servers, a list of servers that each have a name",
+            "1:1: mcp: the key mcp was renamed; use mcp_servers, a list of servers that each have a name",
         ),
         ("name: a\nname: b", "duplicate_key", '2:1: duplicate key "name", first on line 1'),
         # Hosts and origins
@@ -130,7 +130,7 @@ def said(problem: Problem) -> str:
         (
             server("command: b, args: c"),
             "wrong_type",
-            "2:33: mcp_servers[0].args: expected a list, found text (a list is written [a, b])",
+            "2:33: mcp_servers[0].args: expected a list, found text (write a list as [a, b])",
         ),
         (
             server("command: b, args: [1]"),
@@ -226,7 +226,7 @@ def said(problem: Problem) -> str:
         (
             "prompt: ${ x }",
             "bad_reference",
-            "1:9: prompt: a reference is ${NAME} or ${NAME:-default}, with no other in it "
+            "1:9: prompt: a reference is ${NAME} or ${NAME:-default}, with no reference inside "
             "(write $${ for a literal ${)",
         ),
         (
@@ -244,19 +244,20 @@ def said(problem: Problem) -> str:
         (
             "llm:\n\u00a0\u00a0model: x",
             "unknown_key",
-            '2:1: ??model: unknown key "??model" (U+00A0 in it is no space to YAML; type it anew)',
+            '2:1: ??model: unknown key "??model" '
+            "(it contains U+00A0, which is not a space in YAML; retype it)",
         ),
         # Servers
         (
             "mcp_servers:\n  name: a\n  command: b",
             "wrong_type",
             "2:3: mcp_servers: expected a list, or a mapping of names, found a mapping "
-            '(begin each with "- ")',
+            '(begin each item with "- ")',
         ),
         (
             "approval: {rules: {then: ask}}",
             "wrong_type",
-            '1:19: approval.rules: expected a list, found a mapping (begin each with "- ")',
+            '1:19: approval.rules: expected a list, found a mapping (begin each item with "- ")',
         ),
         ("mcp_servers: [{url: 'http://x'}]", "missing_key", "1:15: mcp_servers[0]: name is required"),
         (
@@ -364,7 +365,7 @@ def condition(text: str) -> str:
         (
             node(LLM + ", tools: resources_*"),
             "wrong_type",
-            "2:31: agent.tools: expected a list, found text (a list is written [a, b])",
+            "2:31: agent.tools: expected a list, found text (write a list as [a, b])",
         ),
         (node(LLM + ", mcp_servers: [1]"), "wrong_type", None),
         (
@@ -405,7 +406,7 @@ def condition(text: str) -> str:
         (
             node(LLM + ", can_exit_loop: true"),
             "not_in_loop",
-            "2:39: agent.can_exit_loop: there is no loop to exit (a loop node must stand above it)",
+            "2:39: agent.can_exit_loop: there is no loop to exit (put the node below a loop node)",
         ),
         (
             node("type: sequential, name: x, agents: [{type: llm, name: y, can_exit_loop: '${YES}'}]"),
@@ -522,7 +523,7 @@ def condition(text: str) -> str:
             node("type: sequential, name: x, agents: [{type: llm, name: a}]")
             + "\napproval: {rules: [{then: deny, node: x}]}",
             "unknown_node",
-            "3:39: approval.rules[0].node: only llm and a2a nodes make calls, and this is neither "
+            "3:39: approval.rules[0].node: only llm and a2a nodes make calls, and this node is neither "
             "(for the calls of all nodes below it, move the rule into the approval of that node)",
         ),
         ("approval: {expires_after: 0}", "out_of_range", None),

@@ -192,8 +192,8 @@ def test_a_model_given_on_the_command_line_stands_in_for_fallbacks_too(load: Loa
         (
             "models:\n  openai:x: {provider: openai, model: x}",
             "bad_name",
-            '2:3: models.openai:x: "openai:x" has a colon, so it can only mean a provider and its model '
-            "(name it without one)",
+            '2:3: models.openai:x: "openai:x" has a colon, so it means a provider and its model '
+            "(choose a name without a colon)",
         ),
         (
             "models: {m: {provider: opnai, model: x}}",
@@ -256,7 +256,7 @@ def test_a_program_may_have_providers_of_its_own(tmp_path: Any) -> None:
 def test_a_name_that_is_nearly_one_of_the_file_is_warned_of(load: Load) -> None:
     models = "models: {fast: {provider: openai, model: x}, gemini-pro: {provider: google, model: x}}"
     assert load(f"llm: {{model: fsat, fallbacks: [gemini-pr, claude-fast]}}\n{models}").warnings == (
-        'llm.model: "fsat" is taken for a model of Google\'s (did you mean "fast"?)',
+        'llm.model: "fsat" counts as a model of Google (did you mean "fast"?)',
     )
 
 
@@ -264,8 +264,8 @@ def test_a_name_without_a_provider_that_is_hardly_googles_is_warned_of(load: Loa
     assert load(
         "llm: {model: grok-3, fallbacks: [gemma-3, gpt-5, 'openrouter:x', '${X:-x}', offline]}"
     ).warnings == (
-        'llm.model: "grok-3" is taken for a model of Google\'s (write "google:grok-3" if it is one)',
-        'llm.fallbacks[4]: "offline" is taken for a model of Google\'s (write offline:NAME)',
+        'llm.model: "grok-3" counts as a model of Google (write "google:grok-3" if it is one)',
+        'llm.fallbacks[4]: "offline" counts as a model of Google (write offline:NAME)',
     )
 
 

@@ -54,8 +54,8 @@ def test_nothing_to_warn_of(load: Load, text: str) -> None:
 
 def test_a_key_that_nobody_leaves(load: Load) -> None:
     assert load("name: solo\nprompt: Hello {user}, {user} and {x}.").warnings == (
-        'agent.prompt: {user} stays as it is, for no node that runs before "solo" has output_key: user',
-        'agent.prompt: {x} stays as it is, for no node that runs before "solo" has output_key: x',
+        'agent.prompt: {user} stays as it is, because no node that runs before "solo" has output_key: user',
+        'agent.prompt: {x} stays as it is, because no node that runs before "solo" has output_key: x',
     )
 
 
@@ -76,22 +76,22 @@ def test_a_key_that_comes_too_late(load: Load, text: str, place: int) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("prompt: '{iteration}'", 'agent.prompt: {iteration} stays as it is, for "agent" is in no loop'),
+        ("prompt: '{iteration}'", 'agent.prompt: {iteration} stays as it is, because "agent" is in no loop'),
         (
             tree("sequential", tree_of("loop", llm("a", "")), llm("b", "{iteration}")),
-            'agent.agents[1].prompt: {iteration} stays as it is, for "b" is in no loop',
+            'agent.agents[1].prompt: {iteration} stays as it is, because "b" is in no loop',
         ),
         (
             "agent: {type: approval, name: c, message: 'Go on with {x}?'}",
-            'agent.message: {x} stays as it is, for no node that runs before "c" has output_key: x',
+            'agent.message: {x} stays as it is, because no node that runs before "c" has output_key: x',
         ),
         (
             "agent: {type: a2a, name: c, url: 'http://h', prompt: 'Do {x}'}",
-            'agent.prompt: {x} stays as it is, for no node that runs before "c" has output_key: x',
+            'agent.prompt: {x} stays as it is, because no node that runs before "c" has output_key: x',
         ),
         (
             tree("router", llm("a", "", "x"), more="prompt: '{x}', "),
-            'agent.prompt: {x} stays as it is, for no node that runs before "root" has output_key: x',
+            'agent.prompt: {x} stays as it is, because no node that runs before "root" has output_key: x',
         ),
     ],
 )

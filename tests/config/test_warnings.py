@@ -33,8 +33,8 @@ def rules(*texts: str) -> str:
         ),
         (
             tree("parallel", llm("a", "output_key: x"), llm("b"), llm("c", "output_key: x")),
-            'agent.agents[2]: "a" and "c" both leave output_key: x from parallel branches; '
-            'the later in the file, "c", wins',
+            'agent.agents[2]: "a" and "c" both set output_key: x in parallel branches; '
+            'the later one in the file, "c", wins',
         ),
         (
             tree(
@@ -42,8 +42,8 @@ def rules(*texts: str) -> str:
                 "{type: sequential, name: s, agents: [" + llm("a", "output_key: x") + ", " + llm("b") + "]}",
                 "{type: loop, name: l, output_key: x, agents: [" + llm("c", "can_exit_loop: true") + "]}",
             ),
-            'agent.agents[1]: "a" and "l" both leave output_key: x from parallel branches; '
-            'the later in the file, "l", wins',
+            'agent.agents[1]: "a" and "l" both set output_key: x in parallel branches; '
+            'the later one in the file, "l", wins',
         ),
         # Loops
         (
@@ -75,16 +75,15 @@ def rules(*texts: str) -> str:
         ),
         (
             rules("then: ask, name: all, optional: true", "then: run, tool: x"),
-            "approval.rules[1]: never reached, for approval.rules[0] matches every call",
+            "approval.rules[1]: never reached, because approval.rules[0] matches every call",
         ),
         (
             rules("then: ask, arguments: {a: {exists: false, above: 1}}"),
-            "approval.rules[0].arguments.a: never holds: "
-            "what is not there satisfies nothing but exists: false",
+            "approval.rules[0].arguments.a: never holds: a missing value satisfies only exists: false",
         ),
         (
             rules("then: ask, arguments: {a: {above: 2, below: 2}}"),
-            "approval.rules[0].arguments.a: never holds: no number is above the one and below the other",
+            "approval.rules[0].arguments.a: never holds: no number is both above and below these values",
         ),
         (
             "a2a: {far: {url: 'http://h'}}\n" + rules("then: run, server: far"),
@@ -101,7 +100,7 @@ def rules(*texts: str) -> str:
                 llm("a"),
                 more="routes: [{when: {k: {above: 3, below: 1}}, agent: a}], ",
             ),
-            "agent.routes[0].when.k: never holds: no number is above the one and below the other",
+            "agent.routes[0].when.k: never holds: no number is both above and below these values",
         ),
     ],
 )

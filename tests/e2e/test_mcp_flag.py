@@ -81,7 +81,7 @@ def test_one_server_alone(folder: Path) -> None:
 def test_a_name_used_twice_is_refused(folder: Path) -> None:
     done = run(folder, "--mcp", "fs:a", "--mcp", "fs:b", "list")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "--mcp: fs: there is a server of this name already\n"
+    assert done.stderr == "--mcp: fs: there is already a server of this name\n"
 
 
 def test_the_help_tells_the_format(folder: Path) -> None:
