@@ -13,9 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PARTS = ["actors", "config", "gateway", "runtime"]
-# The rooms of the house from the top down, each with the rooms that it stands on: it may import these and all
+# The packages from the top down, each with the packages directly below it: it may import these and all
 # below them. "actors" and "gateway" stand for the files beside their folders, "" for the root file.
-STANDS_ON: dict[str, set[str]] = {
+DIRECTLY_BELOW: dict[str, set[str]] = {
     "": {"gateway/testing", "actors/bridge"},
     "gateway/testing": {"actors"},
     "gateway/cli": {"gateway/servers", "gateway/proxy"},
@@ -40,7 +40,7 @@ STANDS_ON: dict[str, set[str]] = {
     "runtime": set(),
     "config": set(),
 }
-# Folders that are part of the room around them.
+# Folders that belong to the package around them.
 WITHIN = {
     "actors/models/providers": "actors/models",
     "actors/a2a/wire": "actors/a2a",
@@ -51,14 +51,14 @@ WITHIN = {
 }
 # Where programs on asyncio are served, and their tests.
 ASYNCIO = ("actors/bridge/for_asyncio.py", "tests/actors/bridge")
-# Names that stand for the same thing in several rooms.
+# Names that stand for the same thing in several packages.
 SHARED_NAMES = {"__init__.py", "errors.py"}
 RUNTIME_LIBRARIES = {"attrs", "trio"}
 # Each takes longer to import than everything else that a start needs.
 HEAVY = {"anthropic", "mcp"}
 MCP_NAMES = {"mcp", "mcp_types"}
 MCP_SDK = ROOT / "actors/mcp/sdk.py"
-# Other rooms import these at any time.
+# Other packages import these at any time.
 MCP_WITHOUT_SDK = ("__init__.py", "server.py", "environment.py", "lines.py")
 
 
@@ -111,7 +111,7 @@ PRODUCT = [ROOT / "__init__.py", *files(*PARTS)]
 MODULES = {module_of(path): path for path in PRODUCT}
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     folder = path.parent.relative_to(ROOT).as_posix()
     return "" if folder == "." else WITHIN.get(folder, folder)
 
@@ -128,8 +128,8 @@ def imported(path: Path) -> frozenset[Path]:
     return frozenset(found - {path})
 
 
-def below(room: str) -> set[str]:
-    return STANDS_ON[room].union(*(below(each) for each in STANDS_ON[room]))
+def below(package: str) -> set[str]:
+    return DIRECTLY_BELOW[package].union(*(below(each) for each in DIRECTLY_BELOW[package]))
 
 
 def circle(imports: dict[str, set[str]]) -> list[str]:
@@ -140,25 +140,25 @@ def circle(imports: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def test_every_folder_is_a_room() -> None:
-    folders = {room_of(path) for path in PRODUCT}
-    assert folders == set(STANDS_ON)
+def test_every_folder_is_a_known_package() -> None:
+    folders = {package_of(path) for path in PRODUCT}
+    assert folders == set(DIRECTLY_BELOW)
 
 
-@pytest.mark.parametrize("room", STANDS_ON)
-def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
-    allowed = below(room) | {room}
+@pytest.mark.parametrize("package", DIRECTLY_BELOW)
+def test_package_imports_only_packages_below_it(package: str) -> None:
+    allowed = below(package) | {package}
     assert [
         f"{path.relative_to(ROOT)} imports {other.relative_to(ROOT)}"
         for path in PRODUCT
-        if room_of(path) == room
+        if package_of(path) == package
         for other in imported(path)
-        if room_of(other) not in allowed
+        if package_of(other) not in allowed
     ] == []
 
 
-def test_there_is_no_circle_between_rooms_or_files() -> None:
-    assert circle(STANDS_ON) == []
+def test_imports_have_no_circle() -> None:
+    assert circle(DIRECTLY_BELOW) == []
     assert circle({str(path): {str(other) for other in imported(path)} for path in PRODUCT}) == []
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
 
@@ -227,7 +227,7 @@ def test_mcp_sdk_is_loaded_with_the_first_server() -> None:
     while more:
         needing |= more
         more = {path for path in PRODUCT if loads[path] & more} - needing
-    allowed = {path for path in PRODUCT if room_of(path) in ("actors/mcp", "gateway/servers")}
+    allowed = {path for path in PRODUCT if package_of(path) in ("actors/mcp", "gateway/servers")}
     assert needing - allowed == set()
     assert needing & {ROOT / "actors/mcp" / name for name in MCP_WITHOUT_SDK} == set()
 
