@@ -35,7 +35,7 @@ DELTAS = query("deltas", "Also deltas of replies and the progress of calls", Lit
 PREFER = header("Prefer", "`respond-async`: 202 as soon as the request is on disk", Literal["respond-async"])
 SESSION = header(
     "X-Session-ID",
-    "Session of the new conversation; one is made when absent",
+    "Session of the new conversation; generated if absent",
     pattern="^[A-Za-z0-9_-]{1,64}$",
 )
 TOKEN = header("Authorization", "`Bearer TOKEN`, forwarded to tool servers, never stored")
@@ -141,19 +141,19 @@ CONVERSATIONS = (
         "deleteConversation",
         "DELETE /conversations/{id}",
         "Cancel the run and delete the conversation",
-        (Answer(204, "Nothing of it is left"),),
+        (Answer(204, "Deleted"),),
     ),
     Operation(
         "followConversation",
         "GET /conversations/{id}/events",
-        "Stream the conversation's events, those before and those to come",
+        "Stream the conversation's events: stored ones, then new ones",
         (
             Answer(200, "Server-sent events of frames", Frame, ex.STREAM, "text/event-stream"),
             INVALID,
         ),
         (
             AFTER,
-            header("Last-Event-ID", "The same, as clients that reconnect send it", int),
+            header("Last-Event-ID", "The same, as sent by clients that reconnect", int),
             DELTAS,
         ),
         description="The id of an event is its seq. When the stream ends, reconnect with the seq of the last "
@@ -191,7 +191,7 @@ EVENTS = (
     Operation(
         "watchEventsSocket",
         "GET /events/ws",
-        "The same over a websocket",
+        "Stream the events of all conversations over a websocket",
         (SWITCHED, INVALID),
         FILTERS,
         description=LIVE,
@@ -199,7 +199,7 @@ EVENTS = (
     Operation(
         "followConversationSocket",
         "GET /conversations/{id}/ws",
-        "Stream a conversation's events over a websocket, those before and those to come",
+        "Stream a conversation's events over a websocket: stored ones, then new ones",
         (SWITCHED, INVALID),
         (AFTER, DELTAS),
         description="Close codes: 1000 the conversation was deleted, 1001 the server stops.",
@@ -222,7 +222,7 @@ APPROVALS = (
     Operation(
         "getApproval",
         "GET /approvals/{uuid}",
-        "Read an approval, in whatever state",
+        "Read an approval in any state",
         (Answer(200, "The approval", w.ApprovalBody(approval=ex.APPROVAL)),),
     ),
     Operation(
@@ -240,7 +240,7 @@ APPROVALS = (
             error(404, "`approval_not_found`, or `conversation_not_found`: it was deleted meanwhile"),
             error(
                 409,
-                "`already_decided`: `approval` has the decision that stands. `conversation_read_only`: the "
+                "`already_decided`: `approval` has the accepted decision. `conversation_read_only`: the "
                 "decision is kept for the newer version that wrote the conversation",
             ),
             error(410, "`expired` or `void`; `superseded_by` names the approval that replaces it, if any"),
@@ -287,7 +287,7 @@ SYSTEM = (
         "getHealth",
         "GET /health",
         "Check that the process is alive",
-        (Answer(200, "It is", s.Alive(status="ok")),),
+        (Answer(200, "The process is alive", s.Alive(status="ok")),),
     ),
     Operation(
         "getReadiness",

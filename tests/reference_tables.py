@@ -69,9 +69,7 @@ def section(cls: type[Shape]) -> str:
         field.name: f"{'Optional. ' if is_optional(field) else ''}{meaning(field)}"
         for field in attrs.fields(cls)
     }
-    rows = (
-        (f"`{key}`", kind(of), said.get(key, "Says which frame it is.")) for key, of in properties.items()
-    )
+    rows = ((f"`{key}`", kind(of), said.get(key, "The type of the frame.")) for key, of in properties.items())
     description = about_shape(cls)
     return f"### {cls.__name__}\n\n{description}\n\n{table('| field | type | meaning |', rows)}"
 

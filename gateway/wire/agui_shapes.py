@@ -30,7 +30,7 @@ class ResumeEntry(Shape):
 class RunAgentInput(Shape):
     """A request of AG-UI. Other fields are ignored."""
 
-    threadId: str = about("Id of a conversation, or any other text, which makes one.")
+    threadId: str = about("Id of a conversation, or any other text, which creates one.")
     runId: str = about("Returned in the events.")
     messages: Sequence[AGUIMessage] = about("The last message of the role `user` counts.")
     resume: Sequence[ResumeEntry] | None = maybe("Answers to interrupts; with these, `messages` is ignored.")

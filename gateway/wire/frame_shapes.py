@@ -18,7 +18,7 @@ class Event(Shape):
     seq: int = about("Number of the event, from 1 without gaps; the cursor of the conversation's stream.")
     type: str = about("Type of the event.")
     at: Time = about("When it happened.")
-    body: Mapping[str, Any] = about("What happened, by type.")
+    body: Mapping[str, Any] = about("Fields of the event, by type.")
     status: Status | None = maybe("In a stream over all conversations: the conversation's status after it.")
 
 
@@ -39,7 +39,7 @@ class Delta(Shape):
     key: str = about("Key of the model call, as in its `step.finished`.")
     node: str = about("The node that made the call.")
     model: str = about("The model, as named in the agent file.")
-    attempt: int = about("Number of the attempt, from 1 over all models. A higher one starts the reply anew.")
+    attempt: int = about("Number of the attempt, from 1 over all models. A higher one replaces the reply.")
     text: str | None = maybe("The next piece of text.")
     call: ArgumentsPiece | None = maybe("The next piece of a call's arguments.")
 

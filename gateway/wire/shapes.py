@@ -61,7 +61,7 @@ class ToolCall(Shape):
     name: str = about("The tool.")
     arguments: Json = about("The arguments as sent; until then, as the model proposed them.")
     id: str = about("The model's id of the call.")
-    state: CallState = about("How far the call is.")
+    state: CallState = about("State of the call.")
     result: str | None = maybe("The result as the model gets it.")
     is_error: bool | None = maybe("Whether the result is an error.")
     server: str | None = maybe("The tool server that the call was sent to.")
@@ -79,7 +79,7 @@ class Message(Shape):
 
 
 class Decision(Shape):
-    """The decision that stands."""
+    """The accepted decision."""
 
     approved: bool | None = maybe("Yes or no. Absent when `action` has the decision.")
     action: str | None = maybe("`retry`, `done`, `failed`, `accept`, `decline` or `cancel`.")
@@ -92,7 +92,7 @@ class Decision(Shape):
 
 
 class Approval(Shape):
-    """A request for a human decision, in whatever state."""
+    """A request for a human decision, in any state."""
 
     uuid: str = about("Id of the approval, as in `POST /approvals/{uuid}`.")
     conversation_id: str = about("The conversation that asks.")

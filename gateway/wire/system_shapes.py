@@ -42,7 +42,7 @@ class Tool(Shape):
     description: str = about("The server's description.")
     inputSchema: Mapping[str, Any] = about("JSON Schema of the arguments.")
     server: str | None = maybe("The tool server, as named in the agent file. Absent for agents.")
-    policy: Action = about("What the gate does with a call without arguments at the root.")
+    policy: Action = about("How the gate judges a call without arguments at the root.")
     title: str | None = maybe("The server's title.")
     destructiveHint: bool | None = maybe("The hint in effect: the server's, or a stricter earlier one.")
     readOnlyHint: bool | None = maybe("The hint in effect.")

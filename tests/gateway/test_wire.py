@@ -92,7 +92,7 @@ def test_a_schema_says_what_the_class_says() -> None:
         "maxLength": 4000,
     }
     approval = described["Approval"]
-    assert approval["description"] == "A request for a human decision, in whatever state."
+    assert approval["description"] == "A request for a human decision, in any state."
     assert "rule" in approval["required"]
     assert approval["properties"]["rule"]["type"] == ["string", "null"]
     assert "expires_at" not in approval["required"]
