@@ -148,7 +148,7 @@ class AgentLink:
             async with aclosing(_chunks(response, MAX_STREAM)) as chunks:
                 async for chunk in chunks:
                     try:
-                        found = parser.feed(chunk)
+                        found = parser.texts(chunk)
                     except EventTooLarge:
                         raise Lost("an event of its stream is too large") from None
                     events += len(found)

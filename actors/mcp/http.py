@@ -1,8 +1,19 @@
-"""The HTTP underneath the connection to a server that speaks it.
+"""The HTTP client of a tool server, below the SDK and below our own calls.
 
-The SDK's session does not survive an HTTP client that raises: one failed POST would take every
-other call in flight with it, and a status code never reaches the caller. So failures are turned
-into the JSON-RPC error of the one request they belong to.
+The SDK's session does not survive an HTTP client that raises: one failed POST would end every other in-flight
+call, and the caller would never see the status. So `McpTransport` answers a request that fails with a
+JSON-RPC error for that request alone. The kind of an HTTP request (`_kind`) decides:
+
+| kind | the request | if it fails |
+|---|---|---|
+| call | makes, resumes or cancels a tool call; sent by our own code | an exception is raised |
+| request | is one of the SDK's session | the response is a JSON-RPC error |
+| notification | is one of the SDK's session, bounded by `SIDE_TIMEOUT` | the failure is ignored |
+| cancellation | ends the wait for a reply; sent in the background, also bounded | the failure is ignored |
+| stream | GET opens the server's own stream, with retries; DELETE ends the session | an exception is raised |
+| other | is one that an `httpx2.Auth` makes for itself, without our bearer token | the response is HTTP 503 |
+
+Requests, notifications and others are sent again if the server closed their connection before it answered.
 """
 
 from __future__ import annotations
@@ -33,54 +44,50 @@ from .failures import (
     rpc_error,
     status_line,
 )
-from .message_bound import MAX_LISTING, Message
+from .message_bound import Message
 from .oauth import FAILED, AuthFailed
+from .response_body import STREAM, Bounded, Reply, Unbroken, is_stream, read_body
 from .sdk import redirect_location
-from .sdk_shims import Bounded, Reply, Unbroken
 
-# This logs the address of every request, and an address may carry a key.
+# It logs the URL of every request, and a URL may contain a key.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
-# And this, with a traceback, what reaches us as the error of a request anyway.
+# It logs, with a traceback, failures that we report as the error of a request anyway.
 logging.getLogger("mcp.client.streamable_http").setLevel(logging.CRITICAL)
 
-MAX_EVENT = 2 * MAX_LISTING
-"""Bytes of the longest event: one whose data is not abridged, and its other fields."""
 CONNECT_TIMEOUT = 10.0
 STREAM_PAUSE = 0.5
-"""Seconds at least from one opening of the server's own stream to the next."""
+"""Least seconds between two attempts to open the server's own stream."""
 STREAMS = Backoff(first=1.0, limit=60.0, jitter=0.5)
-"""While it cannot be opened."""
+"""Delays between attempts while the server's own stream cannot be opened."""
 KEEP_ALIVE = 2.0
-"""Seconds that an idle connection may be used again. Servers close theirs after five (uvicorn, Node): a call
-sent at that moment would have an outcome that nobody knows."""
+"""Seconds that an idle connection may be reused. Servers close theirs after five (uvicorn, Node): a call sent
+at that moment would have an unknown outcome."""
 SIDE_TIMEOUT = 2.0
-"""Seconds for a notification or the end of a session: who sends one waits for it, and does nothing else."""
+"""Seconds for a notification or the end of a session, because the SDK does nothing else meanwhile."""
 
-SESSION_UNKNOWN = "the server does not know this session any more"
+SESSION_UNKNOWN = "the server no longer knows this session"
 
 CALL = {"stopgo.call": True}
-"""The extension of a request that is a call, takes up its stream or calls it off: who makes it knows what
-failures mean."""
+"""The extension of a request that makes a call, resumes its stream or cancels it. Its sender handles
+failures."""
 LISTEN = {"stopgo.call": "listen"}
-"""The same, of a request whose stream brings whatever the server says, also the list of its tools."""
+"""The same for a request whose stream carries all messages of the server, including lists of tools."""
 
-STREAM = "text/event-stream"
 _KEPT_HEADERS = {"www-authenticate", "retry-after"}
 _NOT_SENT = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
     httpx2.PoolTimeout,
-    httpx2.ProxyError,  # of its handshake; afterwards it is not to be told from the server
+    httpx2.ProxyError,  # of the handshake only; later failures of a proxy look like the server's
     httpx2.UnsupportedProtocol,
 )
-_LEFT = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
-"""How a request fails whose server closed the connection just as it was used again."""
+_CLOSED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+"""How a request fails if the server closed the idle connection at the moment of its reuse."""
 _Kind: TypeAlias = Literal["call", "request", "notification", "cancellation", "stream", "other"]
-"""The last is what an `httpx2.Auth` sends for itself: it may go anywhere, and none of ours with it."""
 
 
 class McpTransport(httpx2.AsyncBaseTransport):
-    """Sends an MCP client's requests; forwards the bearer of the call at hand."""
+    """Sends the requests of one MCP client, with the bearer token of the current call."""
 
     def __init__(
         self,
@@ -88,31 +95,31 @@ class McpTransport(httpx2.AsyncBaseTransport):
         on_stream: Callable[[], None],
         on_session: Callable[[str], None],
         nursery: trio.Nursery,
-        most: int = MAX_STORED_BYTES,
+        max_message: int = MAX_STORED_BYTES,
     ) -> None:
         """
         Args:
-            on_lost: told why, when the server's own stream to us shows that the session is gone.
-            on_stream: called whenever that stream begins; what was said before it did is lost.
-            on_session: told the id of the session that the SDK's requests are in.
-            nursery: for what nobody waits for.
-            most: bytes of a message; a longer one is abridged.
+            on_lost: called with the reason when the server's own stream shows that the session is gone.
+            on_stream: called whenever that stream begins; earlier messages on it are lost.
+            on_session: called with the id of the session that the SDK's requests are in.
+            nursery: runs background requests.
+            max_message: bytes of a message; a longer one is abridged.
 
         Raises:
             TlsUnusable
         """
         self._trusted = trusted()
-        self._ways: dict[tuple[str, bytes], httpx2.AsyncHTTPTransport] = {}
+        self._transports: dict[tuple[str, bytes], httpx2.AsyncHTTPTransport] = {}
         """By scheme and address."""
         self._on_lost = on_lost
         self._on_stream = on_stream
         self._on_session = on_session
         self._nursery = nursery
-        self._most = most
+        self._max_message = max_message
         self._streamed = False
         self._next_stream = -math.inf
         self._replies: dict[object, Reply] = {}
-        """By the id of the request that each is to."""
+        """By the id of the SDK's request."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         kind, request_id = _kind(request)
@@ -128,12 +135,12 @@ class McpTransport(httpx2.AsyncBaseTransport):
         if kind == "cancellation":
             if request_id in self._replies:
                 self._replies[request_id].give_up()
-            # A server that does not answer is what calls are cancelled for, one after the other.
-            self._nursery.start_soon(self._send_aside, request)
+            # In the background, because calls are cancelled when a server does not answer: each would wait.
+            self._nursery.start_soon(self._send_in_background, request)
             return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
         try:
             if kind == "request":
-                return _explained(request, await self._ask(request, request_id))
+                return _explained(request, await self._request(request, request_id))
             if kind == "stream" and request.method == "GET":
                 return await self._open_stream(request)
             return await (self._send(request) if kind == "stream" else self._send_twice(request))
@@ -141,29 +148,29 @@ class McpTransport(httpx2.AsyncBaseTransport):
             return self._failed(request, kind, error)
 
     async def aclose(self) -> None:
-        for way in self._ways.values():
-            await way.aclose()
+        for transport in self._transports.values():
+            await transport.aclose()
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self._reach(request)
+        response = await self._send_unbounded(request)
         if not response.has_redirect_location:
             may_list = request.extensions.get("stopgo.call") is not True
-            return Bounded.body_of(response, Message(self._most, may_list), stream=is_stream(response))
-        # Who follows it would first read its body to the end, however far that is.
+            return Bounded.body_of(response, Message(self._max_message, may_list), stream=is_stream(response))
+        # Drop the body: a client that follows the redirect would first read all of it, however long.
         await response.aclose()
-        # As bytes: what is there need not be ASCII.
+        # As bytes, because the address may not be ASCII.
         location = [header for header in response.headers.raw if header[0].lower() == b"location"]
         return httpx2.Response(response.status_code, headers=location)
 
     async def _send_twice(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a message that may arrive twice: once more when its connection ends without a response."""
+        """Send a message that may arrive twice; send it again if the connection ends without a response."""
         try:
             return await self._send(request)
-        except _LEFT:
+        except _CLOSED:
             return await self._send(request)
 
-    async def _ask(self, request: httpx2.Request, request_id: object) -> httpx2.Response:
-        """The response to a request, read to its end unless it is a stream."""
+    async def _request(self, request: httpx2.Request, request_id: object) -> httpx2.Response:
+        """Send a request of the SDK's; read the whole response unless it is a stream."""
 
         def forget() -> None:
             if self._replies.get(request_id) is reply:
@@ -183,29 +190,28 @@ class McpTransport(httpx2.AsyncBaseTransport):
             if not streams:
                 forget()
 
-    async def _send_aside(self, request: httpx2.Request) -> None:
+    async def _send_in_background(self, request: httpx2.Request) -> None:
         with suppress(httpx2.TransportError):
-            await (await self._reach(request)).aclose()
+            await (await self._send_unbounded(request)).aclose()
 
-    async def _reach(self, request: httpx2.Request) -> httpx2.Response:
+    async def _send_unbounded(self, request: httpx2.Request) -> httpx2.Response:
         if (failed := request.extensions.get(FAILED)) is not None:
             raise failed
         url = request.url
-        return await (self._ways.get((url.scheme, url.netloc)) or self._way(url)).handle_async_request(
-            request
-        )
+        transport = self._transports.get((url.scheme, url.netloc)) or self._transport_to(url)
+        return await transport.handle_async_request(request)
 
-    def _way(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
-        # Who calls has a place, which bounds connections well enough: a bound of their own would keep calls
-        # waiting behind those whose servers wait for a human.
+    def _transport_to(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
+        # No limit of connections, because each call holds a slot. With one, calls could wait behind calls
+        # whose server is waiting for a human.
         limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE)
         try:
-            way = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy_to(url), verify=self._trusted)
+            transport = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy_to(url), verify=self._trusted)
         except (ValueError, httpx2.InvalidURL) as error:
             text = "the proxy of the environment has no valid address"
             raise httpx2.UnsupportedProtocol(text) from error
-        self._ways[url.scheme, url.netloc] = way
-        return way
+        self._transports[url.scheme, url.netloc] = transport
+        return transport
 
     def _failed(self, request: httpx2.Request, kind: _Kind, error: httpx2.TransportError) -> httpx2.Response:
         if kind == "notification":
@@ -216,11 +222,14 @@ class McpTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(HTTPStatus.SERVICE_UNAVAILABLE, request=request)
         if self._streamed and isinstance(error, httpx2.ConnectError):
             self._on_lost(transport_text(error))
-        raise error  # the SDK expects that of the server's stream and of the end of a session
+        raise error  # the SDK handles it: for the server's own stream and for the end of a session
 
     async def _open_stream(self, request: httpx2.Request) -> httpx2.Response:
-        """The server's own stream to us. The SDK opens it again when it ends, as often as the server says so,
-        but hardly ever when that fails; and it would not tell how it went."""
+        """Open the server's own stream to us, retrying for as long as the server may come back.
+
+        The SDK reopens a stream that ended, but hardly ever one that could not be opened, and it reports
+        neither.
+        """
         failures = Streak(STREAMS)
         while True:
             await trio.sleep_until(self._next_stream)
@@ -252,25 +261,24 @@ async def http_client(
     on_lost: Callable[[str], None],
     on_stream: Callable[[], None],
     on_session: Callable[[str], None],
-    most: int = MAX_STORED_BYTES,
+    max_message: int = MAX_STORED_BYTES,
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client for one server, closed with the block.
+    """Open an HTTP client for one server, for the length of a block.
 
-    Reads have no timeout: every call is bounded by its caller, and the server's own stream to us
-    may be silent for as long as it likes.
+    Reads have no timeout, because callers bound their calls and the server's own stream may be silent.
 
     Args:
         headers: sent with every message to the server.
-        auth: sees every response before anything else does, with its status and headers.
-        on_lost, on_stream, on_session, most: see `McpTransport`.
+        auth: sees every response first, with its status and headers.
+        on_lost, on_stream, on_session, max_message: see `McpTransport`.
     """
     async with trio.open_nursery() as nursery:
         async with httpx2.AsyncClient(
-            transport=McpTransport(on_lost, on_stream, on_session, nursery, most),
+            transport=McpTransport(on_lost, on_stream, on_session, nursery, max_message),
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-            # Unpacking costs more than it saves here; a server may pack all the same.
+            # Decompression costs more than it saves here; a server may still compress.
             headers={**headers, "accept-encoding": "identity"},
-            # What a server sets for one caller must not go with the call of another.
+            # No cookies, because one set for one caller would be sent with another's call.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             auth=auth,
         ) as client:
@@ -282,7 +290,7 @@ HttpClient: TypeAlias = AbstractAsyncContextManager[httpx2.AsyncClient]
 
 
 def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
-    """What the HTTP request is for, and the id of the MCP request that it is or is about."""
+    """Return the kind of an HTTP request, and the id of the MCP request that it makes or cancels."""
     if CALL.keys() <= request.extensions.keys():
         return "call", None
     if request.method == "DELETE":
@@ -304,29 +312,8 @@ def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
             return "other", None
 
 
-def is_stream(response: httpx2.Response) -> bool:
-    """Whether a stream of events follows."""
-    kind = response.headers.get("content-type", "").lower()
-    return response.status_code < 400 and kind.startswith(STREAM)
-
-
-async def read_body(response: httpx2.Response) -> bytes:
-    """The body, abridged if it is too long; the request that it answers gets the failure.
-
-    Raises:
-        httpx2.TransportError: it could not be read to its end.
-    """
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    try:
-        return b"".join([chunk async for chunk in response.stream])
-    except httpx2.DecodingError as error:
-        raise httpx2.RemoteProtocolError(str(error)) from error
-    finally:
-        await response.aclose()
-
-
 def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-    """The response, or what its status means to an MCP client."""
+    """Return the response, or, for an error status, a JSON-RPC error that says what it means."""
     if response.status_code < 400:
         return response
     in_session = "mcp-session-id" in request.headers
@@ -335,7 +322,7 @@ def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Res
 
 
 def failure(response: httpx2.Response, body: bytes, *, in_session: bool) -> tuple[int, str, object]:
-    """Code, text and data of what is wrong, by a response that is no success."""
+    """Return code, text and data of the JSON-RPC error that a response without success amounts to."""
 
     status = response.status_code
     if (location := redirect_location(response)) is not None:
@@ -348,14 +335,14 @@ def failure(response: httpx2.Response, body: bytes, *, in_session: bool) -> tupl
 
 
 def transport_failure(error: httpx2.RequestError) -> tuple[int, str, object]:
-    """The same, of a request that failed on its way."""
+    """Return the same for a request that got no response."""
     if isinstance(error, httpx2.LocalProtocolError) or (isinstance(error, AuthFailed) and not error.sent):
-        return REQUEST_REFUSED, transport_text(error), {}  # by ourselves: nothing was sent
+        return REQUEST_REFUSED, transport_text(error), {}  # nothing was sent
     return UNREACHABLE, transport_text(error), {"sent": not isinstance(error, _NOT_SENT)}
 
 
 def refusal(response: httpx2.Response) -> tuple[int, str, dict[str, Any]]:
-    """Our code, text and data for an HTTP status that is no answer of the tool server's."""
+    """Return code, text and data for an HTTP error without a JSON-RPC error of the tool server."""
     status = response.status_code
     data: dict[str, Any] = {"http_status": status}
     if (challenge := response.headers.get("www-authenticate")) is not None:
@@ -364,9 +351,9 @@ def refusal(response: httpx2.Response) -> tuple[int, str, dict[str, Any]]:
 
 
 def transport_text(error: httpx2.RequestError) -> str:
-    """What went wrong; some have no text, and none has the URL, which may carry a key, in it."""
+    """Return the reason, without the URL, which may contain a key."""
     if isinstance(error, httpx2.LocalProtocolError):
-        return "a header of the request is not valid"  # its text quotes the header, which may be a token
+        return "a header of the request is not valid"  # the error quotes the header, which may be a token
     if isinstance(error, httpx2.ProxyError):
         return f"the proxy of the environment says: {error}"
     unreached = why_unreached(error) if isinstance(error, httpx2.ConnectError) else None
@@ -381,7 +368,7 @@ def _error(
     data: object,
     headers: httpx2.Headers | None = None,
 ) -> httpx2.Response:
-    """A response whose body is the error, with the headers that an `httpx2.Auth` may look for."""
+    """Return a response with a JSON-RPC error, and with the headers that an `httpx2.Auth` may read."""
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text, "data": data}}
     response = httpx2.Response(status, json=body, request=request)
     if headers is not None:

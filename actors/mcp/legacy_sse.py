@@ -1,13 +1,17 @@
-"""The transport to servers of the older HTTP kind: one stream of events from them, one POST for each message
-to them (MCP 2024-11-05, "HTTP with SSE").
+"""The transport to servers of the older HTTP kind (MCP 2024-11-05, "HTTP with SSE").
 
-The SDK's own ends with the first POST that fails, and holds back every message behind one that hangs.
+The server sends everything on one stream of events. Its first event, `endpoint`, says where to POST; each
+message to the server is a POST of its own, and the response to a POST says only whether it was accepted.
+
+A call's POST runs in a task of its own, in the caller's context, because the reply may arrive on the stream
+before the POST ends. The SDK's own transport is not used: it ends with the first POST that fails, and one
+POST that hangs holds up all messages after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
@@ -17,10 +21,12 @@ import trio
 from anyio.abc import AsyncResource
 from anyio.streams.memory import MemoryObjectSendStream
 
+from ..common.sse_parser import SseEvent
 from . import http
 from .failures import REQUEST_REFUSED
 from .incoming import error_reply, parse_message
 from .requests import OpenRequest, Outgoing, Requests
+from .response_body import STREAM, read_body, read_events
 from .sdk import JSONRPCRequest, MCPError, SessionMessage, TransportStreams, stream_within_origin
 
 Incoming: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
@@ -28,13 +34,12 @@ Post: TypeAlias = Callable[[bytes], Awaitable[tuple[int, str, object] | None]]
 
 
 class LegacySse:
-    """The way to the server whose stream is at `url`. A call's POST has a task of its own, in the context of
-    whoever makes the call: what becomes of the call is said in the stream, however the POST ends."""
+    """The transport to the server whose stream is at `url`."""
 
     def __init__(self, url: str, on_end: Callable[[str], None]) -> None:
         """
         Args:
-            on_end: told why, when no further message can come.
+            on_end: called with the reason when no further message can arrive.
         """
         self._url = url
         self._on_end = on_end
@@ -52,8 +57,11 @@ class LegacySse:
         """
         incoming, reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         with incoming, reads:
-            async with http_client as self._client, _stream(self._url, self._client) as response:
-                events = aiter(httpx2.EventSource(response, max_event_size=http.MAX_EVENT))
+            async with (
+                http_client as self._client,
+                _stream(self._url, self._client) as response,
+                aclosing(read_events(response)) as events,
+            ):
                 self._endpoint = await _endpoint(response.url, events)
                 writes = Posts(self._post, incoming)
                 async with trio.open_nursery() as self._nursery:
@@ -70,7 +78,7 @@ class LegacySse:
                 return await request.result()
             except trio.Cancelled:
                 posting.cancel()
-                await self._call_off(request)
+                await self._cancel(request)
                 raise
             finally:
                 posting.deadline = trio.current_time() + http.SIDE_TIMEOUT
@@ -80,38 +88,36 @@ class LegacySse:
             if (failure := await self._post(body)) is not None:
                 request.settle(error_reply(request.id, *failure))
 
-    async def _call_off(self, request: OpenRequest) -> None:
+    async def _cancel(self, request: OpenRequest) -> None:
         if not self._client.is_closed:
             with trio.move_on_after(http.SIDE_TIMEOUT, shield=True):
                 await self._post(request.cancellation())
 
     async def _post(self, body: bytes) -> tuple[int, str, object] | None:
-        """Post a message; code, text and data of what went wrong."""
-
+        """Post a message; return code, text and data of the failure, or None."""
         headers = {"content-type": "application/json"}
         try:
             async with stream_within_origin(
                 self._client, "POST", self._endpoint, content=body, headers=headers, extensions=http.CALL
             ) as response:
-                said = await http.read_body(response)
+                answer = await read_body(response)
         except httpx2.RequestError as error:
             return http.transport_failure(error)
         if response.status_code < HTTPStatus.MULTIPLE_CHOICES:
             return None
-        return http.failure(response, said, in_session=True)
+        return http.failure(response, answer, in_session=True)
 
-    async def _pump(self, events: AsyncIterator[httpx2.ServerSentEvent], incoming: Incoming) -> None:
-
+    async def _pump(self, events: AsyncIterator[SseEvent], incoming: Incoming) -> None:
         reason = "its stream ended"
         try:
             async for event in events:
-                message = parse_message(event.data.encode()) if event.event == "message" else None
+                message = parse_message(event.data or b"") if event.type == "message" else None
                 if message is not None and not self._requests.take(message):
                     await incoming.send(SessionMessage(message))
         except httpx2.TransportError as error:
             reason = http.transport_text(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the session is gone, and with it whoever would read
+            pass  # the session has ended
         finally:
             self._on_end(reason)
             self._requests.end()
@@ -119,15 +125,14 @@ class LegacySse:
 
 
 class Posts(AsyncResource):
-    """The session's way to the server."""
+    """The write stream of the session: it posts each message."""
 
     def __init__(self, post: Post, incoming: Incoming) -> None:
         self._post = post
         self._incoming = incoming
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Post the message; what goes wrong with a request becomes its reply."""
-
+        """Post the message; the failure of a request becomes its reply, other failures are ignored."""
         body = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         if not isinstance(item.message, JSONRPCRequest):
             with trio.move_on_after(http.SIDE_TIMEOUT):
@@ -136,13 +141,12 @@ class Posts(AsyncResource):
             await self._incoming.send(SessionMessage(error_reply(item.message.id, *failure)))
 
     async def aclose(self) -> None:
-        """There is nothing to close: a POST ends with its sender."""
+        """Do nothing: a POST ends with its sender."""
 
 
 @asynccontextmanager
 async def _stream(url: str, client: httpx2.AsyncClient) -> AsyncIterator[httpx2.Response]:
-
-    headers = {"accept": "text/event-stream", "cache-control": "no-store"}
+    headers = {"accept": STREAM, "cache-control": "no-store"}
     async with AsyncExitStack() as stack:
         try:
             stream = stream_within_origin(client, "GET", url, headers=headers, extensions=http.LISTEN)
@@ -154,16 +158,15 @@ async def _stream(url: str, client: httpx2.AsyncClient) -> AsyncIterator[httpx2.
         yield response
 
 
-async def _endpoint(here: httpx2.URL, events: AsyncIterator[httpx2.ServerSentEvent]) -> httpx2.URL:
-    """Where to post, which is the first thing the server says."""
-
+async def _endpoint(here: httpx2.URL, events: AsyncIterator[SseEvent]) -> httpx2.URL:
+    """Read the address for POSTs from the first event."""
     try:
         first = await anext(events, None)
     except httpx2.TransportError as error:
         raise MCPError(REQUEST_REFUSED, http.transport_text(error)) from error
-    if first is None or first.event != "endpoint":
-        raise MCPError(REQUEST_REFUSED, "its stream does not begin with where to post")
-    endpoint = here.join(first.data)
+    if first is None or first.type != "endpoint":
+        raise MCPError(REQUEST_REFUSED, "its stream does not begin with an endpoint event")
+    endpoint = here.join((first.data or b"").decode(errors="replace"))
     if (endpoint.scheme, endpoint.host, endpoint.port) != (here.scheme, here.host, here.port):
-        raise MCPError(REQUEST_REFUSED, "it wants messages posted to another server")
+        raise MCPError(REQUEST_REFUSED, "its endpoint event names another server")
     return endpoint

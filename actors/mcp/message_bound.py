@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 from pydantic_core import from_json, to_json
 
+from ..common.sse_parser import SseEvent, SseParser
 from .failures import ANY_ERROR, MAX_LINE
 from .requests import FIRST_ID
 
@@ -112,71 +113,36 @@ class Body:
         return self._message.take()
 
 
-@attrs.define(eq=False)
 class Events:
-    """Messages that are the data of events (HTML, "Server-sent events"). The data of an event comes out after
-    its other fields, which makes no difference to its reader."""
+    """Messages that are the data of server-sent events. Comments and unknown fields are dropped."""
 
-    _message: Message
-    _begun: bytes = b""
-    """Of a line, as long as it is not known whether it is one of data."""
-    _kind: Literal["begun", "data", "other"] = "begun"
-    """Of the line at hand."""
-    _lines: int = 0
-    """Of data in the event at hand."""
-    _returned: bool = False
-    """The last byte was a carriage return; a newline may follow that belongs to it."""
+    def __init__(self, message: Message) -> None:
+        self._parser = SseParser(message)
 
     def feed(self, chunk: bytes) -> bytes:
-        """Take a chunk; give what can be passed on."""
-        if self._returned:
-            chunk = b"\r" + chunk
-        self._returned = chunk.endswith(b"\r")
-        if self._returned:
-            chunk = chunk[:-1]
-        first, *others = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        out = [self._read(first)]
-        for piece in others:
-            out += (self._end_line(), self._read(piece))
-        return b"".join(out)
+        """Take a chunk; return the events that it completed, encoded again.
+
+        Raises:
+            EventTooLarge: a line that is no data is longer than `MAX_EVENT_BYTES`.
+        """
+        return b"".join(map(_encoded_event, self._parser.feed(chunk)))
 
     def rest(self) -> bytes:
-        """Nothing more comes: give what is left."""
-        return self.feed(b"\n") if self._returned else b""
+        """Nothing more comes: return what is left."""
+        return b"".join(map(_encoded_event, self._parser.end()))
 
-    def _read(self, piece: bytes) -> bytes:
-        if self._kind == "begun":
-            piece = self._begun + piece
-            self._begun = b""
-            if len(piece) < len(b"data:"):
-                self._begun = piece
-                return b""
-            self._kind = "data" if piece.startswith(b"data:") else "other"
-            if self._kind == "data":
-                piece = piece.removeprefix(b"data:")
-                if self._lines:
-                    self._message.add(b"\n")
-                self._lines += 1
-        if self._kind == "other":
-            return piece
-        if piece:
-            self._message.add(piece)
-        return b""
 
-    def _end_line(self) -> bytes:
-        if self._begun == b"data":  # the same as with a colon
-            self._read(b":")
-        begun, kind = self._begun, self._kind
-        self._begun, self._kind = b"", "begun"
-        if kind == "data":
-            return b""
-        if kind == "other" or begun:
-            return begun + b"\n"
-        if not self._lines:
-            return b"\n"
-        self._lines = 0
-        data = self._message.take().replace(b"\n", b"\ndata:")
-        return b"data:" + data + b"\n\n"
+def _encoded_event(event: SseEvent) -> bytes:
+    lines: list[bytes] = []
+    if event.id is not None:
+        lines.append(b"id: " + event.id.encode())
+    if event.type != "message":
+        lines.append(b"event: " + event.type.encode())
+    if event.retry is not None:
+        lines.append(b"retry: %d" % event.retry)
+    if event.data is not None:
+        lines += (b"data: " + line for line in event.data.split(b"\n"))
+    return b"".join(line + b"\n" for line in lines) + b"\n"
 
 
 def abridged(beginning: bytes, end: bytes, size: int, most: int) -> bytes:

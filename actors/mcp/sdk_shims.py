@@ -1,27 +1,21 @@
-"""Shims around the SDK's session, each of which makes up for one weakness of it.
+"""Two shims between a transport and the SDK's session, each of which makes up for a weakness of the session.
 
-* `sifted`: what a server sends without being asked is bounded.
-* `repaired`: one malformed tool does not lose the others of its page.
-* `Unbroken`: a stream from the server that a proxy cuts ends, where the session would give up.
-* `Bounded`: a message that is too long is abridged while it is read.
-* `Reply`: a reply that is awaited no more is given up, where the session would wait on.
+* `filtered` bounds the requests and notifications that a server sends on its own account.
+* `repaired` drops a malformed tool from a page of `tools/list`; without it, the whole page would be lost.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 import attrs
-import httpx2
-import trio
 from anyio.abc import AsyncResource
 from pydantic import ValidationError
 
-from .message_bound import Body, Events, Message
 from .sdk import (
     MODERN_PROTOCOL_VERSIONS,
     JSONRPCError,
@@ -39,18 +33,16 @@ from .wire import repair_listing, validation_text
 
 Item: TypeAlias = SessionMessage | Exception
 
-MAX_ASKED = 1000
-"""Requests of a server's in hand. The SDK has a task for each, until the server takes the answer."""
-SLICE = 1024
-"""Bytes of a packed body that are unpacked at once."""
+MAX_OPEN_REQUESTS = 1000
+"""Requests of a server that are open at a time. The SDK has a task for each until the answer is written."""
 TOOLS_CHANGED = "notifications/tools/list_changed"
-_OF_THE_SDK = ("notifications/cancelled", "notifications/subscriptions/acknowledged")
-"""Notifications that its session goes by. All others it only checks, and tells the log at length what is
-wrong with each."""
+_FOR_THE_SDK = ("notifications/cancelled", "notifications/subscriptions/acknowledged")
+"""Notifications that the SDK's session acts on. It only validates all others, and logs each mistake at
+length."""
 
 
-class SiftedReads(AsyncResource):
-    """A transport's read stream, less what is held back."""
+class FilteredReads(AsyncResource):
+    """A transport's read stream without the items that `passes` rejects."""
 
     def __init__(self, inner: ReadStream[Item], passes: Callable[[Item], bool]) -> None:
         self._inner = inner
@@ -58,7 +50,7 @@ class SiftedReads(AsyncResource):
 
     @property
     def last_context(self) -> Context | None:
-        """The SDK runs what a message causes in its sender's context, where the stream knows it."""
+        """The context in which the SDK handles the last message: its sender's, if the stream knows it."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> Item:
@@ -80,8 +72,8 @@ class SiftedReads(AsyncResource):
         await self._inner.aclose()
 
 
-class _HeardWrites(AsyncResource):
-    """A transport's write stream, and who wants to know what has been written."""
+class _ObservedWrites(AsyncResource):
+    """A transport's write stream that calls `written` after each message."""
 
     def __init__(self, inner: WriteStream[SessionMessage], written: Callable[[SessionMessage], None]) -> None:
         self._inner = inner
@@ -96,16 +88,15 @@ class _HeardWrites(AsyncResource):
 
 
 @attrs.define(eq=False)
-class _Sieve:
+class _Filter:
     log: logging.Logger
     on_change: Callable[[], None]
-    asked: set[int | str] = attrs.field(factory=set)
-    """Requests of the server's that the SDK's session has in hand."""
-    _told: bool = False
+    open: set[int | str] = attrs.field(factory=set)
+    """The server's requests that the SDK's session has not answered."""
+    _warned: bool = False
 
     def passes(self, item: Item) -> bool:
-        """Whether the session is to see it."""
-
+        """Whether the session receives the item."""
         if isinstance(item, Exception):
             return True
         match item.message:
@@ -114,46 +105,44 @@ class _Sieve:
             case JSONRPCNotification(method=method):
                 if method == TOOLS_CHANGED:
                     self.on_change()
-                return method in _OF_THE_SDK
+                return method in _FOR_THE_SDK
             case _:
                 return True
 
     def _admits(self, item: SessionMessage, request_id: int | str) -> bool:
-
-        if request_id in self.asked or len(self.asked) >= MAX_ASKED:
-            level = logging.DEBUG if self._told else logging.WARNING
-            self.log.log(level, "asks on without taking answers: part of it gets none")
-            self._told = True
+        if request_id in self.open or len(self.open) >= MAX_OPEN_REQUESTS:
+            level = logging.DEBUG if self._warned else logging.WARNING
+            self.log.log(level, "the server sends requests without reading the answers; some are dropped")
+            self._warned = True
             return False
-        self.asked.add(request_id)
+        self.open.add(request_id)
 
-        async def taken_back() -> None:
-            self.asked.discard(request_id)
+        async def cancelled() -> None:
+            self.open.discard(request_id)
 
-        item.metadata = ServerMessageMetadata(on_request_unanswered=taken_back)
+        item.metadata = ServerMessageMetadata(on_request_unanswered=cancelled)
         return True
 
     def written(self, item: SessionMessage) -> None:
-        """Take note of an answer."""
-
+        """Note that a request is answered."""
         if isinstance(item.message, JSONRPCResponse | JSONRPCError) and item.message.id is not None:
-            self.asked.discard(item.message.id)
+            self.open.discard(item.message.id)
 
 
 @asynccontextmanager
-async def sifted(
+async def filtered(
     transport: AbstractAsyncContextManager[TransportStreams],
     on_change: Callable[[], None],
     log: logging.Logger,
 ) -> AsyncIterator[TransportStreams]:
-    """The transport, less what the SDK's session has no use for, and what it would have too much of.
+    """Open the transport; drop what the SDK's session does not use, and requests beyond a limit.
 
     Args:
-        on_change: called when the server says that its tools have changed.
+        on_change: called when the server announces that its tools have changed.
     """
-    sieve = _Sieve(log, on_change)
+    filter = _Filter(log, on_change)
     async with transport as (reads, writes):
-        yield SiftedReads(reads, sieve.passes), _HeardWrites(writes, sieve.written)
+        yield FilteredReads(reads, filter.passes), _ObservedWrites(writes, filter.written)
 
 
 @asynccontextmanager
@@ -163,15 +152,15 @@ async def repaired(
     log: logging.Logger,
     left_out: list[str],
 ) -> AsyncIterator[TransportStreams]:
-    """The transport, with malformed tools dropped, logged and added to `left_out`.
+    """Open the transport; drop malformed tools, log them and add them to `left_out`.
 
-    The SDK validates a page of `tools/list` as a whole, as it does every result, and offers no way to see it
-    before that, so tools are repaired on their way in.
+    The SDK validates a page of `tools/list` as a whole, as it does every result, and offers no hook before
+    that. So the page is repaired before the SDK reads it.
 
-    A result that does not say its type, which newer servers must, is taken for a complete one.
+    A result without `resultType`, which newer servers must send, counts as complete.
     """
 
-    def repair(item: SessionMessage | Exception) -> bool:
+    def repair(item: Item) -> bool:
         version = protocol_version()
         result = getattr(getattr(item, "message", None), "result", None)
         if version is None or not isinstance(result, dict):
@@ -185,11 +174,11 @@ async def repaired(
         return True
 
     async with transport as (reads, writes):
-        yield SiftedReads(reads, repair), writes
+        yield FilteredReads(reads, repair), writes
 
 
 def _tool_problem(page: Mapping[str, Any], version: str) -> Callable[[Mapping[str, Any]], str | None]:
-    """Judge a tool as the SDK is going to: on a page like this one, by the negotiated version."""
+    """Return a function that validates one tool as the SDK will: on this page, in the negotiated version."""
 
     def problem_with(tool: Mapping[str, Any]) -> str | None:
         try:
@@ -199,142 +188,3 @@ def _tool_problem(page: Mapping[str, Any], version: str) -> Callable[[Mapping[st
         return None
 
     return problem_with
-
-
-# ----------------------------------------------------------------- bodies of HTTP responses
-
-
-class Bounded(httpx2.AsyncByteStream):
-    """The body of a response, unpacked, with its messages within a bound."""
-
-    def __init__(
-        self, inner: httpx2.AsyncByteStream, unpacked: AsyncIterator[bytes], framed: Body | Events
-    ) -> None:
-        self._inner = inner
-        self._unpacked = unpacked
-        self._framed = framed
-
-    @classmethod
-    def body_of(cls, response: httpx2.Response, message: Message, *, stream: bool) -> httpx2.Response:
-        """The response, with its body read through this; `stream`: it is a stream of events."""
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        headers = response.headers.copy()
-        headers.pop("content-length", None)
-        if stream:
-            headers["content-type"] = "text/event-stream"  # which is UTF-8, whatever else it says (HTML)
-        if headers.pop("content-encoding", None) is None:
-            unpacked = aiter(response.stream)
-        else:
-            packed = _Slices(response.stream)
-            unpacked = httpx2.Response(200, headers=response.headers, stream=packed).aiter_bytes()
-        return httpx2.Response(
-            response.status_code,
-            headers=headers,
-            stream=cls(response.stream, unpacked, Events(message) if stream else Body(message)),
-            extensions=response.extensions,
-        )
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._unpacked:
-            if passed := self._framed.feed(chunk):
-                yield passed
-        if passed := self._framed.rest():
-            yield passed
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _Slices(httpx2.AsyncByteStream):
-    """A packed body in small pieces: each may become a thousand times as long."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner = inner
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._inner:
-            for begin in range(0, len(chunk), SLICE):
-                yield chunk[begin : begin + SLICE]
-
-
-class Unbroken(httpx2.AsyncByteStream):
-    """The server's own stream to us, which proxies cut as they like. The SDK opens another when one ends, but
-    gives up at the second that breaks."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner = inner
-
-    @classmethod
-    def body_of(cls, response: httpx2.Response) -> httpx2.Response:
-        """The response, with its body read through this."""
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        return httpx2.Response(
-            response.status_code,
-            headers=response.headers,
-            stream=cls(response.stream),
-            extensions=response.extensions,
-        )
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with suppress(httpx2.TransportError):
-            async for chunk in self._inner:
-                yield chunk
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-T = TypeVar("T")
-
-
-class Reply(httpx2.AsyncByteStream):
-    """Waits for a reply on its reader's behalf.
-
-    The SDK leaves a request of its session waiting when it was cancelled, in the older versions of the
-    protocol, and with it a connection for as long as the server likes.
-    """
-
-    def __init__(self, on_close: Callable[[], None]) -> None:
-        self._on_close = on_close
-        self._given_up = False
-        self._wait = trio.CancelScope()
-        self._body: httpx2.AsyncByteStream | None = None
-
-    def give_up(self) -> None:
-        """Let whoever waits for it wait no longer."""
-        self._given_up = True
-        self._wait.cancel()
-
-    async def wait_for(self, what: Callable[[], Awaitable[T]]) -> T:
-        """The result of `what`.
-
-        Raises:
-            SSEError: the reply was given up. After this error, of all, the SDK does not try to resume.
-        """
-        with trio.CancelScope() as self._wait:
-            if not self._given_up:
-                return await what()
-        raise httpx2.SSEError("given up")
-
-    def streams(self, response: httpx2.Response) -> httpx2.Response:
-        """The response, with its body read through this."""
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        self._body = response.stream
-        return httpx2.Response(
-            response.status_code, headers=response.headers, stream=self, extensions=response.extensions
-        )
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        assert self._body is not None
-        chunks = aiter(self._body)
-
-        async def following() -> bytes | None:
-            return await anext(chunks, None)
-
-        while (chunk := await self.wait_for(following)) is not None:
-            yield chunk
-
-    async def aclose(self) -> None:
-        self._on_close()
-        if self._body is not None:
-            await self._body.aclose()

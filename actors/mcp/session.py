@@ -36,7 +36,7 @@ from .sdk import (
     ServerObject,
     TransportStreams,
 )
-from .sdk_shims import repaired, sifted
+from .sdk_shims import filtered, repaired
 from .stdio import StdioTransport
 from .streamable import StreamableHttp
 from .tool_calls import CLIENT_NAME, ToolCalls, client_version
@@ -241,7 +241,7 @@ async def transport(
         on_lost=link.lose,
         on_stream=link.stream_begins,
         on_session=streamable.in_session,
-        most=most,
+        max_message=most,
     )
     if manner.kind == "sse":
         sse = LegacySse(config.url, link.lose)
@@ -276,7 +276,7 @@ def client(
     # A version by name is taken for granted: there is no probe, and no falling back.
     otherwise = LATEST_MODERN_VERSION if config.mode == "modern" else "auto"
     return Client(
-        repaired(sifted(way.streams, link.refresh, log), lambda: link.version, log, link.left_out),
+        repaired(filtered(way.streams, link.refresh, log), lambda: link.version, log, link.left_out),
         mode="legacy" if manner.legacy else otherwise,
         client_info=Implementation(name=CLIENT_NAME, version=client_version()),
         elicitation_callback=link.flights.answering(),

@@ -1,11 +1,20 @@
-"""The transport to servers that speak Streamable HTTP: the SDK's for its session, and a POST of our own for
-each call, in the task that makes it.
+"""The transport to servers that speak Streamable HTTP.
+
+Two kinds of traffic share one HTTP client. The SDK's transport carries the messages of its session:
+negotiation, lists of tools, the server's own stream. Each tool call is a POST of ours, made in the caller's
+task and context (`request`). The reply to a call arrives in one of three ways:
+
+1. as the JSON body of the response;
+2. as an event of the response's stream; if the stream ends too early, it is resumed by its last event id;
+3. on the server's own stream, from which `_pump` takes it.
+
+Other messages on a call's stream go to the session, in the context of that call.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -16,10 +25,12 @@ import httpx2
 import trio
 from anyio.streams.memory import MemoryObjectSendStream
 
+from ..common.sse_parser import SseEvent
 from . import http
 from .failures import UNREACHABLE
 from .incoming import not_understood, parse_message
 from .requests import OpenRequest, Outgoing, Requests, result_of
+from .response_body import MAX_EVENT, is_stream, read_body, read_events
 from .sdk import (
     MODERN_PROTOCOL_VERSIONS,
     ContextReceiveStream,
@@ -38,15 +49,15 @@ Item: TypeAlias = tuple[Context, SessionMessage | Exception]
 RpcReply: TypeAlias = JSONRPCResponse | JSONRPCError
 
 RESUME_DELAY = 1.0
-"""Seconds before a stream that ended too early is taken up again, if the server does not say."""
+"""Seconds before a stream that ended too early is resumed, unless the server sets another delay."""
 RESUME_DELAYS = (0.05, 3600.0)
-"""The least and the most that it may say."""
+"""The shortest and the longest delay that a server can set."""
 RESUME_ATTEMPTS = 2
-"""In a row, that fail."""
+"""Failed attempts in a row after which a stream is not resumed again."""
 
 
 class StreamableHttp:
-    """The way to the server at `url`. Whoever makes a call makes its POST, in their own context and time."""
+    """The transport to the server at `url`."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -55,23 +66,22 @@ class StreamableHttp:
         self._client: httpx2.AsyncClient
         self._incoming: MemoryObjectSendStream[Item]
         self._nursery: trio.Nursery | None = None
-        """As long as the connection lasts."""
+        """Set while the connection is open."""
 
     def in_session(self, session: str) -> None:
-        """Make calls in this session of the server's."""
+        """Make calls in this session of the server."""
         self._session = session
 
     @asynccontextmanager
     async def open(self, http_client: http.HttpClient) -> AsyncIterator[TransportStreams]:
         """Exchange messages with the server for the length of a block."""
-
         self._incoming, merged = anyio.create_memory_object_stream[Item](0)
         with self._incoming, merged:
             async with http_client as self._client:
-                way = streamable_http_client(
-                    self._url, http_client=self._client, max_sse_event_size=http.MAX_EVENT
+                transport = streamable_http_client(
+                    self._url, http_client=self._client, max_sse_event_size=MAX_EVENT
                 )
-                async with way as (reads, writes), trio.open_nursery() as nursery:
+                async with transport as (reads, writes), trio.open_nursery() as nursery:
                     nursery.start_soon(self._pump, reads)
                     self._nursery = nursery
                     try:
@@ -87,19 +97,19 @@ class StreamableHttp:
             try:
                 return result_of(await self._post(request))
             except trio.Cancelled:
-                self._call_off(request)
+                self._cancel(request)
                 raise
 
     async def _pump(self, reads: ReadStream[SessionMessage | Exception]) -> None:
-        """Pass on what the SDK's own requests, and the server's stream to us, bring."""
+        """Pass on the messages that the SDK's requests and the server's own stream bring."""
         async for item in reads:
             if isinstance(item, Exception) or not self._requests.take(item.message):
-                # The context of the SDK's request that brought it.
+                # In the context of the SDK's request that brought it.
                 await self._pass_on(getattr(reads, "last_context", None) or copy_context(), item)
         self._incoming.close()
 
     async def _pass_on(self, context: Context, item: SessionMessage | Exception) -> None:
-        """Give the session what it is to deal with in this context; when it is gone, nobody is there to."""
+        """Give a message to the session, to be handled in this context; drop it if the session has ended."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._incoming.send((context, item))
 
@@ -114,73 +124,70 @@ class StreamableHttp:
         return headers
 
     async def _post(self, request: OpenRequest) -> RpcReply:
-
         message, headers = request.body(), self._headers(request.outgoing)
         try:
             async with stream_within_origin(
                 self._client, "POST", self._url, content=message, headers=headers, extensions=http.CALL
             ) as response:
-                if http.is_stream(response):
+                if is_stream(response):
                     return await self._follow(request, response)
-                body = await http.read_body(response)
+                body = await read_body(response)
                 return _reply(response, body, in_session=self._session is not None)
         except httpx2.RequestError as error:
             raise MCPError(*http.transport_failure(error)) from error
 
     async def _follow(self, request: OpenRequest, response: httpx2.Response) -> RpcReply:
-        """The reply, out of a stream of events; one that ends too early is taken up again if it can be."""
-
-        stream = _Stream()
+        """Return the reply from a stream of events; resume the stream if it ends too early and can be."""
+        position = _Position()
         try:
-            reply = await self._read(request, stream, httpx2.EventSource(response, http.MAX_EVENT))
+            reply = await self._read(request, position, response)
         except httpx2.SSEError:
             raise
         except httpx2.RequestError:
             reply = None
         failures = 0
         while reply is None:
-            if stream.last_id is None or failures == RESUME_ATTEMPTS:
+            if position.last_id is None or failures == RESUME_ATTEMPTS:
                 raise MCPError(UNREACHABLE, "its stream ended without a reply", {"sent": True})
-            with trio.move_on_after(stream.retry):
-                return await request.reply()  # or the end of the connection
+            with trio.move_on_after(position.retry):
+                return await request.reply()  # on the server's own stream, or because the connection ended
             headers = httpx2.Headers(self._headers(request.outgoing))
-            headers["last-event-id"] = stream.last_id  # in UTF-8, as HTML says
+            headers["last-event-id"] = position.last_id  # encoded as UTF-8 (HTML)
             try:
                 async with stream_within_origin(
                     self._client, "GET", self._url, headers=headers, extensions=http.CALL
                 ) as resumed:
                     resumed.raise_for_status()
-                    reply = await self._read(request, stream, httpx2.EventSource(resumed, http.MAX_EVENT))
+                    reply = await self._read(request, position, resumed)
                     failures = 0
             except httpx2.HTTPError:
                 failures += 1
         return reply
 
     async def _read(
-        self, request: OpenRequest, stream: _Stream, events: httpx2.EventSource
+        self, request: OpenRequest, position: _Position, response: httpx2.Response
     ) -> RpcReply | None:
-        """The reply, if the stream brings it; whatever else it brings is given to whom it concerns."""
-
-        async for event in events:
-            stream.note(event)
-            if event.event != "message" or not event.data:
-                continue
-            message = parse_message(event.data.encode())
-            if isinstance(message, JSONRPCResponse | JSONRPCError):
-                return message
-            # What is no message is ignored, as it is elsewhere: the reply may come yet.
-            if message is not None and not self._requests.take(message):
-                await self._pass_on(copy_context(), SessionMessage(message))
+        """Return the reply, or None if the stream ends without it; pass other messages on."""
+        async with aclosing(read_events(response)) as events:
+            async for event in events:
+                position.note(event)
+                if event.type != "message" or not event.data:
+                    continue
+                message = parse_message(event.data)
+                if isinstance(message, JSONRPCResponse | JSONRPCError):
+                    return message
+                # Data that is no message is ignored, as elsewhere: the reply may still follow.
+                if message is not None and not self._requests.take(message):
+                    await self._pass_on(copy_context(), SessionMessage(message))
         return None
 
-    def _call_off(self, request: OpenRequest) -> None:
-        """Tell an older server that nobody waits any more; a newer one sees it by the end of the POST."""
+    def _cancel(self, request: OpenRequest) -> None:
+        """Notify an older server that the call is cancelled; a newer one sees it by the end of the POST."""
         headers = self._headers(request.outgoing)
         if headers[VERSION_HEADER] not in MODERN_PROTOCOL_VERSIONS and self._nursery is not None:
-            self._nursery.start_soon(self._tell, request.cancellation(), headers)
+            self._nursery.start_soon(self._notify, request.cancellation(), headers)
 
-    async def _tell(self, notification: bytes, headers: dict[str, str]) -> None:
-
+    async def _notify(self, notification: bytes, headers: dict[str, str]) -> None:
         with trio.move_on_after(http.SIDE_TIMEOUT), suppress(httpx2.RequestError):
             async with stream_within_origin(
                 self._client, "POST", self._url, content=notification, headers=headers, extensions=http.CALL
@@ -189,13 +196,14 @@ class StreamableHttp:
 
 
 @attrs.define
-class _Stream:
-    """What a stream of events says about how to take it up again (HTML, "Server-sent events")."""
+class _Position:
+    """The position in a stream of events, from which it can be resumed."""
 
     last_id: str | None = None
     retry: float = RESUME_DELAY
+    """Seconds before the next attempt."""
 
-    def note(self, event: httpx2.ServerSentEvent) -> None:
+    def note(self, event: SseEvent) -> None:
         self.last_id = event.id or self.last_id
         if event.retry is not None:
             shortest, longest = RESUME_DELAYS
@@ -203,12 +211,11 @@ class _Stream:
 
 
 def _reply(response: httpx2.Response, body: bytes, *, in_session: bool) -> RpcReply:
-    """The reply that a response which is no stream holds.
+    """Return the reply in a response that is not a stream.
 
     Raises:
-        MCPError: it holds none.
+        MCPError: the response contains no reply.
     """
-
     if response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
         raise MCPError(*http.failure(response, body, in_session=in_session))
     if response.status_code == HTTPStatus.ACCEPTED:

@@ -77,7 +77,7 @@ async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelR
     try:
         with trio.CancelScope() as scope:
             async for chunk in response.stream:  # compressed it is not: `bound`
-                for event in parser.feed(chunk):
+                for event in parser.texts(chunk):
                     if not stream.ended:
                         stream.feed(event)
                 if stream.ended:

@@ -13,7 +13,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp.failures import UNREACHABLE
-from stopgo.actors.mcp.http import SIDE_TIMEOUT, STREAM, McpTransport
+from stopgo.actors.mcp.http import SIDE_TIMEOUT, McpTransport
+from stopgo.actors.mcp.response_body import STREAM
 from stopgo.actors.tools.bearer import forwarding
 
 URL = "http://server.test/mcp"
@@ -45,7 +46,7 @@ class Wire:
 
 def transport(wire: Wire, nursery: trio.Nursery) -> McpTransport:
     made = McpTransport(wire.lost.append, lambda: None, lambda _: None, nursery)
-    cast(Any, made)._way = lambda _: wire
+    cast(Any, made)._transport_to = lambda _: wire
     return made
 
 
@@ -138,7 +139,7 @@ async def test_a_session_that_is_not_known_any_more_is_lost(
     sending = transport(wire, nursery)
     answers = [(await sending.handle_async_request(own_stream())).status_code for _ in range(3)]
     assert answers == [404, 200, 404]
-    assert wire.lost == ["the server does not know this session any more"]
+    assert wire.lost == ["the server no longer knows this session"]
 
 
 @pytest.mark.parametrize("streams", [False, True])

@@ -209,7 +209,7 @@ async def test_a_redirect_within_the_server_is_followed(
     [
         ({"on_stream": 410}, "HTTP 410 Gone"),
         ({"endpoint": "/m\x01"}, "Invalid non-printable ASCII character in URL, .*"),
-        ({"endpoint": "http://elsewhere.invalid/messages"}, "it wants messages posted to another server"),
+        ({"endpoint": "http://elsewhere.invalid/messages"}, "its endpoint event names another server"),
     ],
 )
 async def test_a_server_of_no_use_fails_the_start_at_once(
@@ -234,7 +234,7 @@ async def test_a_stream_that_says_nothing_is_not_waited_for_forever(peer: SsePee
     peer.endpoint = "\nevent: other\ndata: x"
     with (
         trio.fail_after(PATIENCE),
-        pytest.raises(ServerStartFailed, match="does not begin with where to post"),
+        pytest.raises(ServerStartFailed, match="does not begin with an endpoint event"),
     ):
         async with serving(older(peer)):
             pass

@@ -15,7 +15,7 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from stopgo.actors.mcp import sdk_shims as module
-from stopgo.actors.mcp.sdk_shims import sifted
+from stopgo.actors.mcp.sdk_shims import filtered
 from stopgo.actors.tools.tool import CallTool, ServerMessage
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
@@ -33,7 +33,7 @@ def asking(id: int | str) -> SessionMessage:
 
 
 class Peer:
-    """The other end of a transport, and what came through the sieve."""
+    """The other end of a transport, and what came through the filter."""
 
     def __init__(self) -> None:
         self.says, self._reads = anyio.create_memory_object_stream["SessionMessage | Exception"](100)
@@ -47,7 +47,7 @@ class Peer:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[TransportStreams]:
-        async with sifted(self._transport(), self._changed, logging.getLogger("test")) as streams:
+        async with filtered(self._transport(), self._changed, logging.getLogger("test")) as streams:
             yield streams
 
     def _changed(self) -> None:
@@ -67,7 +67,7 @@ class Peer:
 async def test_no_more_is_in_hand_than_may_be(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "MAX_ASKED", 2)
+    monkeypatch.setattr(module, "MAX_OPEN_REQUESTS", 2)
     peer, asked = Peer(), [asking(id) for id in (0, 1, "one", 3)]
     async with peer.open() as streams:
         assert await peer.passed(streams, asked[0], asked[0], *asked[1:]) == asked[:2]
@@ -81,7 +81,7 @@ async def test_no_more_is_in_hand_than_may_be(
         await metadata.on_request_unanswered()
         assert await peer.passed(streams, *asked[:2]) == asked[:2]
     assert [record.getMessage() for record in caplog.records] == [
-        "asks on without taking answers: part of it gets none"
+        "the server sends requests without reading the answers; some are dropped"
     ]
 
 
@@ -108,14 +108,14 @@ async def test_a_server_that_asks_on_and_reads_nothing_is_survived(
     serving: Open, unruly: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without a bound, each of its requests is a task that waits to write its answer."""
-    monkeypatch.setattr(module, "MAX_ASKED", 100)
+    monkeypatch.setattr(module, "MAX_OPEN_REQUESTS", 100)
     async with serving(unruly(mode="legacy")) as server:
         before = trio.lowlevel.current_statistics().tasks_living
         result = await server.ask(CallTool("insistent", {"times": 5000}))
         assert result.content == "asked it all"
         assert trio.lowlevel.current_statistics().tasks_living < before + 200
         assert (await server.ask(CallTool("fails", {}))).content == "the disk is full"
-    assert [line for line in caplog.messages if "asks on" in line] == [
-        "asks on without taking answers: part of it gets none"
+    assert [line for line in caplog.messages if "without reading" in line] == [
+        "the server sends requests without reading the answers; some are dropped"
     ]
     assert "validate" not in caplog.text

@@ -182,7 +182,7 @@ async def test_what_is_no_message_is_not_taken_for_the_reply() -> None:
     ("first", "pause"),
     [
         ("id: a\nretry: 0\n", 0.05),
-        ("id: a\nretry: -1\n", 0.05),
+        ("id: a\nretry: -1\n", 1.0),
         ("id: a\nretry: 300\n", 0.3),
         (f"id: a\nretry: {'9' * 400}\n", 3600.0),
         ("id: größer\n", 1.0),
