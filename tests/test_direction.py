@@ -42,6 +42,7 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
 }
 # Folders that belong to the package around them.
 WITHIN = {
+    "actors/models/offline": "actors/models",
     "actors/models/providers": "actors/models",
     "actors/a2a/wire": "actors/a2a",
     "gateway/a2a": "gateway",

@@ -1,4 +1,4 @@
-"""What a tool's input schema says of one argument, as far as a model that goes by rules needs it."""
+"""The parts of an input schema that models without a provider use: names and types of arguments."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 300
-"""Characters. What is longer is no quantity, and Python refuses to parse thousands of digits."""
+"""Characters. Python refuses to parse a number of thousands of digits."""
 
 
 def properties(schema: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """The arguments by name. A server's schema is not ours to trust: what is malformed counts as absent."""
+    """The schemas of the arguments by name. A malformed part of a server's schema counts as absent."""
     declared = schema.get("properties")
     if not isinstance(declared, Mapping):
         return {}
@@ -22,13 +22,13 @@ def properties(schema: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 
 
 def required(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the arguments a call must have."""
+    """The names of the required arguments."""
     names = schema.get("required")
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def accepted_types(schema: Mapping[str, Any]) -> frozenset[str]:
-    """The JSON types an argument may have, alternatives included; empty when the schema does not say."""
+    """The JSON types that an argument may have, alternatives included; empty if the schema names none."""
     declared = schema.get("type")
     names = [declared] if isinstance(declared, str) else declared
     types = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
@@ -41,9 +41,9 @@ def accepted_types(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def parse_number(text: str, types: frozenset[str]) -> int | float | None:
-    """The number a text stands for where `types` accept one, else None.
+    """The number in a text if `types` accept one, else None.
 
-    Where text is accepted too, a number must be spelled as it would be printed: `007` stays a text.
+    If they accept text too, the number must be spelled as Python prints it: `007` stays a text.
     """
     value: int | float
     if len(text) > _LONGEST_NUMBER:

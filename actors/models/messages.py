@@ -1,4 +1,4 @@
-"""What passes between a node and a model, in no provider's dialect."""
+"""Requests to models and their replies, independent of any provider."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ class ToolCall:
     """A call the model asks for."""
 
     id: str
-    """Unique in its reply; pairs the call with its result."""
+    """Pairs the call with its result; unique in its reply."""
     name: str
-    """The tool."""
+    """Name of the tool."""
     arguments: Arguments
     """The arguments, as JSON values."""
     problem: str | None = None
-    """Why the arguments are of no use, for the model to read; such a call is never made."""
+    """Why the arguments cannot be used. Such a call is not made; the model gets this text as its result."""
 
 
 @attrs.frozen
 class Verbatim:
-    """What a provider wants back unchanged: thinking blocks, signatures, the order of parts."""
+    """Parts of a reply that its provider needs back unchanged: thinking blocks, signatures, their order."""
 
     provider: str
-    """Only a model of this provider is sent it; for any other the message is translated."""
+    """Only models of this provider get the content. For others, the message is translated."""
     content: Any
-    """JSON, in the provider's own dialect."""
+    """JSON in the provider's format."""
 
 
 @attrs.frozen
 class UserMessage:
-    """What a person said."""
+    """A message from the user."""
 
     text: str
-    """Their words."""
+    """Text of the message."""
 
 
 @attrs.frozen
 class AssistantMessage:
-    """What a model replied."""
+    """An earlier reply of a model."""
 
     text: str
-    """Its words."""
+    """Text of the reply."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """With the final arguments: a human may have edited them since the model gave its own."""
+    """Calls of the reply, with their final arguments: a person may have edited those of the model."""
     verbatim: Verbatim | None = None
 
 
@@ -66,7 +66,7 @@ class ToolMessage:
     call_id: str
     """The id of the `ToolCall`."""
     name: str
-    """The tool."""
+    """Name of the tool."""
     content: str
     """The result, as text."""
     is_error: bool = False
@@ -76,75 +76,67 @@ class ToolMessage:
 ChatMessage: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 
-def _description(tool: ModelTool) -> str:
-    return tool.description
-
-
 def _system(request: ModelRequest) -> str:
     return request.system
 
 
 @attrs.frozen
 class ModelTool:
-    """A tool as the model is told of it."""
+    """A tool that is offered to a model."""
 
     name: str
-    """What the model calls it by."""
+    """Name that the model uses for the tool."""
     description: str
-    """What it is for."""
+    """Description for the model."""
     input_schema: Mapping[str, Any]
     """JSON Schema of its arguments."""
-    destructive: bool = False
-    """Only for models that choose by rule: a call of this would be put to a human."""
-    says: str = attrs.field(default=attrs.Factory(_description, takes_self=True))
-    """Only for models that choose by rule: what the tool says of itself, without what is added for models."""
 
     @cached_property
     def plain(self) -> tuple[str, Mapping[str, Any]]:
-        """Description and schema as every provider takes them."""
+        """Description and schema in the form that every provider accepts."""
         return plain_schema(self.input_schema, self.description)
 
 
 @attrs.frozen
 class ModelRequest:
-    """One model call. Equal requests get equal replies from a scripted model."""
+    """One model call. A scripted model gives equal replies to equal requests."""
 
     system: str
     """The system prompt."""
     messages: tuple[ChatMessage, ...]
-    """The whole exchange the model sees; the last one is a user or a tool message."""
+    """The whole exchange. The last message is a user message or a tool message."""
     tools: tuple[ModelTool, ...]
     """The tools that the model may call."""
     user: str
-    """The text of the turn's user message, also when `messages` says it differently."""
+    """Text of the turn's user message, which `messages` may contain in another form."""
     node: str
-    """Name of the asking node."""
+    """Name of the calling node."""
     turn: int
-    """Which turn of the conversation, from 1."""
+    """Number of the turn in the conversation, from 1."""
     call: int
-    """Which model call of this node in this run, from 1."""
+    """Number of the model call of this node in this run, from 1."""
     earlier: int = 0
-    """How many of the messages, at the beginning, are of earlier turns."""
+    """Number of leading messages that belong to earlier turns."""
     before: int = 0
-    """How many of the messages, at the beginning, are older than this execution of the node. Each reply after
-    them was given to exactly the messages before it."""
+    """Number of leading messages that are older than this execution of the node. Each later reply was given
+    to exactly the messages before it."""
     trimmed: bool = False
-    """Whether something was left out of the messages. Then a reply may have been given to others than those
-    before it."""
+    """Whether messages were left out or shortened. If so, a reply may have been given to other messages than
+    those before it."""
     iteration: int = 1
-    """Of the nearest loop, from 1."""
+    """Number of the iteration of the nearest loop, from 1."""
     attempt: int = 1
-    """Which try of this very call, from 1; the model actor counts it."""
+    """Number of the attempt at this call, from 1. The model actor counts it."""
     step: str = ""
-    """Key of this call in its conversation: nothing else tells calls of nested loops and of retries apart."""
+    """Key of this call's step. It alone differs between calls of nested loops and of retried nodes."""
     message_id: str = ""
-    """The id that the client gave the turn's message (A2A); only scripts go by it."""
+    """The id that an A2A client gave the turn's message. Only scripts use it."""
     prompt: str = attrs.field(default=attrs.Factory(_system, takes_self=True))
-    """What `system` says but for the tools, which come and go: scripts go by it."""
+    """`system` without the line about tools, which changes with the tool servers. Only scripts use it."""
 
     @property
     def results(self) -> tuple[ToolMessage, ...]:
-        """The tool results at the end of the exchange: those the model is now to answer."""
+        """The tool results at the end of the exchange, which the model has not answered yet."""
         results: list[ToolMessage] = []
         for message in reversed(self.messages):
             if not isinstance(message, ToolMessage):
@@ -155,16 +147,16 @@ class ModelRequest:
 
 @attrs.frozen
 class Usage:
-    """Tokens of one call."""
+    """Tokens of one model call."""
 
     input_tokens: int = 0
     """All of the input, cached or not."""
     output_tokens: int = 0
-    """All that was generated, thinking included."""
+    """All generated tokens, thinking included."""
     cached_tokens: int = 0
-    """Of the input, read from the provider's cache."""
+    """Input tokens read from the provider's cache."""
     cache_write_tokens: int = 0
-    """Of the input, written to the provider's cache."""
+    """Input tokens written to the provider's cache."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -177,25 +169,25 @@ class Usage:
 
 @attrs.frozen
 class ModelReply:
-    """What a model says to one request."""
+    """The reply of a model to one request."""
 
     text: str = ""
-    """Its words."""
+    """Text of the reply."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """The calls that it asks for."""
+    """Calls that the model asks for."""
     usage: Usage = Usage()
-    """The tokens that it took."""
+    """Tokens of the call."""
     stop: Literal["end", "tool_calls", "max_tokens"] = "end"
-    """A refusal is a `ModelFailed`, with what the provider says of it."""
+    """Why the reply ended. A refusal is a `ModelFailed` with the provider's reason."""
     verbatim: Verbatim | None = None
-    """None when text and calls are all there is to send back."""
+    """None: text and calls are enough to send the reply back."""
     a2a: A2AEnd | None = None
-    """Only scripts set it."""
+    """The end of the task for A2A clients. Only scripts set it."""
 
 
 @attrs.frozen
 class TextDelta:
-    """A further piece of the reply's text."""
+    """The next piece of the reply's text."""
 
     text: str
     """The piece."""
@@ -203,27 +195,27 @@ class TextDelta:
 
 @attrs.frozen
 class ArgumentsDelta:
-    """A further piece of a call's arguments, JSON text; not to be acted upon."""
+    """The next piece of the JSON text of a call's arguments. It is for display only."""
 
     index: int
-    """Which call of the reply."""
+    """Index of the call in the reply."""
     name: str
-    """The tool."""
+    """Name of the tool."""
     json: str
     """The piece."""
 
 
 Delta: TypeAlias = TextDelta | ArgumentsDelta
 Emit: TypeAlias = Callable[[Delta], None]
-"""Takes what has arrived of a reply; returns at once."""
+"""Takes a piece of a reply; must return at once."""
 
 
 def unheard(delta: Delta) -> None:
-    """For calls that nobody follows."""
+    """An `Emit` that ignores all deltas."""
 
 
 class ModelFailed(Refused):
-    """The model gave no usable reply. The text is for the user; it holds no secret."""
+    """The model gave no usable reply. The text is for the user and contains no secret."""
 
     code: ClassVar[str] = "model_error"
 
@@ -238,17 +230,17 @@ class ModelFailed(Refused):
     ) -> None:
         super().__init__(message)
         self.status = status
-        """Of the provider's HTTP answer, if there was one."""
+        """HTTP status of the provider's answer, if there was one."""
         self.retryable = retryable
-        """Whether the same call may well succeed a little later."""
+        """Whether the same call may succeed a little later."""
         self.retry_after = retry_after
-        """Seconds the provider asked to wait before the next try."""
+        """Seconds that the provider asked to wait before the next attempt."""
         self.usage = usage
-        """What was billed all the same, if the provider said."""
+        """Tokens billed for the failed call, if the provider gave them."""
 
     @classmethod
     def from_status(cls, message: str, status: int, retry_after: float | None = None) -> ModelFailed:
-        """The failure behind an HTTP status of 400 or more."""
+        """The failure for an HTTP status of 400 or more."""
         retryable = status in {408, 409, 429} or 500 <= status <= 599
         return cls(
             f"{message} (status {status})", status=status, retryable=retryable, retry_after=retry_after
@@ -257,11 +249,11 @@ class ModelFailed(Refused):
 
 @attrs.frozen
 class Complete(Request["ModelMessage", ModelReply]):
-    """Ask the model actor for one reply. Raises `ModelFailed`."""
+    """Ask a model actor for one reply. Raises `ModelFailed`."""
 
     request: ModelRequest
     emit: Callable[[int, Delta], None] | None = attrs.field(default=None, eq=False)
-    """Told what has arrived of the reply, with the number of the try: a new one begins all over."""
+    """Takes the pieces of the reply with the number of the attempt. A new attempt starts the reply over."""
 
 
 ModelMessage: TypeAlias = Complete

@@ -9,7 +9,7 @@ from ...config.models import ModelSpec
 from .client import ModelClient
 from .errors import ModelUnusable, UnknownProvider
 from .model import Model
-from .offline_rules import RulesModel
+from .offline.rules_model import RulesModel
 from .providers.endpoints import endpoint
 from .script import ScriptModel
 from .script_reader import load_script

@@ -99,12 +99,8 @@ class CurrentMenu:
 
 def _model_tool(tool: Tool) -> ModelTool:
     description = f"[MCP:{tool.server}] {tool.description or f'MCP tool from {tool.server} server'}"
-    return ModelTool(tool.name, description, tool.input_schema, _destructive(tool), tool.description)
+    return ModelTool(tool.name, description, tool.input_schema)
 
 
 def _as_it_is(tool: Tool) -> ModelTool:
-    return ModelTool(tool.name, tool.description, tool.input_schema, _destructive(tool))
-
-
-def _destructive(tool: Tool) -> bool:
-    return bool(tool.hints.destructive) and not tool.hints.read_only
+    return ModelTool(tool.name, tool.description, tool.input_schema)

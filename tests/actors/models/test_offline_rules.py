@@ -17,17 +17,15 @@ from stopgo.actors.models.messages import (
     UserMessage,
     unheard,
 )
-from stopgo.actors.models.offline_rules import RulesModel, decide
-from stopgo.actors.models.offline_vocabulary import DOUBTS, FILLERS, kinds, name_words
+from stopgo.actors.models.offline.rules_model import RulesModel, decide
+from stopgo.actors.models.offline.vocabulary import DOUBTS, FILLERS, kinds, name_words
 
 TEXT = {"type": "string"}
 
 
-def tool(
-    name: str, description: str, /, *required: str, destructive: bool = False, **properties: Any
-) -> ModelTool:
+def tool(name: str, description: str, /, *required: str, **properties: Any) -> ModelTool:
     schema = {"type": "object", "properties": properties, "required": list(required)}
-    return ModelTool(name, description, schema, destructive)
+    return ModelTool(name, f"[MCP:resources] {description}", schema)
 
 
 RESOURCES = (
@@ -38,14 +36,12 @@ RESOURCES = (
         "value",
         name=TEXT,
         value={"type": ["integer", "string"]},
-        destructive=True,
     ),
     tool(
         "resources_remove",
         "Remove resources by ID or by name pattern (regex)",
         id=TEXT,
         pattern=TEXT,
-        destructive=True,
     ),
     tool("resources_list", "List resources, optionally filtered by name pattern (regex)", pattern=TEXT),
 )
@@ -72,7 +68,6 @@ FILES = (
         "content",
         path=TEXT,
         content=TEXT,
-        destructive=True,
     ),
     tool("create_directory", "Create a new directory or ensure a directory exists.", "path", path=TEXT),
     tool(
@@ -96,7 +91,6 @@ FILES = (
         "destination",
         source=TEXT,
         destination=TEXT,
-        destructive=True,
     ),
     tool(
         "search_files",
@@ -119,10 +113,10 @@ OTHERS = (
         "active",
         level={"type": "integer"},
         active={"type": "boolean"},
-        destructive=True,
     ),
 )
 ALL = RESOURCES + FILES + OTHERS
+CHANGING = {"resources_add", "resources_remove", "write_file", "create_directory", "move_file", "updateAlarm"}
 
 
 @pytest.mark.parametrize("tools", [RESOURCES, RESOURCES + FILES, ALL])
@@ -177,7 +171,7 @@ def test_resource_sentences(
     assert decide(sentence, tools) == (name, arguments)
 
 
-def test_a_single_word_is_enough_where_it_means_one_thing() -> None:
+def test_single_verb_is_enough_if_one_tool_offers_it() -> None:
     assert decide("list", RESOURCES) == ("resources_list", {})
     assert "resources_list or list_directory" in str(decide("list", RESOURCES + FILES))
 
@@ -219,7 +213,7 @@ def test_file_sentences(
         ("set the alarm to level 3 and active yes", "updateAlarm", {"level": 3, "active": True}),
     ],
 )
-def test_arguments_go_by_the_type_of_the_schema(sentence: str, name: str, arguments: dict[str, Any]) -> None:
+def test_arguments_get_the_type_of_the_schema(sentence: str, name: str, arguments: dict[str, Any]) -> None:
     assert decide(sentence, OTHERS) == (name, arguments)
 
 
@@ -278,7 +272,7 @@ def test_arguments_go_by_the_type_of_the_schema(sentence: str, name: str, argume
         ("show /tmp", "Did you mean"),
     ],
 )
-def test_ties_and_doubts_are_asked_back(sentence: str, asked: str) -> None:
+def test_ties_and_doubts_become_questions(sentence: str, asked: str) -> None:
     answer = decide(sentence, ALL)
     assert isinstance(answer, str), answer
     assert asked.strip('"') in answer
@@ -299,7 +293,7 @@ def test_ties_and_doubts_are_asked_back(sentence: str, asked: str) -> None:
         "remove " + "very " * 1000 + "test-1",
     ],
 )
-def test_what_is_not_understood_gets_the_tools_and_no_pretence(sentence: str) -> None:
+def test_other_text_gets_the_list_of_tools(sentence: str) -> None:
     answer = decide(sentence, RESOURCES)
     assert isinstance(answer, str)
     assert "not a language model" in answer
@@ -307,47 +301,37 @@ def test_what_is_not_understood_gets_the_tools_and_no_pretence(sentence: str) ->
         assert each.name in answer
 
 
-def test_without_tools_it_says_so() -> None:
+def test_without_tools_the_reply_says_so() -> None:
     assert "No tools are connected" in str(decide("list resources", ()))
 
 
-def test_many_tools_are_not_all_listed() -> None:
+def test_list_of_tools_is_bounded() -> None:
     tools = tuple(tool(f"t{number}", "Do it. " * 100) for number in range(500))
     answer = str(decide("hello", tools))
     assert "and 470 more" in answer
     assert len(answer) < 6000
 
 
-def test_equal_tools_are_a_tie() -> None:
+def test_tools_of_equal_score_are_a_tie() -> None:
     twins = (
-        tool("remove_user", "", "name", name=TEXT, destructive=True),
-        tool("remove_group", "", "name", name=TEXT, destructive=True),
+        tool("remove_user", "", "name", name=TEXT),
+        tool("remove_group", "", "name", name=TEXT),
     )
     assert "remove_user or remove_group" in str(decide("remove bob", twins))
     assert decide("remove group bob", twins) == ("remove_group", {"name": "bob"})
 
 
-def test_a_sentence_without_a_verb_changes_nothing() -> None:
+def test_sentence_without_a_verb_changes_nothing() -> None:
     for sentence in ("/tmp/x directory", "alarm level 3 active yes", "resource test-1 value 3"):
         answer = decide(sentence, ALL)
-        assert isinstance(answer, str) or answer[0] not in {
-            "create_directory",
-            "updateAlarm",
-            "resources_add",
-        }
-
-
-def test_a_destructive_tool_of_an_unknown_verb_is_never_called() -> None:
-    reboot = tool("reboot", "Reboots", destructive=True)
-    assert isinstance(decide("reboot", (reboot,)), str)
-    assert decide("reboot", (tool("reboot", "Reboots"),)) == ("reboot", {})
+        assert isinstance(answer, str) or answer[0] not in CHANGING
 
 
 def request(*messages: UserMessage | AssistantMessage | ToolMessage, user: str) -> ModelRequest:
     return ModelRequest("You manage resources.", messages, RESOURCES, user, node="main", turn=1, call=3)
 
 
-async def test_a_call_has_an_id_that_depends_on_nothing_hidden() -> None:
+async def test_equal_requests_get_equal_calls() -> None:
     asked = request(UserMessage("x"), user="remove test-1")
     reply = await RulesModel().complete(asked, unheard)
     assert reply.tool_calls == (ToolCall("call_3_0", "resources_remove", {"pattern": r"^test\-1$"}),)
@@ -355,7 +339,7 @@ async def test_a_call_has_an_id_that_depends_on_nothing_hidden() -> None:
     assert await RulesModel().complete(asked, unheard) == reply
 
 
-async def test_results_are_told_and_nothing_further_is_called() -> None:
+async def test_reply_to_results_is_text_without_calls() -> None:
     call = ToolCall("call_1_0", "resources_list", {})
     reply = await RulesModel().complete(
         request(
@@ -369,7 +353,7 @@ async def test_results_are_told_and_nothing_further_is_called() -> None:
     assert (reply.text, reply.tool_calls) == ("No resources.", ())
 
 
-async def test_results_of_earlier_turns_are_history() -> None:
+async def test_results_of_earlier_turns_are_ignored() -> None:
     call = ToolCall("call_1_0", "resources_list", {})
     reply = await RulesModel().complete(
         request(
@@ -402,7 +386,7 @@ def _values(arguments: dict[str, Any]) -> list[str]:
 @given(_SENTENCES)
 @example("remove test-1")
 @example("add resource blue value 10")
-def test_what_changes_things_is_said_in_full(sentence: str) -> None:
+def test_changing_call_uses_only_words_of_the_sentence(sentence: str) -> None:
     decision = decide(sentence, ALL)
     if isinstance(decision, str):
         return
@@ -411,12 +395,12 @@ def test_what_changes_things_is_said_in_full(sentence: str) -> None:
     assert (
         set(called.input_schema["required"]) <= arguments.keys() <= called.input_schema["properties"].keys()
     )
-    if not called.destructive:
+    if name not in CHANGING:
         return
     assert arguments, "nothing said of what to change"
     words = sentence.casefold().replace("=", " ").split()
     verbs = {word.strip(".,;:!?") for word in words} | {part for word in words for part in name_words(word)}
-    described = called.description.casefold().split()[0]
+    described = called.description.casefold().split()[1]
     own = kinds(described).union(*(kinds(word) for word in name_words(name)))
     assert any(kinds(verb) & own for verb in verbs), "no verb that means this tool"
     for value in _values(arguments):
@@ -424,12 +408,12 @@ def test_what_changes_things_is_said_in_full(sentence: str) -> None:
 
 
 @given(_SENTENCES, st.sampled_from(sorted(DOUBTS)))
-def test_a_doubt_anywhere_stops_what_changes_things(sentence: str, doubt: str) -> None:
+def test_doubt_anywhere_stops_a_changing_call(sentence: str, doubt: str) -> None:
     sentence = re.sub(r"[\"'`]", "", sentence)
     for each in (f"{doubt} {sentence}", f"{sentence} {doubt}"):
         decision = decide(each, ALL)
         if not isinstance(decision, str):
-            assert not next(tool for tool in ALL if tool.name == decision[0]).destructive
+            assert decision[0] not in CHANGING
 
 
 @given(st.text(), st.lists(st.text(string.ascii_lowercase + " ,.?!", max_size=30)).map(" ".join))
@@ -438,10 +422,7 @@ def test_noise_changes_nothing(noise: str, prose: str) -> None:
         if any(kinds(part) for word in text.casefold().split() for part in (word, *name_words(word))):
             continue
         decision = decide(text, ALL)
-        assert (
-            isinstance(decision, str)
-            or not next(tool for tool in ALL if tool.name == decision[0]).destructive
-        )
+        assert isinstance(decision, str) or decision[0] not in CHANGING
 
 
 _NAMES = st.text(string.ascii_letters + string.digits + "-_.*+?()[]|^$\\é", min_size=1, max_size=12).filter(
@@ -452,7 +433,7 @@ _NAMES = st.text(string.ascii_letters + string.digits + "-_.*+?()[]|^$\\é", min
 @given(_NAMES, _NAMES)
 @example("test-1", "0")
 @example("a.b", "x")
-def test_a_removed_name_spares_every_other(name: str, more: str) -> None:
+def test_pattern_of_a_removed_name_matches_only_it(name: str, more: str) -> None:
     decision = decide(f'remove "{name}"', RESOURCES)
     assert not isinstance(decision, str)
     pattern = decision[1]["pattern"]
@@ -464,7 +445,7 @@ def test_a_removed_name_spares_every_other(name: str, more: str) -> None:
 
 
 @given(st.from_regex(r"[a-z]{1,8}-[0-9]{1,4}", fullmatch=True), st.integers(-(10**6), 10**6))
-def test_any_name_and_value_arrive_as_they_were_said(name: str, value: int) -> None:
+def test_name_and_value_are_passed_unchanged(name: str, value: int) -> None:
     assert decide(f"create a server {name} with value {value}", RESOURCES) == (
         "resources_add",
         {"name": name, "value": value},
@@ -478,22 +459,13 @@ _SCHEMAS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
 
 
 @given(_SENTENCES, st.text(max_size=12), st.text(max_size=20), _SCHEMAS)
-def test_any_tool_of_a_server_is_survived(
+def test_any_tool_of_a_server_is_accepted(
     sentence: str, name: str, description: str, schema: dict[str, Any]
 ) -> None:
     decide(sentence, (*RESOURCES, ModelTool(name, description, schema)))
 
 
-def test_words_do_not_contradict_each_other() -> None:
+def test_word_lists_do_not_overlap() -> None:
     assert not FILLERS & DOUBTS
     assert not any(kinds(word) for word in DOUBTS)
     assert {word for word in FILLERS if kinds(word)} == {"new"}
-
-
-def test_a_tool_that_may_do_harm_is_given_values_literally_whatever_its_verb() -> None:
-    drain, look = (
-        tool("get_jobs", "Take jobs whose name matches", pattern=TEXT, destructive=harmful)
-        for harmful in (True, False)
-    )
-    assert decide("get jobs a.b", (drain,)) == ("get_jobs", {"pattern": r"^a\.b$"})
-    assert decide("get jobs a.b", (look,)) == ("get_jobs", {"pattern": "a.b"})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.models.messages import ToolMessage
-from stopgo.actors.models.offline_summary import summarise
+from stopgo.actors.models.offline.result_summary import summarise
 
 
 def told(tool: str, content: Any, *, is_error: bool = False) -> str:
@@ -56,13 +56,13 @@ def test_results_in_words(tool: str, content: Any, text: str) -> None:
     assert told(tool, content) == text
 
 
-def test_a_long_list_is_cut() -> None:
+def test_long_list_is_cut() -> None:
     lines = told("list_files", {"files": [f"f{n}" for n in range(250)]}).splitlines()
     assert len(lines) == 102
     assert lines[-1] == "- and 150 more"
 
 
-def test_an_error_is_told_as_one() -> None:
+def test_error_names_the_tool() -> None:
     assert told("resources_remove", "invalid pattern: (", is_error=True) == (
         "resources_remove failed: invalid pattern: ("
     )
@@ -75,12 +75,12 @@ def test_an_error_is_told_as_one() -> None:
         ("Operation rejected by the user. Nothing was done. Reason: not: today", " Reason: not: today"),
     ],
 )
-def test_after_a_rejection_nothing_was_changed_and_the_reason_stands(content: str, ending: str) -> None:
+def test_rejection_is_reported_with_its_reason(content: str, ending: str) -> None:
     text = told("resources_add", content, is_error=True)
     assert text == f"resources_add was rejected: nothing was changed.{ending}"
 
 
-def test_several_results_stand_in_order() -> None:
+def test_several_results_keep_their_order() -> None:
     results = (ToolMessage("1", "a", "one"), ToolMessage("2", "b", "two", is_error=True))
     assert summarise(results) == "one\nb failed: two"
 
@@ -94,9 +94,9 @@ _OBJECTS = st.dictionaries(st.sampled_from(["name", "value", "id", "count", "x_c
 
 
 @given(st.text(max_size=20), _OBJECTS | _JSON, st.booleans())
-def test_whatever_a_tool_answers_something_is_said(tool: str, data: Any, is_error: bool) -> None:
+def test_every_result_gets_a_text(tool: str, data: Any, is_error: bool) -> None:
     assert told(tool, data, is_error=is_error) or data == ""
 
 
-def test_absurdly_nested_json_is_a_text() -> None:
+def test_json_nested_too_deeply_is_quoted() -> None:
     assert told("x", "[" * 100_000) == "[" * 100_000

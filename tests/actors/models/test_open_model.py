@@ -8,7 +8,7 @@ import pytest
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.errors import InvalidScript, ModelUnusable, UnknownProvider
 from stopgo.actors.models.model import Model
-from stopgo.actors.models.offline_rules import RulesModel
+from stopgo.actors.models.offline.rules_model import RulesModel
 from stopgo.actors.models.open_model import InvalidOptions, open_model
 from stopgo.actors.models.script import ScriptModel
 from stopgo.config.models import LlmConfig, resolve_model

@@ -52,7 +52,7 @@ async def test_models_see_one_tool(fs: World, autojump_clock: MockClock) -> None
         await agent.start_conversation("go")
         (listed,) = agent.tools()
     (tool,) = fs.requests[0].tools
-    assert (tool.name, tool.destructive) == ("mcp_fs", True)
+    assert tool.name == "mcp_fs"
     assert tool.description == "MCP server (fs). Available tools: read, write"
     properties = tool.input_schema["properties"]
     assert properties["tool"]["enum"] == ["read", "write"]
@@ -411,9 +411,9 @@ async def test_models_are_told_whose_tool_it_is(world: World, autojump_clock: Mo
     async with world.agent() as agent:
         await agent.start_conversation("go")
         assert [each.tool.description for each in agent.tools()] == ["Looks.", ""]
-    assert [(tool.name, tool.description, tool.says) for tool in world.requests[0].tools] == [
-        ("a", "[MCP:one] Looks.", "Looks."),
-        ("b", "[MCP:two] MCP tool from two server", ""),
+    assert [(tool.name, tool.description) for tool in world.requests[0].tools] == [
+        ("a", "[MCP:one] Looks."),
+        ("b", "[MCP:two] MCP tool from two server"),
     ]
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from stopgo.actors.models.messages import ModelTool, ToolMessage
-from stopgo.actors.models.offline_rules import decide
-from stopgo.actors.models.offline_summary import summarise
+from stopgo.actors.models.offline.result_summary import summarise
+from stopgo.actors.models.offline.rules_model import decide
 
 Json: TypeAlias = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The words `offline:rules` knows, and how it takes a sentence, a word or the name of a tool apart."""
+"""The words that `offline:rules` knows, and how sentences and tool names are split into words."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _VERBS = {
     "move": _words("move rename"),
 }
 READING = _words("list read search")
-"""The kinds of verbs that change nothing."""
+"""Kinds of verbs that change nothing."""
 ASKING = _words("what what's which")
-"""Verbs that also begin questions of every other kind."""
+"""Verbs that also begin other questions."""
 
 NOUNS = {
     "resource": _words("resource server item entry record"),
     "directory": _words("directory folder dir files"),
     "file": _words("file document"),
 }
-"""Things that tools manage, with the other words for them; `files` are what a directory lists."""
+"""Things that tools manage, with their synonyms. A directory lists `files`, so the word means a directory."""
 
 FILLERS = _words(
     "a an the this that these those it its them me us my our your i i'd i'm you we please kindly "
@@ -40,25 +40,25 @@ FILLERS = _words(
     "have has here there whose now just all every each any some everything anything whole new one ones "
     "let let's thanks thank ok also then ="
 )
-"""Words without weight."""
+"""Words without a meaning of their own."""
 LINKS = _words("is are to of as =")
-"""What may stand between the name of an argument and its value."""
+"""Words between the name of an argument and its value."""
 DOUBTS = _words(
     "not no never don't dont doesn't didn't cannot can't won't shouldn't how why should if unless except but "
     "without instead when until before after or undo stop nor neither none nothing maybe perhaps something "
     "whatever first last latest newest oldest previous other others rest remaining same both"
 )
-"""Words that turn a sentence round, make it a question or mean something that only the past could tell: with
-one of them nothing is changed."""
+"""Words that negate a sentence, make it a question or refer to earlier sentences. A sentence with one of them
+changes nothing."""
 QUESTIONS = _words("do does did is are was were has have had am may shall can could would")
-"""Words that make a sentence a question when they stand before its verb."""
+"""Words that make a sentence a question when they precede its verb."""
 MATCHING = _words("contains containing starts starting begins beginning ends ending")
-"""Words that say how a name is to be matched, in ways that nobody here understands."""
+"""Words that ask for a kind of match which this model does not support."""
 NAMING = ("name", "named", "called")
-"""What announces a name, to be taken literally."""
+"""Words that announce a name. The name is matched literally."""
 TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 VALUED = ("value", "worth", "=")
-"""What announces a value."""
+"""Words that announce a value."""
 _MARKERS = {
     "name": NAMING,
     "value": VALUED,
@@ -69,12 +69,12 @@ _MARKERS = {
 
 
 def kinds(word: str) -> frozenset[str]:
-    """The kinds of verbs a word can be; empty when it is none."""
+    """The kinds of verb that a word can be; empty if it is no verb."""
     return frozenset(kind for kind, words in _VERBS.items() if word in words)
 
 
 def markers(parameters: Iterable[str]) -> dict[str, str]:
-    """The words that announce a value, and the parameter it is then meant for."""
+    """The words that announce a value, each with the parameter of that value."""
     names = list(parameters)
     found = {word: name for name in names for word in _MARKERS.get(name, (name.casefold(),))}
     if "pattern" in names and "name" not in names:
@@ -87,7 +87,7 @@ def singular(word: str) -> str:
 
 
 def noun(word: str) -> str:
-    """The one word for everything that means the same."""
+    """The one word that stands for all its synonyms."""
     for head, words in NOUNS.items():
         if word in words or singular(word) in words:
             return head
@@ -110,7 +110,7 @@ _TOKEN = re.compile(
 )
 _LOOKS_LIKE_VALUE = re.compile(r"[\d\-_./~@:*\\^$+]")
 _LONGEST = 2_000
-"""Characters; what is longer is no simple sentence."""
+"""Characters. A longer text is not a simple sentence."""
 
 
 @attrs.frozen
@@ -120,19 +120,19 @@ class Word:
 
     @property
     def key(self) -> str:
-        """What it is looked up by; a quoted word is a value and nothing else."""
+        """The text for look-ups. It is empty for a quoted word, which can only be a value."""
         return "" if self.quoted else self.text.casefold().replace("’", "'")
 
     @property
     def is_value(self) -> bool:
-        """Whether it looks like a name or a number rather than a word of the language."""
+        """Whether the word looks like a name or a number rather than a word of English."""
         return self.quoted or bool(_LOOKS_LIKE_VALUE.search(self.text))
 
 
 def split(text: str, tools: Iterable[str]) -> list[Word]:
-    """The words of a sentence, none if it is too long to be one.
+    """The words of a sentence; empty if the text is too long to be one.
 
-    The name of one of the `tools` stands for the words it is made of.
+    The name of one of the `tools` is split into its words.
     """
     names = {name.casefold(): name_words(name) for name in tools}
     words: list[Word] = []
@@ -147,10 +147,10 @@ def split(text: str, tools: Iterable[str]) -> list[Word]:
 
 
 def doubt(words: Sequence[Word], verb: str) -> str | None:
-    """The word that leaves it open whether the sentence asks for the change its verb is about."""
+    """The first word that makes it doubtful whether the sentence asks for the change."""
     keys = [word.key for word in words]
     unsure = [at for at, key in enumerate(keys) if key in DOUBTS]
-    # `Could you remove it?` is a way to ask for it, `could I?` is not.
+    # "Could you remove it?" asks for the change, "could I?" does not.
     before = keys.index(verb) if verb in keys else 0
     unsure += [at for at in range(before) if keys[at] in QUESTIONS and not _is_polite(keys[at : at + 2])]
     return words[unsure[0]].text if unsure else None

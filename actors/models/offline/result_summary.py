@@ -1,4 +1,4 @@
-"""Results of tools, told in words by a model that has no language."""
+"""Tool results in words."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ...runtime.json_text import load_provider
-from .messages import ToolMessage
-from .offline_vocabulary import kinds, name_words, singular
+from ....runtime.json_text import load_provider
+from ..messages import ToolMessage
+from .vocabulary import kinds, name_words, singular
 
 _REJECTED = "Operation rejected"
-"""How the result of a call begins that a human said no to."""
+"""The beginning of the result of a rejected call."""
 _ITEMS_SHOWN = 100
 
 
 def summarise(results: tuple[ToolMessage, ...]) -> str:
-    return "\n".join(_tell(result) for result in results)
+    return "\n".join(_in_words(result) for result in results)
 
 
-def _tell(result: ToolMessage) -> str:
+def _in_words(result: ToolMessage) -> str:
     if result.is_error and result.content.startswith(_REJECTED):
         _, _, reason = result.content.partition(": ")
         return f"{result.name} was rejected: nothing was changed.{f' Reason: {reason}' if reason else ''}"
@@ -29,11 +29,11 @@ def _tell(result: ToolMessage) -> str:
         data = load_provider(result.content)
     except ValueError:
         return result.content
-    return _tell_object(result.name, data) or result.content if isinstance(data, dict) else result.content
+    return _object_in_words(result.name, data) or result.content if isinstance(data, dict) else result.content
 
 
-def _tell_object(tool: str, data: Mapping[str, Any]) -> str | None:
-    """One of the shapes that tools that manage things answer with; None for any other."""
+def _object_in_words(tool: str, data: Mapping[str, Any]) -> str | None:
+    """The words for a shape that is common for tools that manage things; None for any other shape."""
     for key, value in data.items():
         if key.endswith("ed_count") and isinstance(value, int):
             things = [word for word in name_words(tool) if not kinds(word)] or ["items"]
@@ -45,11 +45,11 @@ def _tell_object(tool: str, data: Mapping[str, Any]) -> str | None:
     if len(content) == 1:
         ((key, value),) = content.items()
         if isinstance(value, list) or (value is None and data.get("count") == 0):
-            return _tell_items(key, value or [])
+            return _list_in_words(key, value or [])
     return None
 
 
-def _tell_items(things: str, items: list[Any]) -> str:
+def _list_in_words(things: str, items: list[Any]) -> str:
     title = _counted(len(items), things).capitalize()
     lines = [f"- {_item(item)}" for item in items[:_ITEMS_SHOWN]]
     if len(items) > _ITEMS_SHOWN:
@@ -62,7 +62,7 @@ def _counted(count: int, things: str) -> str:
 
 
 def _item(item: Any) -> str:
-    """`name = value (id 7, size 3)`; when it was made and changed is left out."""
+    """`name = value (id 7, size 3)`, without the times of its creation and its last change."""
     if not isinstance(item, dict) or "name" not in item:
         return _text(item)
     value = f" = {_text(item['value'])}" if "value" in item else ""

@@ -1,8 +1,15 @@
-"""`offline:rules`: no language model, but sentences of a few known shapes, matched to the tools at hand.
+"""The model `offline:rules`: one tool call for one simple sentence.
 
-A sentence is a verb, words that name a tool, and values. Every tool reads it in its own way, and the reading
-that explains most of it wins. Ties and doubts are asked back, and what changes things is called only when
-every word of the sentence is accounted for.
+A sentence is a verb, words that name a tool, and values. The model works in four steps:
+
+1. `split` makes words of the sentence; its first verb counts.
+2. Each tool whose name or description offers this verb gets a `Reading`: the arguments that the words could
+   be, and the words that are left over.
+3. The reading with the best score wins. A tie becomes a question to the user.
+4. A missing argument, a second verb or a leftover value becomes a question as well. A call that changes
+   something is made only if every word of the sentence is accounted for.
+
+After a call, the reply is its result in words (`result_summary.py`).
 """
 
 from __future__ import annotations
@@ -16,37 +23,39 @@ from typing import Any
 import attrs
 import trio
 
-from . import offline_vocabulary as vocabulary
-from .argument_schema import accepted_types, parse_number, properties, required
-from .messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
-from .offline_summary import summarise
-from .offline_vocabulary import Word, doubt, kinds, name_words, noun, split
+from ..argument_schema import accepted_types, parse_number, properties, required
+from ..messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
+from . import vocabulary
+from .result_summary import summarise
+from .vocabulary import Word, doubt, kinds, name_words, noun, split
 
 _LOOKS_LIKE_ID = re.compile(r"[0-9]{6,}")
+_MARK = re.compile(r"\[MCP:[^]]*\] ")
+"""Before the description that the tool's server gives."""
 _BY_POSITION = ("pattern", "name", "query")
-"""Optional arguments that a value may be meant for though nothing announces it."""
+"""Optional arguments that take a value without a word that announces it."""
 _NO_VALUES = vocabulary.FILLERS | vocabulary.MATCHING
 _TOOLS_SHOWN = 30
 
 
 class Reading:
-    """What a sentence means if it means this tool."""
+    """The meaning of a sentence under the assumption that it asks for this tool."""
 
     def __init__(self, tool: ModelTool, verb: str, words: list[Word]) -> None:
         self.tool = tool
         self.verb = verb
-        self.changes = tool.destructive or not kinds(verb) <= vocabulary.READING
+        self.changes = not kinds(verb) <= vocabulary.READING
         self.parameters = properties(tool.input_schema)
         self.arguments: dict[str, Any] = {}
         self.mentioned: set[str] = set()
-        """Words of the sentence that name the tool or stand in its description."""
+        """Words of the sentence that are in the tool's name or description."""
         self.conflicts: list[str] = []
         """Further verbs, of another kind."""
         self.free: list[Word] = []
-        """Words that have no meaning yet, in the end those that have none at all."""
+        """Words without a meaning so far."""
         self._names = name_words(tool.name)
         self._nouns = {noun(word) for word in self._names if not kinds(word)} - vocabulary.FILLERS
-        described = {noun(word) for word in re.findall(r"\w+", tool.says.casefold())}
+        described = {noun(word) for word in re.findall(r"\w+", _description(tool).casefold())}
         self._described = described - vocabulary.NOUNS.keys() - self._nouns
         strange = self._sort(words)
         self._bind_required()
@@ -59,7 +68,7 @@ class Reading:
 
     @property
     def is_vague(self) -> bool:
-        """Whether the sentence may just as well be about something else."""
+        """Whether the sentence may be about something other than the tool."""
         if not self.verb:
             return bool(self.free) or not self.mentioned
         unsure = self.free or self.verb in vocabulary.ASKING
@@ -75,10 +84,10 @@ class Reading:
         return score - 2 * sum(word.is_value for word in self.free)
 
     def _sort(self, words: list[Word]) -> list[Word]:
-        """Say what each word is; what the name of an argument announces is bound at once.
+        """Sort the words by their meaning. A value that the name of an argument announces is bound at once.
 
-        Returns the words that are no values either: they name things this tool has nothing to do with,
-        or announce what does not follow.
+        Returns the words that cannot be values: they name other things than the tool manages, or announce
+        a value that does not follow.
         """
         announced = vocabulary.markers(self.parameters)
         strange: list[Word] = []
@@ -118,7 +127,7 @@ class Reading:
         for name in self.missing:
             numeric = bool(accepted_types(self.parameters.get(name, {})) & {"integer", "number"})
             fitting = [word for word in self.free if self._fits(name, word, numeric)]
-            # Which of two texts is the path and which the content, a change does not guess.
+            # A call that changes something must not guess which of two texts is the path.
             if not fitting or (self.changes and not numeric and texts):
                 continue
             word = fitting[0] if numeric else min(fitting, key=partial(_unlikeliness, name))
@@ -127,7 +136,7 @@ class Reading:
             texts += not numeric
 
     def _bind_optional(self) -> None:
-        # What looks like a value first: it is the other words that want to be explained.
+        # Words that look like values come first, because the others may still have another meaning.
         open_words = [word for word in self.free if _may_be_value(word, self.changes)]
         for word in sorted(open_words, key=lambda word: not word.is_value):
             is_id = "id" in self.parameters and _LOOKS_LIKE_ID.fullmatch(word.text)
@@ -143,10 +152,10 @@ class Reading:
         return meant and isinstance(value, int | float if numeric else str)
 
     def _bind(self, name: str, word: Word, *, literal: bool) -> bool:
-        """Take a word as an argument if its type fits; a literal one matches nothing but itself."""
+        """Use a word as an argument if its type fits. `literal`: a pattern matches only this text."""
         schema = self.parameters.get(name, {})
         value = _convert(word, schema)
-        regex = self.changes or "regex" in f"{self.tool.says} {schema.get('description')}"
+        regex = self.changes or "regex" in f"{self.tool.description} {schema.get('description')}"
         if literal and name == "pattern" and regex and isinstance(value, str):
             value = f"^{re.escape(value)}$"
         if value is not None:
@@ -156,10 +165,10 @@ class Reading:
 
 @attrs.frozen
 class RulesModel:
-    """The `Model` that needs no key and no network."""
+    """The `Model` `offline:rules`."""
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
-        """A call, a question back, or the results in words. Never fails."""
+        """Reply with a call, a question to the user, or results in words. Never fails."""
         await trio.lowlevel.checkpoint()
         if request.results:
             return ModelReply(summarise(request.results))
@@ -173,7 +182,7 @@ class RulesModel:
 
 
 def decide(text: str, tools: tuple[ModelTool, ...]) -> tuple[str, dict[str, Any]] | str:
-    """The name and the arguments of the one call a sentence asks for, or what to say instead."""
+    """The name and the arguments of the call that a sentence asks for, or a text to reply with instead."""
     words = split(text, [tool.name for tool in tools])
     verb = next((word.key for word in words if kinds(word.key)), "")
     readings = [Reading(tool, verb, words) for tool in tools if _offers(tool, verb)]
@@ -190,16 +199,19 @@ def decide(text: str, tools: tuple[ModelTool, ...]) -> tuple[str, dict[str, Any]
 
 
 def _offers(tool: ModelTool, verb: str) -> bool:
-    """Whether the tool may do what the verb says, by its name or by how its description begins."""
+    """Whether the tool's name, or the first word of its description, is a verb of the same kind.
+
+    Without a verb, any tool without a changing verb in its name qualifies.
+    """
     named = name_words(tool.name)
     if not verb:
-        return not tool.destructive and all(kinds(word) <= vocabulary.READING for word in named)
-    begins = [noun(word) for word in tool.says.casefold().split()[:1]]
+        return all(kinds(word) <= vocabulary.READING for word in named)
+    begins = [noun(word) for word in _description(tool).casefold().split()[:1]]
     return any(kinds(word) & kinds(verb) for word in [*named, *begins])
 
 
 def _question(reading: Reading, words: list[Word]) -> str | None:
-    """What must be asked back before the call; None when nothing is open."""
+    """The question to the user that must be answered before the call; None: there is none."""
     call = _signature(reading.tool)
     unsure = doubt(words, reading.verb) if reading.changes else None
     heavy = [word for word in reading.free if word.is_value or word.key in vocabulary.MATCHING]
@@ -208,7 +220,7 @@ def _question(reading: Reading, words: list[Word]) -> str | None:
     if reading.conflicts:
         return f"One thing at a time, please: did you mean {call}, or to {reading.conflicts[0]}?"
     if unsure is not None:
-        return f"I am not sure about {call}, for you said '{unsure}'. Please say what to do, names in quotes."
+        return f"I am not sure about {call}: you said '{unsure}'. Please say what to do, names in quotes."
     if reading.missing or nothing_said:
         needed = " and ".join(reading.missing) or " or ".join(reading.parameters)
         return f"To call {call} I need {needed}. Please say all of it in one sentence."
@@ -221,17 +233,17 @@ def _question(reading: Reading, words: list[Word]) -> str | None:
 
 
 def _may_be_value(word: Word, any_word: bool) -> bool:
-    """Whether a word can be an argument: one that looks like it, or any but what asks for a kind of match."""
+    """Whether a word can be an argument. `any_word`: also one that does not look like a value."""
     return word.is_value or (any_word and word.key not in vocabulary.MATCHING)
 
 
 def _unlikeliness(name: str, word: Word) -> tuple[bool, bool]:
-    """Orders the words a text could be: paths to what is called a path, numbers last."""
+    """A sort key for the words that an argument could be: numbers last, paths first for a path."""
     return word.text.isdecimal(), ("/" in word.text) != ("path" in name)
 
 
 def _convert(word: Word, schema: Mapping[str, Any]) -> Any:
-    """The word as a value the schema accepts; None when it is not one."""
+    """The word as a value that the schema accepts; None: it is not one."""
     types = accepted_types(schema)
     number = None if word.quoted and "string" in types else parse_number(word.text, types)
     if number is not None:
@@ -243,12 +255,17 @@ def _convert(word: Word, schema: Mapping[str, Any]) -> Any:
     return word.text if is_text and (not isinstance(allowed, list) or word.text in allowed) else None
 
 
+def _description(tool: ModelTool) -> str:
+    return _MARK.sub("", tool.description, count=1)
+
+
 def _signature(tool: ModelTool) -> str:
     return f"{tool.name}({', '.join(properties(tool.input_schema))})"
 
 
 def _help(tools: tuple[ModelTool, ...]) -> str:
     intro = "I am not a language model, only rules for simple sentences, and I did not understand this one."
-    lines = [f"- {_signature(tool)}: {textwrap.shorten(tool.says, 120)}" for tool in tools[:_TOOLS_SHOWN]]
+    shown = [(_signature(tool), textwrap.shorten(_description(tool), 120)) for tool in tools[:_TOOLS_SHOWN]]
+    lines = [f"- {signature}: {description}" for signature, description in shown]
     more = [f"- and {len(tools) - _TOOLS_SHOWN} more"] if len(tools) > _TOOLS_SHOWN else []
     return "\n".join([f"{intro} {'I can call:' if tools else 'No tools are connected.'}", *lines, *more])
