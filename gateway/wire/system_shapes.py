@@ -83,7 +83,7 @@ class PartHealth(Shape):
     )
     error: str | None = maybe("What is wrong.")
     held: Sequence[str] | None = maybe(
-        "Of a server: its tools with [weaker hints](../guides/gate-tools.md#when-a-tool-becomes-weaker) that "
+        "Of a server: its tools with [weaker hints](../guides/gate-tools.md#weaker-hints) that "
         "are not in effect, and the change. The agent is ready all the same."
     )
     left_out: Sequence[str] | None = maybe(
