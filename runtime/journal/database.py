@@ -1,4 +1,4 @@
-"""The SQLite database: tables and migrations, connections, the length of its write-ahead log."""
+"""The SQLite database: tables, migrations, connections, and the size of its write-ahead log."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .errors import JournalError, JournalTooNew
 from .rows import text_or_bytes
 
 Step: TypeAlias = Sequence[str]
-"""Statements that bring a database from one version to the next."""
+"""The statements that migrate a database from one version to the next."""
 
 BUSY_SECONDS = 2.0
-"""How long a write waits for another program (a backup, a shell) to let go of the file."""
+"""How long a write waits while another program, such as a backup, holds a lock."""
 
 _FIRST: Step = (
-    # AUTOINCREMENT where a number lives outside the table (in a cursor, between two pages of a read):
-    # the number of a deleted row must not come back.
+    # AUTOINCREMENT where a number is used outside the table (in a cursor, between two pages of a read),
+    # because the number of a deleted row must not be reused.
     """CREATE TABLE stream (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         name TEXT NOT NULL UNIQUE,
@@ -32,10 +32,10 @@ _FIRST: Step = (
         last_seq INTEGER NOT NULL DEFAULT 0,
         created REAL NOT NULL,
         updated REAL NOT NULL)""",
-    # Not only for those that were written to: a condition on last_seq would cost every save a page.
+    # Also indexes streams without events: a condition on last_seq would cost every save a page.
     "CREATE INDEX stream_by_status ON stream (status)",
     "CREATE INDEX stream_open ON stream (open) WHERE open = 1",
-    # How many listed streams have each status, kept by every save: counting them takes too long.
+    # The number of listed streams by status. Every save updates it, because counting them takes too long.
     "CREATE TABLE tally (status TEXT PRIMARY KEY, streams INTEGER NOT NULL) WITHOUT ROWID",
     """CREATE TABLE event (
         id INTEGER PRIMARY KEY,
@@ -86,21 +86,22 @@ _NOTES: Step = (
 )
 
 STEPS: Sequence[Step] = (_FIRST, _NOTES)
-"""Step number n (from 0) brings version n to version n + 1. Published steps never change."""
+"""Step n (from 0) migrates version n to version n + 1. Released steps never change."""
 
 
 def migrate(db: sqlite3.Connection, steps: Sequence[Step]) -> None:
-    """Bring the database to the newest version, or leave it as it is.
+    """Migrate the database to the newest version, or leave it unchanged if that fails.
 
     Raises:
-        JournalTooNew: a newer program wrote it.
+        JournalTooNew: a newer version of the program wrote it.
     """
     db.execute("BEGIN IMMEDIATE")
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > len(steps):
             raise JournalTooNew(
-                f"the journal has version {version}, this program knows versions up to {len(steps)}"
+                f"the journal has version {version}, but this program reads versions up to {len(steps)}: "
+                "update it"
             )
         for step in steps[version:]:
             for statement in step:
@@ -113,29 +114,32 @@ def migrate(db: sqlite3.Connection, steps: Sequence[Step]) -> None:
 
 
 def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
-    """Open the one connection that writes, on tables of the newest version.
+    """Open the only connection that writes, and migrate the tables to the newest version.
 
-    `wait_for_disk`: a commit returns when it would survive a power cut.
+    With `wait_for_disk`, a commit returns only when it would survive a power failure.
 
     Raises:
-        JournalTooNew: a newer program wrote it.
-        JournalError: the file system cannot keep a write-ahead log, or the file is another program's.
+        JournalTooNew: a newer version of the program wrote it. JournalError: the file system does not support
+        a write-ahead log, or the file belongs to another program.
     """
-    # Whoever made the directory may let others look into it. SQLite gives its other files the same rights.
+    # Mode 0600, because the directory may be readable by others. SQLite creates its other files with the
+    # same mode.
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
     db = _connect(file.absolute().as_uri())
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version == 0 and db.execute("SELECT 1 FROM sqlite_schema").fetchone():
-            raise JournalError(f"{file} is the database of another program")
+            raise JournalError(f"{file} is the database of another program: use another directory")
         (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
-            raise JournalError(f"{file.parent} is on a file system that cannot keep a write-ahead log")
+            raise JournalError(
+                f"{file.parent} is on a file system without support for a write-ahead log; use a local disk"
+            )
         db.execute(f"PRAGMA synchronous = {'FULL' if wait_for_disk else 'OFF'}")
         db.execute("PRAGMA foreign_keys = ON")
-        # What is deleted is overwritten, however SQLite was built.
+        # Overwrite deleted data, whatever the default of this build of SQLite.
         db.execute("PRAGMA secure_delete = ON")
-        # A burst must not leave a large write-ahead log behind for ever.
+        # Otherwise a burst of writes would leave a large write-ahead log behind.
         db.execute(f"PRAGMA journal_size_limit = {LONGEST}")
         migrate(db, STEPS)
     except BaseException:
@@ -145,15 +149,15 @@ def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
 
 
 def connect_reader(file: Path, *, at_rest: bool = False) -> sqlite3.Connection:
-    """A connection that sees what is committed and can change nothing.
+    """Open a read-only connection. It sees committed data.
 
-    `at_rest`: no process has the file open, so no file is made beside it either.
+    `at_rest` states that no process has the file open, so that SQLite creates no files beside it.
     """
     return _connect(f"{file.absolute().as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}")
 
 
 def _connect(uri: str) -> sqlite3.Connection:
-    # Connections move between threads, but never serve two at once.
+    # Connections move between threads, but are never used by two at the same time.
     db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
     db.text_factory = text_or_bytes
     try:
@@ -167,14 +171,14 @@ def _connect(uri: str) -> sqlite3.Connection:
 # ----------------------------------------------------------------- the write-ahead log
 
 LONGEST = 2**26
-"""Bytes after which it is begun anew, though that takes until those who read now have finished."""
+"""The size in bytes above which the write-ahead log is truncated, which waits for current readers."""
 
 
 class WriteAheadLog:
-    """The write-ahead log of a connection that writes, kept from growing without a bound.
+    """Limits the size of the write-ahead log.
 
-    SQLite begins it anew when a write finds no reader in it. Long reads that overlap leave no such moment:
-    with a hundred thousand streams, and people who search them all the time, it grew by megabytes a second.
+    SQLite restarts the log when a write finds no reader in it. Long reads that overlap leave no such moment:
+    with a hundred thousand streams and constant searches, the log grew by megabytes per second.
     """
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -183,19 +187,20 @@ class WriteAheadLog:
         self._most = LONGEST
 
     def bound(self, db: sqlite3.Connection) -> None:
-        """Begin it anew if it is too long; between two transactions.
+        """Truncate the log if it is too large. Called between two transactions.
 
-        Takes `BUSY_SECONDS` at most: a program outside may read for hours. Then it is tried again when
-        the log is longer by as much.
+        Waits at most `BUSY_SECONDS` for readers, because another program may read for hours. After a failure,
+        the next attempt is made when the log has grown by another `LONGEST` bytes.
         """
         try:
             size = os.stat(self._file).st_size
-        except OSError:  # whoever removed it is noticed elsewhere
+        except OSError:  # removed: `Presence` reports that
             return
         if size <= self._most:
             return
         unfinished = True
-        # What was committed stays so, whatever becomes of this; SQLite itself ignores it after a commit, too.
+        # A failure is harmless, because the commit is already durable. SQLite ignores it after a commit as
+        # well.
         with suppress(sqlite3.Error):
             (unfinished, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._most = LONGEST + (size if unfinished else 0)

@@ -1,4 +1,4 @@
-"""The errors of a journal, and `Reading`, which turns failures to read a stream into one of them."""
+"""The errors of a journal, and `Reading`, which turns failed reads of a stream into `StreamDamaged`."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from ..errors import Fatal
 
 
 class JournalError(Exception):
-    """Base of what a journal raises."""
+    """Base class of the errors that a journal raises."""
 
 
 class Fenced(JournalError):
-    """Somebody else claimed the stream, or it moved on without us. Stop writing."""
+    """Another owner has claimed the stream, or its last seq is not the expected one. The writer must stop."""
 
 
 class UnknownStream(JournalError):
-    """There is no such stream, or it was deleted."""
+    """The stream does not exist, or was deleted."""
 
 
 class NoteTooLong(JournalError):
-    """A note, or its key, is longer than `LONGEST_NOTE`. Nothing was written."""
+    """A note or its key is longer than `LONGEST_NOTE`. Nothing was written."""
 
 
 class QuestionTaken(JournalError):
-    """A `CloseQuestion` came too late: the question is decided. Nothing was saved; read the inbox."""
+    """A `CloseQuestion` came too late: the question is decided, and the decision is in the inbox. Nothing was
+    saved."""
 
 
 class IntentExists(JournalError):
-    """This attempt was begun before. Nothing was saved; the work must not be done."""
+    """This attempt has already begun, so its work must not be done again. Nothing was saved."""
 
 
 class BadCursor(JournalError):
@@ -37,7 +38,7 @@ class BadCursor(JournalError):
 
 
 class StreamDamaged(JournalError):
-    """What is stored of a stream cannot be read, or makes no sense. Others are not affected."""
+    """The rows of a stream cannot be read or are inconsistent. Other streams are not affected."""
 
     def __init__(self, stream: str, why: str) -> None:
         super().__init__(f"{stream}: {why}")
@@ -46,15 +47,15 @@ class StreamDamaged(JournalError):
 
 
 class JournalBroken(JournalError, Fatal):
-    """A commit failed with an I/O error. What is on disk is not known: the process must stop."""
+    """A commit failed, so the state on disk is unknown and the process must stop."""
 
 
 class JournalBusy(JournalError):
-    """Another process keeps this journal."""
+    """Another process has this journal open."""
 
 
 class JournalTooNew(JournalError):
-    """The files were written by a newer version; refused rather than damaged."""
+    """A newer version wrote the files. They are not opened, because this version could damage them."""
 
 
 def unreadable(error: sqlite3.Error) -> JournalError:
@@ -64,14 +65,14 @@ def unreadable(error: sqlite3.Error) -> JournalError:
 
 
 class Reading:
-    """Turns every failure inside the block into `StreamDamaged`, save for a `JournalError` and errors of
+    """A context manager that turns errors into `StreamDamaged`, except for a `JournalError` and for errors of
     SQLite that do not report damage."""
 
-    __slots__ = ("stream", "what")
+    __slots__ = ("part", "stream")
 
-    def __init__(self, stream: object, what: str) -> None:
+    def __init__(self, stream: object, part: str) -> None:
         self.stream = shown(stream)
-        self.what = what
+        self.part = part
 
     def __enter__(self) -> None:
         pass
@@ -84,7 +85,7 @@ class Reading:
         if isinstance(error, sqlite3.Error) and not _is_damage(error):
             return
         why = f"{type(error).__name__}: {error}"
-        raise StreamDamaged(self.stream, f"{self.what} cannot be read ({why})") from error
+        raise StreamDamaged(self.stream, f"{self.part} cannot be read ({why})") from error
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
@@ -92,5 +93,5 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 
 def shown(name: object) -> str:
-    """The name of a stream for people, even when it is damaged itself."""
+    """Return the name of a stream as readable text, even if the name itself is damaged."""
     return name.decode(errors="replace") if isinstance(name, bytes) else str(name)

@@ -1,7 +1,7 @@
-"""The files of a journal: kept for one process, and still the ones that were opened.
+"""The files of a journal: locking them for one process, and noticing when they are removed.
 
-A process can go on writing to a file that was removed, and a second one can lock what was put in the place of
-its lock. Nobody would notice, and what is answered from then on would be lost, or done twice.
+A process can keep writing to a removed file, and a second process can lock a new file that replaces the lock.
+Neither gets an error from the system. From then on, acknowledged data would be lost, or work done twice.
 """
 
 from __future__ import annotations
@@ -20,54 +20,61 @@ from typing import TextIO
 from .errors import JournalBusy, JournalError
 
 MAX_HOLDER = 20
-"""Characters of the number of a process."""
+"""Maximum length of a process id, in characters."""
 MAX_NOTICE = 300
-"""Characters of a notice."""
+"""Maximum length of a notice, in characters."""
 NOTICE = "journal.notice"
-"""The file of the notice. The lock holds only the number of the process, because scripts read it."""
+"""The file of the notice. It is not in the lock file, which holds only the process id, for scripts."""
 
 logger = logging.getLogger(__name__)
 
 
 def check_directory(directory: Path) -> None:
-    """Look whether others may put files into the directory in the place of the journal's.
+    """Check that other users cannot replace the files in the directory.
 
     Raises:
-        JournalError: everybody may.
+        JournalError: the directory is writable by everyone.
     """
     mode = os.stat(directory).st_mode
     if mode & stat.S_IWOTH:
         raise JournalError(
-            f"everybody may write to {directory}: run `chmod o-w {directory}`, or name a directory below it, "
-            "which is then created"
+            f"{directory} is writable by everyone: run `chmod o-w {directory}`, or use a directory inside "
+            "it, which will be created"
         )
     if mode & stat.S_IWGRP:
-        logger.warning("the group of %s may write to it, and so decide and change what is stored", directory)
+        logger.warning(
+            "%s is writable by its group, whose members can change stored data and decisions", directory
+        )
 
 
 def _own_file(path: str, flags: int) -> int:
-    # Every user who can open it can lock it. A link would lead to another file, which must not be emptied.
+    # Mode 0600, because any user who can open the file can lock it. No link, because its target would be
+    # truncated.
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise JournalError(f"{path} is a link; the journal only locks a file of its own") from error
+        raise JournalError(f"{path} is a link; the journal needs a file of its own: remove it") from error
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
         return descriptor
     os.close(descriptor)
-    raise JournalError(f"{path} has other names, or is no file; the journal only locks a file of its own")
+    raise JournalError(
+        f"{path} is not a regular file with one name; the journal needs a file of its own: remove it"
+    )
 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[Path]:
-    """Keep the directory for this process; the system lets go of it however the process ends. Gives the file
-    that is locked: whoever removes it lets others in.
+    """Lock the directory for this process, and yield the path of the lock file.
+
+    The system releases the lock when the process ends, in whatever way. Removing the file lets other
+    processes in.
 
     Raises:
-        JournalBusy: somebody keeps it already.
-        JournalError: the file that is to be locked is another program's, or a link.
+        JournalBusy: another process has locked it.
+        JournalError: the lock file belongs to another program, or is a link.
     """
     path = directory / "journal.lock"
     with open(path, "a+", encoding="ascii", errors="replace", opener=_own_file) as file:
@@ -79,36 +86,37 @@ def locked(directory: Path) -> Iterator[Path]:
             notice = _notice(directory, holder)
             raise JournalBusy(f"{user} is using the journal in {directory}{notice}") from None
         if _holder(file) is None:
-            raise JournalError(f"{path} is the file of another program")
+            raise JournalError(f"{path} belongs to another program: move it away, or use another directory")
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         try:
             yield path
         finally:
-            # People end the process that it names; the number will be that of another process.
+            # Otherwise a person could later kill the process that has been given the same id.
             file.truncate(0)
             (directory / NOTICE).unlink(missing_ok=True)
 
 
 def _holder(file: TextIO) -> str | None:
-    """The number of the process that holds the lock; None when the file says something else."""
+    """Return the id of the process that holds the lock, or None if the file holds anything else."""
     file.seek(0)
     text = file.read(MAX_HOLDER + 1).strip()
     return text if len(text) <= MAX_HOLDER and (text.isdecimal() or not text) else None
 
 
 def announce(directory: Path, notice: str) -> None:
-    """Leave a notice, such as the address of this process, for processes that find the directory locked.
+    """Write a notice, such as the address of this process, to show to processes that find the directory
+    locked.
 
-    One printable line of ASCII, written by the process that holds the lock.
+    It is one line of printable ASCII, written by the process that holds the lock.
     """
     with open(directory / NOTICE, "w", encoding="ascii", errors="replace", opener=_own_file) as file:
         file.write(f"{os.getpid()}\n{notice}")
 
 
 def _notice(directory: Path, holder: str | None) -> str:
-    """The notice of the holder, in brackets; empty if there is none, or another process has left it."""
+    """Return the holder's notice in brackets; empty if there is none or another process wrote it."""
     try:
         with open(directory / NOTICE, encoding="ascii", errors="replace", opener=_own_file) as file:
             pid, _, notice = file.read(MAX_HOLDER + MAX_NOTICE).partition("\n")
@@ -118,19 +126,19 @@ def _notice(directory: Path, holder: str | None) -> str:
 
 
 LOOK_EVERY = 1.0
-"""Seconds between two checks; a check before every write would slow each turn."""
+"""Seconds between two checks. Each check calls `stat` for every file."""
 
 
 class Presence:
-    """Raises OSError when one of the files is not there."""
+    """Detects the removal or replacement of the files that were opened."""
 
     def __init__(self, *files: Path) -> None:
-        # Absolute, for a program may change its working directory.
+        # Absolute, because the program may change its working directory.
         self._files = {file.absolute(): _identity(file) for file in files}
         self._looked = time.monotonic()
 
     def check(self) -> None:
-        """Raises OSError when one of them was removed, or is another one now."""
+        """Raise OSError if a file was removed or replaced. Checks at most once per `LOOK_EVERY`."""
         now = time.monotonic()
         if now - self._looked < LOOK_EVERY:
             return
@@ -139,9 +147,9 @@ class Presence:
             try:
                 same = _identity(file) == identity
             except OSError as error:
-                raise OSError(f"{file} is not there any more: {error.strerror}") from error
+                raise OSError(f"{file} was removed while the journal was open: {error.strerror}") from error
             if not same:
-                raise OSError(f"{file} is another file than the one that was opened")
+                raise OSError(f"{file} was replaced while the journal was open")
 
 
 def _identity(file: Path) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""A journal in memory: for simulation, and the model the stores on disk are compared with."""
+"""A journal in memory: for tests and simulation, and the model that the store on disk is compared with."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class _Stream:
 
 @asynccontextmanager
 async def _handed_over() -> AsyncIterator[None]:
-    """A caller may be cancelled before its call, and others may run between the outcome and its answer."""
+    """Checkpoints as in `SqliteJournal`: the first can be cancelled, the second, after the change, cannot."""
     await trio.lowlevel.checkpoint()
     yield
     await trio.lowlevel.cancel_shielded_checkpoint()
@@ -109,13 +109,13 @@ def _copy(body: Json) -> Json:
 
 
 class MemoryJournal:
-    """Keeps every rule of `Journal` but outliving the process."""
+    """Implements every rule of `Journal` except durability."""
 
     def __init__(self, wall: WallClock = system_clock) -> None:
         self._wall = wall
         self._streams: dict[str, _Stream] = {}
         self._asked: dict[str, tuple[int, str]] = {}
-        """Number and stream of every question, by its id and in the order of asking."""
+        """The number and stream of every question by id, oldest first."""
         self._stream_numbers = count(1)
         self._question_numbers = count(1)
         self._epochs = count(1)
@@ -187,7 +187,7 @@ class MemoryJournal:
         async with _handed_over():
             kept = self._streams.get(stream)
             if kept is None:
-                raise UnknownStream(f"there is no stream {stream!r}")
+                raise UnknownStream(f"stream {stream!r} does not exist")
             kept.fence = Fence(stream, owner, next(self._epochs))
             return kept.fence
 
@@ -205,7 +205,7 @@ class MemoryJournal:
         forget: Sequence[str] = (),
         summary: Summary | None = None,
     ) -> Saved:
-        # Copied now: from here on the caller may do with its own objects what it likes.
+        # Copy now, because the caller may change its objects while the save waits.
         events = [attrs.evolve(each, body=_copy(each.body)) for each in events]
         intents = [attrs.evolve(each, body=_copy(each.body)) for each in intents]
         questions = [_copy_question(each) for each in questions]
@@ -256,7 +256,7 @@ class MemoryJournal:
     def _owned(self, fence: Fence) -> _Stream:
         kept = self._streams.get(fence.stream)
         if kept is None:
-            raise UnknownStream(f"there is no stream {fence.stream!r}")
+            raise UnknownStream(f"stream {fence.stream!r} does not exist")
         if kept.fence is not fence:
             raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
         return kept
@@ -266,19 +266,19 @@ class MemoryJournal:
         for new in intents:
             place = (new.key, new.attempt)
             if place in draft.intents:
-                raise IntentExists(f"attempt {new.attempt} of {new.key!r} was begun before")
+                raise IntentExists(f"attempt {new.attempt} of {new.key!r} has already begun")
             draft.intents[place] = Intent(new.key, new.attempt, new.effect, "started", new.body)
         for end in settle:
             place = (end.key, end.attempt)
             if place not in draft.intents:
-                raise JournalError(f"attempt {end.attempt} of {end.key!r} was never begun")
+                raise JournalError(f"attempt {end.attempt} of {end.key!r} has not begun")
             draft.intents[place] = attrs.evolve(draft.intents[place], state=end.state)
 
     def _ask(self, draft: _Stream, name: str, change: NewQuestion | CloseQuestion, at: float) -> None:
         match change:
             case NewQuestion(id=id, kind=kind, body=body, expires=expires):
                 if id in draft.questions or id in self._asked:
-                    raise JournalError(f"there is a question {id!r} already")
+                    raise JournalError(f"question {id!r} already exists")
                 draft.questions[id] = Question(
                     id, name, kind, "pending", body, None, created=at, expires=expires, settled=None
                 )
@@ -287,7 +287,7 @@ class MemoryJournal:
                 if asked is not None and asked.state == "decided":
                     raise QuestionTaken(f"question {id!r} was decided")
                 if asked is None or asked.state != "pending":
-                    raise JournalError(f"question {id!r} is not open in stream {name!r}")
+                    raise JournalError(f"question {id!r} is not pending in stream {name!r}")
                 draft.questions[id] = attrs.evolve(
                     asked, state=state, body={**asked.body, **patch}, settled=at
                 )

@@ -1,4 +1,4 @@
-"""Notes: as texts, and in SQL."""
+"""Notes: their stored texts, and their table in SQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .protocol import LONGEST_NOTE, Json
 
 
 def texts(notes: Mapping[str, Json]) -> Mapping[str, str]:
-    """Bodies by key, both as the text that is kept. Raises `NoteTooLong`."""
+    """Return bodies by key, both as the text to store. Raises `NoteTooLong`."""
     found = {json_text.dump(key): json_text.dump(body) for key, body in notes.items()}
     for key, body in found.items():
         if max(len(key), len(body)) > LONGEST_NOTE:
@@ -20,7 +20,7 @@ def texts(notes: Mapping[str, Json]) -> Mapping[str, str]:
 
 
 def parsed(rows: Iterable[tuple[str, str]]) -> Mapping[str, Json | None]:
-    """The notes of their texts; a damaged body is None, and a note with a damaged key is left out."""
+    """Parse stored notes. A damaged body becomes None; a note with a damaged key is left out."""
     read = ((_value(key), _value(body)) for key, body in rows)
     return {key: body if isinstance(body, dict) else None for key, body in read if isinstance(key, str)}
 
@@ -33,11 +33,11 @@ def _value(text: str) -> object:
 
 
 def read(db: sqlite3.Connection, kind: str) -> Mapping[str, Json | None]:
-    # As bytes: one that is not UTF-8 any more would keep all others from being read.
+    # As bytes: otherwise one text that is not valid UTF-8 would fail the whole query.
     rows = db.execute("SELECT CAST(key AS BLOB), CAST(body AS BLOB) FROM note WHERE kind = ?", (kind,))
     return parsed((str(key, "utf-8", "replace"), str(body, "utf-8", "replace")) for key, body in rows)
 
 
 def write(db: sqlite3.Connection, kind: str, kept: Mapping[str, str]) -> None:
-    """Keep what `texts` has made."""
+    """Store the result of `texts`."""
     db.executemany("INSERT OR REPLACE INTO note VALUES (?, ?, ?)", [(kind, *each) for each in kept.items()])

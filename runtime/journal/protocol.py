@@ -1,21 +1,20 @@
-"""What a journal promises, whoever keeps it.
+"""The protocol of a journal, and the values that it stores and returns.
 
-A journal holds *streams*. Each has an append-only list of events with a gapless
-``seq`` from 1, an inbox of commands, questions put to people, intents of work that
-must not run twice, and a summary for lists. Beside the streams it holds *notes*:
-small objects by kind and key. Bodies are opaque JSON objects: the journal knows
-nothing of what they mean.
+A journal holds *streams*. A stream has an append-only list of events with a gapless ``seq`` from 1, an inbox
+of commands, questions to people, intents of work that must not run twice, and a summary for lists. Beside the
+streams, a journal holds *notes*: small objects by kind and key. The journal does not interpret bodies.
 
-Rules every store keeps:
+Rules that every implementation follows:
 
-* What returns is durable. A call that was handed to the store returns its outcome, also to a caller
-  that was cancelled meanwhile and learns of that at its next checkpoint.
-* ``save`` writes all of it or nothing, and only for the newest owner (`Fence`).
-* Every write locks the stream's row first, so calls on one stream have one order.
-* ``(stream, seq)`` is the only cursor. There is no order across streams.
-* Times are UTC seconds since the epoch from the store's one clock.
-* A caller that reads or changes one stream gets what was written, or `StreamDamaged`. Lists leave out what is
-  damaged, and say so. Delivering to a damaged stream, claiming and deleting it work.
+* When a write returns, it is durable. Once the store has begun a call, the call returns its outcome even if
+  the caller is cancelled in the meantime; the cancellation is raised at the caller's next checkpoint.
+* ``save`` writes everything or nothing, and only for the newest owner (`Fence`).
+* All writes to one stream have one order.
+* ``(stream, seq)`` is the only cursor. Events of different streams have no order.
+* Times are UTC seconds since the epoch, from the store's clock.
+* Reading or changing one stream returns the data that was written, or raises `StreamDamaged`. Lists leave out
+  damaged rows and name them. A damaged stream can still be claimed and deleted, and commands can be delivered
+  to it.
 """
 
 from __future__ import annotations
@@ -26,51 +25,51 @@ from typing import Any, Literal, Protocol, TypeAlias
 import attrs
 
 Json: TypeAlias = Mapping[str, Any]
-"""A JSON object. Treated as immutable once handed over."""
+"""A JSON object. It must not be changed after it was passed to a journal."""
 
 QuestionState: TypeAlias = Literal["pending", "decided", "expired", "void"]
 
 MOST_DUE = 100
-"""What `Journal.due` returns at most."""
+"""Maximum number of questions that `Journal.due` returns."""
 LONGEST_NOTE = 4096
-"""Characters of the JSON of a note, and of its key."""
+"""Maximum length of the JSON of a note, and of its key, in characters."""
 
-# ------------------------------------------------------------------ what is kept
+# ---------------------------------------------------------------- stored values
 
 
 @attrs.frozen
 class NewEvent:
-    """An event as its writer hands it over; the store adds stream and seq."""
+    """An event to append. The store adds stream and seq."""
 
     type: str
     body: Json
     at: float | None = None
-    """When it happened; None: when it is saved."""
+    """The time of the event; None: the time of the save."""
 
 
 @attrs.frozen
 class Event:
-    """One fact of a stream, for ever."""
+    """An immutable, numbered fact in a stream."""
 
     stream: str
-    """Id of the stream: in an agent, of the conversation."""
+    """The id of the stream. In an agent, the id of the conversation."""
     seq: int
-    """From 1, without gaps."""
+    """The position in the stream, from 1 and without gaps."""
     type: str
-    """What happened, for instance ``run.finished``."""
+    """The event type, for example ``run.finished``."""
     at: float
-    """When, in UTC seconds."""
+    """The time, in UTC seconds since the epoch."""
     body: Json
-    """The fields of its type."""
+    """The fields, which depend on `type`."""
 
 
 @attrs.frozen
 class Command:
-    """An open row of a stream's inbox: durable, not yet acknowledged by a save."""
+    """A durable request in a stream's inbox that no save has acknowledged yet."""
 
     stream: str
     key: str
-    """Unique in its stream for as long as the stream exists."""
+    """Unique in its stream as long as the stream exists."""
     kind: str
     body: Json
     at: float
@@ -78,7 +77,7 @@ class Command:
 
 @attrs.frozen
 class NewQuestion:
-    """A question to a person, opened by a save. Its id is unique across all streams."""
+    """A question to a person, to be opened by a save. Its id is unique across all streams."""
 
     id: str
     kind: str
@@ -88,9 +87,9 @@ class NewQuestion:
 
 @attrs.frozen
 class CloseQuestion:
-    """Takes a pending question away from the people it was put to.
+    """Closes a pending question without a decision.
 
-    `patch` is merged into the question's body (for instance who supersedes it).
+    `patch` is merged into the question's body, for example the id of the question that replaces it.
     """
 
     id: str
@@ -103,21 +102,21 @@ class Question:
     id: str
     stream: str
     kind: str
-    """`tool`, for instance: what it is about."""
+    """The kind of the question's subject, for example ``tool``."""
     state: QuestionState
-    """`void`: withdrawn before a decision."""
+    """``void`` means withdrawn before a decision."""
     body: Json
     decision: Json | None
-    """The decision that stands, as it is stored; None: there is none."""
+    """The accepted decision as stored; None if there is none."""
     created: float
     expires: float | None
     settled: float | None
-    """When it left `pending`."""
+    """The time at which the state stopped being ``pending``."""
 
 
 @attrs.frozen
 class Due:
-    """As much of a question as it takes to tell its stream that its time is up."""
+    """A question that has expired, with the fields that are needed to notify its stream."""
 
     id: str
     stream: str
@@ -126,7 +125,7 @@ class Due:
 
 @attrs.frozen
 class NewIntent:
-    """Says before the work begins that attempt `attempt` of `key` begins."""
+    """A record, saved before the work begins, that attempt `attempt` of `key` begins."""
 
     key: str
     attempt: int
@@ -143,35 +142,35 @@ class SettleIntent:
 
 @attrs.frozen
 class Summary:
-    """What the writer of a stream wants lists, `deliver` and start-up to know of it."""
+    """The state of a stream as its writer states it, for lists, `deliver` and start-up."""
 
     status: str
-    """What `deliver(unless=...)` looks at and lists filter by."""
+    """The status for `deliver(unless=...)` and for the filter of lists."""
     title: str
     open: bool
-    """There is work that nothing from outside needs to start: see `Journal.open_work`."""
+    """Whether the stream has work to continue at start-up: see `Journal.open_work`."""
     body: Json
 
 
 @attrs.frozen
 class Row:
-    """A stream as lists show it."""
+    """A stream, as in lists."""
 
     stream: str
     summary: Summary | None
-    """None when it, or anything else in the row, is damaged."""
+    """None if any value of the row is damaged."""
     last_seq: int
     created: float
     updated: float
-    """The time of its latest event."""
+    """The time of the latest event."""
 
 
-# -------------------------------------------------------------- answers of calls
+# --------------------------------------------------------------- results of calls
 
 
 @attrs.frozen(eq=False)
 class Fence:
-    """The right to write to a stream, until somebody else claims it. No other is equal to it."""
+    """Proof of the right to write to a stream, until another owner claims it. Compared by identity."""
 
     stream: str
     owner: str
@@ -181,7 +180,7 @@ class Fence:
 @attrs.frozen
 class Saved:
     first_seq: int
-    """Of the events of this save; the stream's next seq when it had none."""
+    """The seq of the first event of this save, or the next seq of the stream if the save had no events."""
     at: float
 
 
@@ -192,43 +191,43 @@ class Accepted:
 
 @attrs.frozen
 class Repeated:
-    """This key was delivered before, with the same kind and body."""
+    """The key was delivered before, with the same kind and body."""
 
     reply: Json | None
-    """None while the first delivery has no reply yet."""
+    """None if the first delivery has no reply yet."""
 
 
 @attrs.frozen
 class KeyReused:
-    """This key was delivered before, with another kind or body. Nothing was written."""
+    """The key was delivered before, with a different kind or body. Nothing was written."""
 
 
 @attrs.frozen
 class NotAccepted:
-    """Nothing was written, and the key was not used up."""
+    """The command was refused. Nothing was written, and the key can be used again."""
 
     why: Literal["unknown_stream", "full", "status", "behind"]
     status: str | None = None
-    """The summary's status, for `why == "status"`."""
+    """The status of the summary, if `why` is ``"status"``."""
 
 
 @attrs.frozen
 class Won:
-    """This decision is the one that counts; its command is in the stream's inbox."""
+    """The decision was accepted. Its command is in the stream's inbox."""
 
     question: Question
 
 
 @attrs.frozen
 class Already:
-    """The question was not open any more; or, still pending but past `expires`, it may not be decided."""
+    """The question is no longer pending, or it is past `expires`. Nothing was written."""
 
     question: Question
 
 
 @attrs.frozen
 class Unknown:
-    """There is no such question."""
+    """The question does not exist."""
 
 
 @attrs.frozen
@@ -236,7 +235,7 @@ class Page:
     rows: tuple[Row, ...]
     next_cursor: str | None
     tally: Mapping[str, int]
-    """Streams of every status, over all pages and filters."""
+    """The number of streams by status, regardless of page and filters."""
 
 
 @attrs.frozen
@@ -244,21 +243,21 @@ class QuestionPage:
     questions: tuple[Question, ...]
     next_cursor: str | None
     damaged: Mapping[str, str] = attrs.field(factory=dict)
-    """Streams with questions that belong here and cannot be read, and why."""
+    """Streams whose questions are missing here because they are damaged, with the reasons."""
 
 
 # ---------------------------------------------------------------------- protocol
 
 
 class Notes(Protocol):
-    """Small objects by kind and key; no kind of theirs is another's."""
+    """The part of a journal that stores notes. Each kind has its own keys."""
 
     async def notes(self, kind: str) -> Mapping[str, Json | None]:
-        """All notes of a kind by key; None for one that cannot be read."""
+        """Return all notes of a kind by key. The value of a damaged note is None."""
         ...
 
     async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
-        """Keep these notes in one commit, each in the place of the one that its key had before.
+        """Store notes in one commit. Each replaces the earlier note of its key.
 
         Raises:
             NoteTooLong
@@ -267,7 +266,7 @@ class Notes(Protocol):
 
 
 class Journal(Notes, Protocol):
-    """See the module's docstring for the rules all of these keep."""
+    """The protocol of a journal. The module's docstring has the rules for all methods."""
 
     async def deliver(
         self,
@@ -283,29 +282,27 @@ class Journal(Notes, Protocol):
     ) -> Accepted | Repeated | KeyReused | NotAccepted:
         """Put a command into a stream's inbox.
 
-        A known key is answered with `Repeated` or `KeyReused` before anything else is looked at.
-        `new` makes the stream if there is none (a summary with empty status and title, `open` false;
-        lists leave it out until its first save). `limit` is how many open commands of this kind the
-        inbox may hold. `unless` are summary statuses in which the command is not accepted, `not_behind`
-        kinds of open commands after which it is not.
+        A key that was used before is answered with `Repeated` or `KeyReused`, regardless of the other
+        conditions. With `new`, a missing stream is created, with an empty status and title and `open` false;
+        lists leave it out until its first save. `limit` is the maximum number of open commands of this kind
+        in the inbox. The command is refused if the stream's status is in `unless`, or if the inbox has an
+        open command of a kind in `not_behind`.
         """
         ...
 
     async def decide(
         self, question: str, decision: Json, key: str, now: float
     ) -> Won | Already | Repeated | KeyReused | Unknown:
-        """Decide a question, once.
+        """Decide a pending question. At most one decision is accepted.
 
-        One compare-and-set from `pending`; the same commit puts the command
-        ``(key, "decision", {"question": id, "decision": decision})`` into the stream's inbox.
-        The key is looked at first, as in `deliver`. A question is `Already` when it has expired at `now`,
-        or by the time it is written, which may be later: what is kept never says that it was decided
-        after it had expired.
+        The same commit puts the command ``(key, "decision", {"question": id, "decision": decision})`` into
+        the stream's inbox. The key is checked first, as in `deliver`. The result is `Already` if the question
+        has expired at `now` or at the time of the write, so that no stored decision is later than the expiry.
         """
         ...
 
     async def claim(self, stream: str, owner: str) -> Fence:
-        """Become the stream's only writer; whoever was it before is fenced. Raises `UnknownStream`."""
+        """Become the only writer of a stream. Earlier fences become invalid. Raises `UnknownStream`."""
         ...
 
     async def save(
@@ -322,42 +319,45 @@ class Journal(Notes, Protocol):
         forget: Sequence[str] = (),
         summary: Summary | None = None,
     ) -> Saved:
-        """Write all of this in one commit, or nothing.
+        """Write all arguments in one commit, or nothing.
 
-        `expected_seq` is the last seq the writer has folded. `ack` takes commands out of the inbox.
-        `replies` stores the answers to commands by key (open or acknowledged); the first reply to a
-        key stays. `forget` takes commands out as if they had never come: their keys are free again.
-        Unknown keys are ignored.
+        `expected_seq` is the last seq that the writer has folded. `ack` closes commands of the inbox.
+        `replies` stores the replies to commands by key, whether open or acknowledged; the first reply to a
+        key is kept. `forget` deletes commands, so that their keys can be used again. Unknown keys are
+        ignored.
 
         Raises:
             Fenced: the fence is not the newest, or `expected_seq` is not the stream's last seq.
-            UnknownStream: it was deleted.
-            QuestionTaken, IntentExists: see there.
-            JournalBroken
+            UnknownStream: the stream was deleted.
+            QuestionTaken: a question to close is decided.
+            IntentExists: an attempt has already begun.
+            JournalBroken: a commit failed.
         """
         ...
 
     async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
-        """Open commands, oldest first. Empty for an unknown stream.
+        """Return the open commands, oldest first. Empty for an unknown stream.
 
-        `skip_damaged` leaves out those that cannot be read, in place of raising `StreamDamaged`.
+        `skip_damaged` leaves out damaged commands instead of raising `StreamDamaged`.
         """
         ...
 
     async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
-        """Events after `seq`, in order. Empty for an unknown stream."""
+        """Return the events after `seq`, in order. Empty for an unknown stream."""
         ...
 
     async def row(self, stream: str) -> Row | None:
-        """None when there is no such stream; a stream that has no event yet has `last_seq` 0."""
+        """Return the row of a stream; None for an unknown stream. `last_seq` is 0 before the first event."""
         ...
 
     async def list(
         self, *, status: str | None = None, q: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page:
-        """Streams with at least one event, newest (`created`) first. `q` is found anywhere in the title,
-        ignoring case; it is text, not a pattern. A page of a search may have fewer than `limit`, or
-        none, and yet a cursor. Raises `BadCursor`."""
+        """Return a page of the streams with at least one event, newest (`created`) first.
+
+        `q` is a text, not a pattern, to find anywhere in the title, ignoring case. A page of a search may
+        have fewer than `limit` rows, or none, and still have a next page. Raises `BadCursor`.
+        """
         ...
 
     async def question(self, id: str) -> Question | None: ...
@@ -371,7 +371,7 @@ class Journal(Notes, Protocol):
         limit: int = 50,
         cursor: str | None = None,
     ) -> QuestionPage:
-        """Questions across streams, oldest first.
+        """Return a page of questions of all streams, or of `streams`, oldest first.
 
         Raises:
             BadCursor
@@ -379,20 +379,20 @@ class Journal(Notes, Protocol):
         ...
 
     async def decided(self, limit: int) -> QuestionPage:
-        """Decided questions across streams, the one that was put last first: `limit` at most, and no further
+        """Return at most `limit` decided questions of all streams, newest question first. There is no next
         page."""
         ...
 
     async def due(self, now: float) -> tuple[Due, ...]:
-        """Pending questions with ``expires <= now``, the most overdue first, `MOST_DUE` at most."""
+        """Return pending questions with ``expires <= now``, earliest expiry first, at most `MOST_DUE`."""
         ...
 
     async def open_work(self) -> tuple[str, ...]:
-        """Streams with an open inbox or an open summary: those to wake at start-up. Oldest first."""
+        """Return the streams to wake at start-up: with an open command or an open summary. Oldest first."""
         ...
 
     async def delete(self, fence: Fence) -> tuple[str, ...]:
-        """Forget everything about a stream. Returns the keys of its open commands: nobody else answers them.
+        """Delete a stream. Return the keys of its open commands, which the caller must answer.
 
         Raises:
             Fenced

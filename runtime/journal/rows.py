@@ -1,8 +1,8 @@
-"""What is stored becomes values here, and here it shows when it is damaged.
+"""Conversion of database rows to values, with checks for damage.
 
-SQLite notices damage to its own structures; a changed character in a row it returns like any other. So every
-value is checked for its type, and every body for being a JSON object. A reader of a stream gets what was
-written, or `StreamDamaged`.
+SQLite detects damage to its own structures, but returns a changed character in a row like any other. So the
+type of every value is checked, and every body must be a JSON object. A reader of a stream gets the data that
+was written, or `StreamDamaged`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .protocol import Command, Due, Event, Json, Question, QuestionState, Row, S
 
 _STATES = frozenset(get_args(QuestionState))
 _YEAR_10000 = 253_402_300_800.0
-"""Times are shown as dates, which end there."""
+"""The upper limit of times, because they are shown as dates, which end there."""
 
 
 def text_or_bytes(stored: bytes) -> str | bytes:
-    """What a connection gives for a text. SQLite keeps any bytes as one; they must fail no other row."""
+    """Convert a stored text. SQLite stores any bytes as text, and invalid UTF-8 must not fail other rows."""
     try:
         return stored.decode()
     except UnicodeDecodeError:
@@ -27,13 +27,12 @@ def text_or_bytes(stored: bytes) -> str | bytes:
 
 
 def seq(value: object) -> int:
-    """The last seq of a stream; 0 for none that can be meant."""
+    """Return the last seq of a stream, or 0 if the stored value is damaged."""
     return value if type(value) is int and value >= 0 else 0
 
 
 def event(stream: str, seq: int, type: object, at: object, body: object) -> Event:
-    """Raises TypeError or ValueError for a damaged value; so do the functions below unless they say
-    otherwise."""
+    """Raises TypeError or ValueError for a damaged value, as do the functions below unless stated."""
     return Event(stream, seq, _text(type), _moment(at), object_of(body))
 
 
@@ -42,7 +41,7 @@ def command(stream: str, key: object, kind: object, body: object, at: object) ->
 
 
 def question(found: tuple[Any, ...]) -> Question:
-    """A question from its row. Raises `StreamDamaged`."""
+    """Convert the row of a question. Raises `StreamDamaged`."""
     _, id, stream, kind, state, body, decision, created, expires, settled = found
     with Reading(stream, f"question {shown(id)}"):
         if state not in _STATES or (decision is not None and settled is None):
@@ -61,12 +60,12 @@ def question(found: tuple[Any, ...]) -> Question:
 
 
 def due(id: object, stream: object, expires: float) -> Due | None:
-    """None when its row is too damaged to tell."""
+    """Return None when the row is damaged."""
     return Due(id, stream, expires) if isinstance(id, str) and isinstance(stream, str) else None
 
 
 def row(found: tuple[Any, ...]) -> Row:
-    """Without a summary when anything in it is damaged."""
+    """Convert the row of a stream, without its summary if any value is damaged."""
     name, status, title, open, body, last_seq, created, updated = found
     try:
         text = _text(json_text.load(title))
@@ -74,12 +73,12 @@ def row(found: tuple[Any, ...]) -> Row:
         if seq(last_seq) != last_seq:
             raise ValueError("no seq")
         return Row(_text(name), summary, last_seq, _moment(created), _moment(updated))
-    except Exception:  # whatever a text that is no JSON makes of its reader
+    except Exception:  # a damaged text can make the JSON parser raise anything
         return Row(shown(name), None, seq(last_seq), 0.0, 0.0)
 
 
 def object_of(text: object) -> Json:
-    """The JSON object of a text."""
+    """Parse a text that holds a JSON object."""
     value = json_text.load(_text(text))
     if type(value) is not dict:
         raise TypeError(f"a {type(value).__name__} is no body")

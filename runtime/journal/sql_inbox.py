@@ -1,4 +1,4 @@
-"""Inboxes in SQL: commands, their keys and their replies."""
+"""The inbox table: commands, their keys and their replies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def deliver(
 def repeated(
     db: sqlite3.Connection, stream_id: int, stream: str, key: str, kind: str, body: str
 ) -> Repeated | KeyReused | None:
-    """What a key that was used before is answered with; None for a new one.
+    """Return the answer for a key that was used before, or None for a new key.
 
     Raises:
         StreamDamaged
@@ -70,7 +70,7 @@ def repeated(
 
 
 def put(db: sqlite3.Connection, stream_id: int, key: str, kind: str, body: str, now: float) -> bool:
-    """Add a command; False if its key was used before."""
+    """Add a command. Return False if its key was used before."""
     made = db.execute(
         "INSERT OR IGNORE INTO inbox (stream_id, key, kind, body, at) VALUES (?, ?, ?, ?, ?)",
         (stream_id, key, kind, body, now),
@@ -84,7 +84,7 @@ def acknowledge(db: sqlite3.Connection, stream_id: int, keys: Sequence[str]) -> 
 
 
 def answer(db: sqlite3.Connection, stream_id: int, replies: Mapping[str, str]) -> None:
-    """Store replies; a command that has one keeps it."""
+    """Store replies. A command that has a reply keeps it."""
     for key, reply in replies.items():
         db.execute(
             "UPDATE inbox SET reply = ? WHERE stream_id = ? AND key = ? AND reply IS NULL",
@@ -98,7 +98,7 @@ def forget(db: sqlite3.Connection, stream_id: int, keys: Sequence[str]) -> None:
 
 
 def _waiting(db: sqlite3.Connection, stream_id: int) -> list[str]:
-    """The kinds of the open commands."""
+    """Return the kinds of the open commands."""
     found = db.execute("SELECT kind FROM inbox WHERE stream_id = ? AND open = 1", (stream_id,))
     return [kind for (kind,) in found]
 
@@ -107,7 +107,7 @@ def _waiting(db: sqlite3.Connection, stream_id: int) -> list[str]:
 
 
 def waiting(db: sqlite3.Connection, name: str, *, skip_damaged: bool) -> tuple[Command, ...]:
-    """The open commands. Raises `StreamDamaged`, unless those that cannot be read are skipped."""
+    """Return the open commands. Raises `StreamDamaged`, unless `skip_damaged` leaves out the damaged ones."""
     commands: list[Command] = []
     with Reading(name, "the inbox"):
         found = db.execute(

@@ -1,4 +1,4 @@
-"""Questions in SQL: put, decided once, or closed."""
+"""The question table: open, decide and close questions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _QUESTION = (
 )
 
 _PIECE_CHARACTERS = 65_536
-"""Bodies are parsed in one go; this much takes a millisecond."""
+"""How much text to parse without a checkpoint; it takes about a millisecond."""
 
 
 def change(
@@ -43,25 +43,25 @@ def change(
     changes: Sequence[tuple[NewQuestion | CloseQuestion, str]],
     now: float,
 ) -> None:
-    """Put and close questions, each with the text of its body or patch."""
+    """Open and close questions, each given with the text of its body or patch."""
     for each, text in changes:
         match each:
             case NewQuestion():
-                _put(db, stream_id, each, text, now)
+                _open(db, stream_id, each, text, now)
             case CloseQuestion():
                 _close(db, stream_id, stream, each, text, now)
             case _:
                 assert_never(each)
 
 
-def _put(db: sqlite3.Connection, stream_id: int, new: NewQuestion, body: str, now: float) -> None:
+def _open(db: sqlite3.Connection, stream_id: int, new: NewQuestion, body: str, now: float) -> None:
     made = db.execute(
         "INSERT OR IGNORE INTO question (id, stream_id, kind, body, created, expires)"
         " VALUES (?, ?, ?, ?, ?, ?)",
         (new.id, stream_id, new.kind, body, now, new.expires),
     )
     if made.rowcount == 0:
-        raise JournalError(f"there is a question {new.id!r} already")
+        raise JournalError(f"question {new.id!r} already exists")
 
 
 def _close(
@@ -73,7 +73,7 @@ def _close(
     if found is not None and found[1] == "decided":
         raise QuestionTaken(f"question {close.id!r} was decided")
     if found is None or found[1] != "pending":
-        raise JournalError(f"question {close.id!r} is not open in this stream")
+        raise JournalError(f"question {close.id!r} is not pending in this stream")
     number, _, body = found
     with Reading(stream, f"question {close.id}"):
         merged = json_text.dump({**rows.object_of(body), **json_text.load(patch)})
@@ -86,9 +86,10 @@ def _close(
 def decide(
     db: sqlite3.Connection, id: str, decision: str, key: str, now: float, at: float
 ) -> Won | Already | Repeated | KeyReused | Unknown:
-    """Compare-and-set from `pending`, judged at `now` and at `at`, the time that is written down.
+    """Decide a pending question with a compare-and-set.
 
-    `decision` is its text.
+    `decision` is its JSON text. `at` is the time of the write, which is stored. The question must be
+    unexpired at both `now` and `at`.
     """
     found = db.execute(
         f"SELECT question.stream_id, {_QUESTION} FROM question"
@@ -132,8 +133,8 @@ def page(
     limit: int,
     after: int,
 ) -> tuple[list[tuple[Any, ...]], str | None]:
-    """Rows of questions (for `parsed`) in the order they were put, those after number `after`; the cursor of
-    the next page."""
+    """Return rows of questions with a number above `after`, oldest first, for `parsed`, and the cursor of the
+    next page."""
     conditions = ["question.number > ?"]
     values: list[object] = [after]
     if state is not None:
@@ -145,9 +146,9 @@ def page(
     if streams is not None:
         conditions.append("stream.name IN (SELECT value FROM json_each(?))")
         values.append(json_text.dump(list(streams)))
-    # Joined from the side that leaves less to read: the streams asked for, else the questions in order.
+    # Start the join with the smaller side: the requested streams, otherwise the questions in order.
     joined = "question CROSS JOIN stream" if streams is None else "stream CROSS JOIN question"
-    # Numbers first: SQLite would sort rows with their bodies in them.
+    # Select numbers first; otherwise SQLite would sort rows together with their bodies.
     found = db.execute(
         f"SELECT {_QUESTION} FROM (SELECT question.number AS chosen FROM {joined}"
         f" ON stream.id = question.stream_id WHERE {' AND '.join(conditions)} ORDER BY chosen LIMIT ?)"
@@ -161,8 +162,8 @@ def page(
 
 
 def decided(db: sqlite3.Connection, limit: int) -> list[tuple[Any, ...]]:
-    """Rows of decided questions (for `parsed`), the one that was put last first."""
-    # The index of states has the numbers in order, so no more rows are read than are wanted.
+    """Return rows of decided questions, newest question first, for `parsed`."""
+    # The index by state has the numbers in order, so only the requested rows are read.
     found = db.execute(
         f"SELECT {_QUESTION} FROM (SELECT question.number AS chosen FROM question"
         " WHERE question.state = 'decided' ORDER BY chosen DESC LIMIT ?)"
@@ -175,8 +176,8 @@ def decided(db: sqlite3.Connection, limit: int) -> list[tuple[Any, ...]]:
 
 
 def parsed(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[list[Question], dict[str, str]]]:
-    """The questions of some rows, and why those of which streams are damaged, piece by piece: there may be
-    long texts in them."""
+    """Parse rows of questions, in pieces because their texts may be long. Each piece comes with its damaged
+    streams and the reasons."""
     piece: list[Question] = []
     damaged: dict[str, str] = {}
     characters = 0
@@ -194,7 +195,7 @@ def parsed(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[list[Question], d
 
 
 def due(db: sqlite3.Connection, now: float) -> tuple[Due, ...]:
-    # Left to itself the planner walks through every pending question, with or without expiry.
+    # INDEXED BY, because the planner would otherwise scan every pending question, with or without expiry.
     found = db.execute(
         "SELECT question.id, stream.name, question.expires FROM question INDEXED BY question_due"
         " JOIN stream ON stream.id = question.stream_id"

@@ -1,4 +1,4 @@
-"""How a store that writes on one connection reads on others."""
+"""The read side of the SQLite journal: connections beside the one that writes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _THREADS = 2
 class Reader:
     """Runs queries that see every commit made before they begin.
 
-    A query for one stream or one page takes less time than the hop to a thread and back: it runs in
-    place. One that may walk through everything gets a thread.
+    Queries for one stream or one page run on trio's thread, because they take less time than a hop to another
+    thread. Queries that may scan a whole table run in a thread.
     """
 
     def __init__(self, file: Path, *, inline: bool) -> None:
@@ -32,7 +32,7 @@ class Reader:
         self._threads = trio.CapacityLimiter(_THREADS)
 
     async def quick(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a query of a millisecond or less.
+        """Run a query on trio's thread. For queries of a millisecond or less.
 
         Raises:
             JournalError: the database cannot be read.
@@ -44,7 +44,7 @@ class Reader:
             raise unreadable(error) from error
 
     async def slow(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a query that may take long.
+        """Run a query in a thread. For queries without a bound on their time.
 
         Raises:
             JournalError: the database cannot be read.

@@ -1,4 +1,4 @@
-"""Streams in SQL: their rows, owners, lists and tally, their events and intents."""
+"""The tables of streams, events, intents and the tally, and the owners of streams."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .errors import Fenced, IntentExists, JournalError, Reading, UnknownStream
 from .protocol import Event, Fence, NewIntent, Page, Row, SettleIntent, Summary
 
 _HEADS = 1024
-"""How many heads are kept in memory: more than the streams that a process works on at one moment."""
+"""Maximum number of heads in the cache: more than the streams that are written at the same time."""
 
 
 @attrs.define
 class Head:
-    """What a write needs to know of its stream."""
+    """The part of a stream's row that writes need, cached in memory."""
 
     id: int
     last_seq: int
@@ -31,25 +31,25 @@ class Head:
     open: bool
     title: str
     body: str
-    """Title and body as the text that is stored."""
+    """Title and body are the stored JSON texts."""
 
 
 class Streams:
-    """The streams as their only writer sees them: their rows, and in memory the heads of those in use.
+    """The rows of streams, written through a cache of heads, and the owners of streams.
 
-    That holds as long as whoever rolls back calls `forget`. Who owns a stream is in memory alone: nobody but
-    this process could write to it, and a fence that nobody holds any more keeps nobody out.
+    After a rollback, `forget` must be called, because the cache may hold values that were rolled back. The
+    owners are only in memory: no other process can write, and a fence that no owner holds has no effect.
     """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._heads: dict[str, Head] = {}
         self._fences: WeakValueDictionary[str, Fence] = WeakValueDictionary()
-        """The newest of each stream, while somebody holds it."""
+        """The newest fence of each stream, as long as an owner holds it."""
         self._epochs = count(1)
 
     def forget(self) -> None:
-        """Look at the rows again: they may have been rolled back."""
+        """Empty the cache after a rollback."""
         self._heads.clear()
 
     def find(self, name: str) -> Head | None:
@@ -67,7 +67,7 @@ class Streams:
         return head
 
     def create(self, name: str, now: float) -> Head:
-        """Make a stream nobody has written to, nor owns, should there have been one of this name."""
+        """Create a stream. It has no owner, even if a deleted stream of this name had one."""
         self._fences.pop(name, None)
         self._db.execute("INSERT INTO stream (name, created, updated) VALUES (?, ?, ?)", (name, now, now))
         made = self.find(name)
@@ -76,19 +76,19 @@ class Streams:
 
     def claim(self, name: str, owner: str) -> Fence:
         if self.find(name) is None:
-            raise UnknownStream(f"there is no stream {name!r}")
+            raise UnknownStream(f"stream {name!r} does not exist")
         fence = self._fences[name] = Fence(name, owner, next(self._epochs))
         return fence
 
     def owned(self, fence: Fence) -> Head:
-        """The stream, if the fence is still its newest.
+        """Return the head of the fence's stream, if the fence is the newest.
 
         Raises:
             UnknownStream, Fenced
         """
         head = self.find(fence.stream)
         if head is None:
-            raise UnknownStream(f"there is no stream {fence.stream!r}")
+            raise UnknownStream(f"stream {fence.stream!r} does not exist")
         if self._fences.get(fence.stream) is not fence:
             raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
         return head
@@ -96,13 +96,13 @@ class Streams:
     def advance(
         self, head: Head, last_seq: int, latest: float, summary: Summary | None = None, body: str = ""
     ) -> None:
-        """Move a stream on to `last_seq` and, if there is one, to its new summary, with its body's text.
+        """Update a stream's row to `last_seq` and the new summary, if any. `body` is the text of its body.
 
-        `latest` is the time of the latest of the new events, 0 without any.
+        `latest` is the latest time among the new events, or 0 without events.
         """
         if summary is None and last_seq == head.last_seq:
             return
-        # Only what changes: an index is written for the same value, too, and texts are long.
+        # Only the changed columns: SQLite updates an index even for an equal value, and texts are long.
         changes: dict[str, object] = {"last_seq": last_seq, "updated": latest}
         status, open, title = head.status, head.open, head.title
         if summary is None:
@@ -126,7 +126,7 @@ class Streams:
         head.last_seq, head.status, head.open, head.title, head.body = last_seq, status, open, title, body
 
     def delete(self, fence: Fence) -> None:
-        """Take the stream away, and with it whatever refers to it."""
+        """Delete the stream and all rows that refer to it."""
         try:
             head = self.owned(fence)
         except UnknownStream as gone:
@@ -146,7 +146,7 @@ class Streams:
 
 @cache
 def _update(columns: tuple[str, ...]) -> str:
-    # An event may be older than those before it.
+    # max, because an event may have an earlier time than the event before it.
     changes = (f"{name} = {'max(updated, ?)' if name == 'updated' else '?'}" for name in columns)
     return f"UPDATE stream SET {', '.join(changes)} WHERE id = ?"
 
@@ -160,7 +160,7 @@ def find_id(db: sqlite3.Connection, name: str) -> int | None:
 
 
 MOST_SEARCHED = 10_000
-"""Streams that one page of a search looks at."""
+"""Maximum number of streams that one page of a search reads."""
 _ROW = "name, status, title, open, body, last_seq, created, updated"
 
 
@@ -171,9 +171,9 @@ def row(db: sqlite3.Connection, name: str) -> Row | None:
 
 
 def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, before: int | None) -> Page:
-    """Written streams, newest first: those made before number `before`, with the tally of all.
+    """Return a page of the streams with events and a number below `before`, newest first, and the tally.
 
-    With `q` it looks at `MOST_SEARCHED` streams at most, because the time to read all titles has no bound.
+    A search (`q`) reads at most `MOST_SEARCHED` streams, because reading all titles has no bound in time.
     """
     conditions = ["last_seq <> 0"]
     values: list[object] = []
@@ -184,7 +184,7 @@ def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, 
         conditions.append("status = ?")
         values.append(status)
     last_searched: int | None = None
-    # In one transaction, so that rows and tally tell of the same moment.
+    # In one transaction, so that rows and tally are from the same commit.
     db.execute("BEGIN")
     try:
         if q:
@@ -212,7 +212,7 @@ def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, 
 
 
 def _last_searched(db: sqlite3.Connection, conditions: Sequence[str], values: Sequence[object]) -> int | None:
-    """The number of the last stream that a search looks at; None: it looks at all."""
+    """Return the number of the last stream that a search may read; None if it reads all."""
     found = db.execute(
         f"SELECT id FROM stream WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT 1 OFFSET ?",
         (*values, MOST_SEARCHED - 1),
@@ -233,7 +233,7 @@ def open_work(db: sqlite3.Connection) -> tuple[str, ...]:
 
 _PAGE_ROWS = 100
 _PAGE_CHARACTERS = 65_536
-"""A page is read and parsed in one go; this much takes one or two milliseconds."""
+"""How much text to read and parse without a checkpoint; it takes one or two milliseconds."""
 
 
 def append_events(
@@ -243,7 +243,7 @@ def append_events(
     events: Sequence[tuple[str, float | None, str]],
     now: float,
 ) -> None:
-    """Append (type, at, body) after `last_seq`."""
+    """Append events, given as (type, at, body), after `last_seq`."""
     db.executemany(
         "INSERT INTO event (stream_id, seq, type, at, body) VALUES (?, ?, ?, ?, ?)",
         [
@@ -256,7 +256,7 @@ def append_events(
 def page_of_events(
     db: sqlite3.Connection, stream_id: int, name: str, after: int, limit: int | None
 ) -> tuple[list[Event], bool]:
-    """The next events after a seq, and whether there may be more.
+    """Return the next events after a seq, and whether there may be more.
 
     Raises:
         StreamDamaged: one of them cannot be read, or is missing.
@@ -265,18 +265,18 @@ def page_of_events(
     events: list[Event] = []
     characters = 0
     with Reading(name, f"an event after {after}"):
-        # In one statement with the last seq, so that both tell of the same moment.
+        # One statement for the events and the last seq, so that both are from the same commit.
         found = db.execute(
             "SELECT last_seq, seq, type, at, event.body FROM stream LEFT JOIN event"
             " ON event.stream_id = stream.id AND seq > ? WHERE stream.id = ? ORDER BY seq LIMIT ?",
             (after, stream_id, most),
         )
         last, expected = after, after
-        # Left open, it would keep the reader at this moment.
+        # An open cursor would keep this connection at an old snapshot.
         with closing(found):
             for last_seq, seq, type, at, body in found:
                 last = last_seq
-                if seq is None:  # the stream without an event
+                if seq is None:  # the join found no event
                     break
                 expected += 1
                 if seq != expected:
@@ -286,7 +286,7 @@ def page_of_events(
                 if characters > _PAGE_CHARACTERS:
                     return events, True
         if (events and expected > last) or (len(events) < most and expected < last):
-            raise LookupError(f"the last event is {last}, not {expected}")
+            raise LookupError(f"the stream ends at event {expected}, but its last seq is {last}")
     return events, len(events) == _PAGE_ROWS
 
 
@@ -294,14 +294,14 @@ def page_of_events(
 
 
 def begin_intents(db: sqlite3.Connection, stream_id: int, intents: Sequence[tuple[NewIntent, str]]) -> None:
-    """Write down intents, each with the text of its body."""
+    """Store intents, each given with the text of its body."""
     for intent, body in intents:
         made = db.execute(
             "INSERT OR IGNORE INTO intent (stream_id, key, attempt, effect, body) VALUES (?, ?, ?, ?, ?)",
             (stream_id, intent.key, intent.attempt, intent.effect, body),
         )
         if made.rowcount == 0:
-            raise IntentExists(f"attempt {intent.attempt} of {intent.key!r} was begun before")
+            raise IntentExists(f"attempt {intent.attempt} of {intent.key!r} has already begun")
 
 
 def settle_intents(db: sqlite3.Connection, stream_id: int, ends: Sequence[SettleIntent]) -> None:
@@ -311,4 +311,4 @@ def settle_intents(db: sqlite3.Connection, stream_id: int, ends: Sequence[Settle
             (end.state, stream_id, end.key, end.attempt),
         )
         if changed.rowcount == 0:
-            raise JournalError(f"attempt {end.attempt} of {end.key!r} was never begun")
+            raise JournalError(f"attempt {end.attempt} of {end.key!r} has not begun")

@@ -1,4 +1,14 @@
-"""A journal in one SQLite file: `journal.db` in a directory of its own."""
+"""The journal that agents use: a SQLite database, `journal.db`, in a directory of its own.
+
+====================  =======================================================================
+`database.py`         tables, migrations, connections, the size of the write-ahead log
+`files.py`            the lock, and noticing when files are removed
+`writer.py`           writes: one connection, group commits in a thread
+`sql_reader.py`       reads: connections of their own
+`sql_*.py`            the queries
+`rows.py`             rows to values, with checks for damage
+====================  =======================================================================
+"""
 
 from __future__ import annotations
 
@@ -56,19 +66,19 @@ _LARGEST_SEQ = 2**63 - 1
 async def open_sqlite(
     directory: Path | str, *, wall: WallClock = system_clock, inline: bool = False
 ) -> AsyncIterator[SqliteJournal]:
-    """Open the journal of a directory, made (for its owner alone) if it is absent.
+    """Open the journal of a directory, which is created, accessible only to its owner, if it does not exist.
 
-    If a commit fails, the block is cancelled and `JournalBroken` raised from it: what is on disk
-    can only be told by opening it again.
+    If a commit fails, the block is cancelled and raises `JournalBroken`. The state on disk is then unknown
+    until the journal is opened again.
 
-    `inline` is for simulation: no threads, so trio's order is the only one; a commit survives the
-    process, but it does not wait for the disk.
+    `inline` is for simulation: it uses no threads, so that the order depends on trio alone. Its commits
+    survive the end of the process, but do not wait for the disk.
 
     Raises:
-        JournalBusy: another process keeps it.
-        JournalTooNew: a newer program wrote it.
+        JournalBusy: another process has it open.
+        JournalTooNew: a newer version of the program wrote it.
         JournalError: it cannot be opened.
-        JournalBroken
+        JournalBroken: a commit failed.
     """
     directory = Path(directory)
     broken: list[JournalBroken] = []
@@ -90,7 +100,7 @@ async def open_sqlite(
             with scope:
                 yield SqliteJournal(writer, streams, reader, wall)
         except Exception:
-            # Whatever else failed did so because of it, or does not matter any more.
+            # Any other error is a consequence of the failed commit, or irrelevant beside it.
             if broken:
                 raise broken[0]  # noqa: B904
             raise
@@ -109,12 +119,12 @@ def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Conne
         file = directory / FILE
         db = database.open_writer(file, wait_for_disk=not inline)
         reader = Reader(file, inline=inline)
-        # SQLite keeps the other two for as long as it has the database open.
+        # The other two files exist as long as SQLite has the database open.
         beside = (directory / f"{FILE}-{name}" for name in ("wal", "shm"))
         return db, reader, Presence(file, *beside, lock_file)
     except (OSError, sqlite3.Error) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise JournalError(f"the journal in {directory} cannot be opened: {why}") from error
+        raise JournalError(f"cannot open the journal in {directory}: {why}") from error
 
 
 def _make(directory: Path) -> None:
@@ -122,7 +132,7 @@ def _make(directory: Path) -> None:
         return
     directory.parent.mkdir(parents=True, exist_ok=True)
     directory.mkdir(mode=0o700, exist_ok=True)
-    # The new name must survive a power cut as what is kept under it does.
+    # Sync the parent; otherwise a power failure could lose the entry of the new directory.
     parent = os.open(directory.parent, os.O_RDONLY)
     try:
         os.fsync(parent)
@@ -131,10 +141,10 @@ def _make(directory: Path) -> None:
 
 
 def read_notes(directory: Path, kind: str) -> Mapping[str, Json | None]:
-    """The notes of a kind as they were last committed, also while another process keeps the journal.
+    """Return the committed notes of a kind, also while another process has the journal open.
 
     Raises:
-        sqlite3.Error: there is no journal that can be read.
+        sqlite3.Error: there is no readable journal.
     """
     at_rest = not (directory / f"{FILE}-wal").exists()
     with closing(database.connect_reader(directory / FILE, at_rest=at_rest)) as db:
@@ -142,7 +152,7 @@ def read_notes(directory: Path, kind: str) -> Mapping[str, Json | None]:
 
 
 class SqliteJournal:
-    """See `Journal`; made by `open_sqlite`."""
+    """The implementation of `Journal` on SQLite. Created by `open_sqlite`."""
 
     def __init__(self, writer: Writer, streams: Streams, reader: Reader, wall: WallClock) -> None:
         self._writer = writer
@@ -211,11 +221,11 @@ class SqliteJournal:
         forget: Sequence[str] = (),
         summary: Summary | None = None,
     ) -> Saved:
-        # Turned into text now: from here on the caller may do with its own objects what it likes.
+        # Serialize now, because the caller may change its objects while the save waits.
         texts: dict[int, str] = {}
 
         def text(body: Json) -> str:
-            # An intent or a question mostly says what an event of its save says, in the same object.
+            # The body of an intent or a question is usually that of an event of the same save.
             known = texts.get(id(body))
             if known is None:
                 known = texts[id(body)] = json_text.dump(body)
@@ -279,7 +289,7 @@ class SqliteJournal:
 
         def page(db: sqlite3.Connection) -> tuple[list[Event], bool]:
             nonlocal id
-            # Once: should the stream be deleted meanwhile, another of its name is another one.
+            # Look the id up once: the stream may be deleted and created again between two pages.
             id = id or sql_stream.find_id(db, stream)
             left = None if limit is None else limit - len(events)
             return sql_stream.page_of_events(db, id, stream, seq, left) if id is not None else ([], False)
@@ -300,7 +310,7 @@ class SqliteJournal:
         self, *, status: str | None = None, q: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page:
         before = cursors.read("streams", cursor) if cursor is not None else None
-        # Looking for a text may walk through every stream there is.
+        # A search may scan all streams.
         run = self._reader.slow if q else self._reader.quick
         return await run(lambda db: sql_stream.page(db, status, q, max(1, limit), before))
 
@@ -317,7 +327,7 @@ class SqliteJournal:
         cursor: str | None = None,
     ) -> QuestionPage:
         after = cursors.read("questions", cursor) if cursor is not None else 0
-        # Looking for a kind may walk through every question of the state.
+        # Filtering by kind may scan all questions of the state.
         run = self._reader.slow if kind is not None else self._reader.quick
         found, following = await run(
             lambda db: sql_question.page(db, state, kind, streams, max(1, limit), after)

@@ -264,7 +264,7 @@ async def test_intents_are_settled_each_by_its_attempt(journal: Journal, begin: 
 
 async def test_what_never_began_cannot_end(journal: Journal, begin: Any) -> None:
     fence = await begin()
-    with pytest.raises(JournalError, match="never begun"):
+    with pytest.raises(JournalError, match="has not begun"):
         await journal.save(fence, 1, [NewEvent("a", {})], settle=[SettleIntent("c", 1, "finished")])
     assert len(await journal.events_since("s", 0)) == 1
 
