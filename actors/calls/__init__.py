@@ -1,6 +1,7 @@
-"""The life of a tool call: from a model's reply, past the gate and to its end.
+"""Tool calls: from a model's reply, through the gate, to the end of the call.
 
-Belongs here: what a call does between its node and its server. Not here: whether the rules of the agent file
-let a call run (`actors/gate`), the protocol it is sent with (`actors/mcp`). Read first: `lifecycle.py`, which
-decides by a table; `recorded.py` reads what it goes by, `settler.py` carries its steps out.
+Belongs here: the handling of a call between its node and its server. Not here: the rules by which a call
+runs, asks or is denied (`actors/gate`), and the protocol by which it is sent (`actors/mcp`). Read first:
+`lifecycle.py`, which decides the next step by a table; `recorded.py` reads its input from the log, and
+`settler.py` carries the steps out.
 """

@@ -14,18 +14,21 @@ from ..log.log import ConversationLog
 from ..log.void import save_and_void
 from ..tools.delegation import is_remote
 from ..tools.needs import NeedsDecisions, NeedsToken
-from .inquiries import asked_at
+from .elicitations import asked_at
 from .lifecycle import is_heard_from_disk
 
 CANCEL_GRACE = 5.0
-"""Seconds that a call which must not be repeated gets for its result when its run is cancelled."""
+"""Seconds that a `once` call gets for its result when its run is cancelled."""
 
 
 async def save_ends(
     log: ConversationLog, *ends: e.ToolFinished | e.ToolUnknown, before: Sequence[e.LogEvent] = ()
 ) -> None:
-    """Save the ends of attempts of one call. Questions that the server put in the middle of them are void,
-    and so are those that an agent does not ask any more."""
+    """Save the ends of attempts of one call.
+
+    Void the elicitations of these attempts in the same commit, and the questions that a called agent no
+    longer asks. The end of a `once` attempt is on disk when this returns.
+    """
     key, attempts = ends[0].key, [end.attempt for end in ends]
     started = log.run.calls[key].started
     assert started is not None
@@ -48,7 +51,7 @@ async def save_ends(
 
 
 def _is_answered(asked: Asked[Any], end: e.ToolFinished | e.ToolUnknown) -> bool:
-    """Whether a question of an agent is open here alone."""
+    """Whether a question of the called agent is pending here, although the agent no longer asks it."""
     if not isinstance(asked, ProxyQuestion) or asked.key != end.key:
         return False
     match end:

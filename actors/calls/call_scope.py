@@ -1,4 +1,4 @@
-"""The common surroundings of the tool calls of one execution of a node."""
+"""The context that all tool calls of one execution of a node share."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ class CallScope:
     authorization: Authorization
     tokens: Tokens
     searching: trio.Lock
-    """Held while rules search for patterns."""
+    """Held while the gate searches for patterns: one search at a time per run."""
     place: Place
     node: str
     can_exit_loop: bool
     work_timers: WorkTimers
     max_calls: int | None
-    """Calls that the run may send."""
+    """The maximum number of calls that the run may send."""
     agent_id: str
-    """Of this agent, for others."""
+    """This agent's id, for other agents."""
     occasion: Callable[[str, str], Occasion]
-    """Of a question, by its key, about a call, by its key."""
+    """Makes the `Occasion` of a question from the keys of the question and of the call."""
 
     @property
     def bearer(self) -> str | None:
-        """The token that the run has now."""
+        """The bearer token that the run has now."""
         return self.tokens.get(self.log.state.id, self.log.run.driving_command)
 
     @property
     def hop(self) -> Hop:
-        """The part that all requests of the run to other agents share."""
+        """The metadata of all requests of the run to other agents."""
         return hop_of(self.log, self.agent_id)
 
     @property
     def draining(self) -> trio.Event:
-        """Set when the process begins to shut down."""
+        """Set when the shutdown of the process begins."""
         return self.log.active_runs.draining
 
     def expires(self) -> float | None:
-        """When a question that is put now expires, in UTC seconds."""
+        """The expiry of a question that is put now, in UTC seconds."""
         after = self.place.policy.expires_after
         return None if after is None else self.log.wall() + after
 
 
 def hop_of(log: ConversationLog, agent_id: str) -> Hop:
-    """The part that all requests of the live run to other agents share."""
+    """The metadata of all requests of the live run to other agents."""
     origin = log.run.origin or Origin(())
     return Hop(
         session_id=log.state.head.session_id,

@@ -1,8 +1,16 @@
-"""Sending a tool call: at most once, whatever happens.
+"""Sends a tool call, once per attempt, and records how the attempt ended.
 
-The order is the promise: the call's places, then the intent on disk, then the call, then its result on disk.
-Afterwards the record says that the attempt is finished or that its outcome is unknown; `lifecycle` decides
-what follows.
+The order makes this safe:
+
+1. Wait for slots: of the node, then of the server.
+2. Commit the intent, together with all pending writes before it. From here on, a crash leaves the outcome
+   unknown.
+3. Send the call.
+4. Record its end: a result, a prerequisite of the server, or an unknown outcome. `lifecycle` decides what
+   comes next.
+
+If the run is cancelled, an attempt of a `once` call still gets `CANCEL_GRACE` seconds for its result, because
+its outcome would otherwise be unknown. Other attempts are cancelled at once.
 """
 
 from __future__ import annotations
@@ -38,7 +46,7 @@ from ..tools.tool import (
 )
 from .call_end import CANCEL_GRACE, save_ends
 from .call_scope import CallScope
-from .inquiries import Asking, Inquiries, note_declined, replies_of
+from .elicitations import ElicitationAsker, Elicitations, note_declined, replies_of
 from .lifecycle import INTERRUPTED
 from .proxies import brought_by_next
 from .remote_exchange import RemoteExchange
@@ -47,16 +55,18 @@ from .steps import LookUp, Send
 
 @attrs.frozen(eq=False)
 class Dispatch:
-    """Sends the calls of a reply; `limiter` is how many of them are sent at a time."""
+    """Sends the calls of a reply; `limiter` has the node's slots for them."""
 
     scope: CallScope
     limiter: Slots
 
     async def send(self, key: str, step: Send, found: Resolved) -> None:
-        """Make an attempt, and record what came of it. Not if a shutdown began before it had its places."""
+        """Make an attempt, and record its end. Return without an attempt if a shutdown began before it had
+        its slots."""
         log, server, tool = self.scope.log, found.server, found.tool
         with await place_in(self.limiter, server.slots) as held:
-            # The places go back at once: the calls behind this one must learn of the shutdown, too.
+            # Return, so that the slots are free: the calls that wait for them have to notice the shutdown,
+            # too.
             if self.scope.draining.is_set():
                 return
             intent = e.ToolStarted(
@@ -80,29 +90,31 @@ class Dispatch:
                 settle=[SettleIntent(key, earlier, "unknown") for earlier in step.lost],
             )
             if isinstance(server, RemoteServer):
-                await RemoteExchange.of(self.scope, key, step.attempt, tool, server, held).see_through()
+                await RemoteExchange.of(self.scope, key, step.attempt, tool, server, held).carry_out()
                 return
-            asks = Inquiries(Asking(self.scope), key, step.attempt, held, replies)
+            elicitations = Elicitations(ElicitationAsker(self.scope), key, step.attempt, held, replies)
             try:
                 if step.effect == "once":
-                    await self._see_through(asks, step, tool, server)
+                    await self._call_once(elicitations, step, tool, server)
                 else:
-                    await self._call(asks, step, tool, server)
+                    await self._call(elicitations, step, tool, server)
             finally:
-                await asks.close()
+                await elicitations.close()
 
     async def look_up(self, key: str, step: LookUp, found: Resolved) -> None:
-        """Record the end that an attempt of an earlier life has had at another agent."""
+        """Ask the called agent how an attempt of an earlier process ended, and record that."""
         assert isinstance(found.server, RemoteServer)
         with await place_in(self.limiter, found.server.slots) as held:
             if not self.scope.draining.is_set():
                 exchange = RemoteExchange.of(self.scope, key, step.attempt, found.tool, found.server, held)
-                await exchange.see_through(lost=True, may_send=step.may_send)
+                await exchange.carry_out(lost=True, may_send=step.may_send)
 
-    async def _see_through(self, asks: Inquiries, step: Send, tool: Tool, server: Server) -> None:
-        """Send; when the run is cancelled meanwhile, still wait a while for the result and record it. If it
-        does not come in time, the end of the run records that, or, after a shutdown, the next life asks.
-        What has not left by then does not leave."""
+    async def _call_once(self, elicitations: Elicitations, step: Send, tool: Tool, server: Server) -> None:
+        """As `_call`. If the run is cancelled meanwhile, wait up to `CANCEL_GRACE` seconds for the result.
+
+        After that, the end of the run records the outcome as unknown; after a shutdown, the next start
+        does. A call that has not been sent when the run is cancelled is not sent.
+        """
         draining = self.scope.draining
         sent = trio.Event()
         shield = trio.CancelScope(shield=True)
@@ -113,29 +125,31 @@ class Dispatch:
             try:
                 await trio.sleep_forever()
             finally:
-                asks.cancel()
+                elicitations.cancel()
                 grace = CANCEL_GRACE if sent.is_set() and not draining.is_set() else 0.0
                 shield.deadline = trio.current_time() + grace
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bound_when_cancelled)
             with shield:
-                await self._call(asks, step, tool, server, sent.set)
+                await self._call(elicitations, step, tool, server, sent.set)
             if shield.cancelled_caught and not (sent.is_set() or draining.is_set()):
                 with trio.CancelScope(shield=True):
                     result = ToolResult(NOT_SENT, is_error=True)
-                    await save_ends(self.scope.log, e.ToolFinished(asks.key, asks.attempt, result))
+                    await save_ends(
+                        self.scope.log, e.ToolFinished(elicitations.key, elicitations.attempt, result)
+                    )
             nursery.cancel_scope.cancel()
 
     async def _call(
         self,
-        asks: Inquiries,
+        elicitations: Elicitations,
         step: Send,
         tool: Tool,
         server: Server,
         on_sent: Callable[[], None] | None = None,
     ) -> None:
-        mover = self.scope.log.run.driving_command
+        command = self.scope.log.run.driving_command
         bearer = self.scope.bearer if server.forwards_bearer else None
         need: Need | None = None
         try:
@@ -146,45 +160,45 @@ class Dispatch:
                     bearer,
                     tool,
                     on_sent=on_sent,
-                    on_progress=partial(self._tell, asks, tool),
-                    on_elicitation=asks.ask,
+                    on_progress=partial(self._tell, elicitations, tool),
+                    on_elicitation=elicitations.ask,
                     on_anonymous_question=partial(_one_at_a_time, server),
-                    answers=asks.replies.answers,
-                    state=asks.replies.state,
-                    since=asks.held.since,
+                    answers=elicitations.replies.answers,
+                    state=elicitations.replies.state,
+                    since=elicitations.held.since,
                 )
             )
         except (ToolUnavailable, ToolChanged, ActorUnavailable) as error:
-            # It never left, so nothing happened.
+            # The call was not sent, so its outcome is known.
             result = ToolResult(str(error), is_error=True)
         except ToolAuthRequired as refusal:
             result = ToolResult(str(refusal), is_error=True)
-            if server.forwards_bearer:  # else only the configuration can bring another
-                need = needs.token(refusal, mover)
+            if server.forwards_bearer:  # otherwise only a change of the configuration helps
+                need = needs.token(refusal, command)
         except ToolInputRequired as wanted:
             result = ToolResult(str(wanted))
             need = needs.answers(wanted)
             for request in need.requests.values():
                 if isinstance(request, Unaskable):
-                    note_declined(self.scope, asks.key, request.unaskable)
+                    note_declined(self.scope, elicitations.key, request.unaskable)
         except (ToolOutcomeUnknown, ActorCrashed) as error:
-            await asks.close()
-            await save_ends(self.scope.log, e.ToolUnknown(asks.key, asks.attempt, str(error)))
+            await elicitations.close()
+            await save_ends(self.scope.log, e.ToolUnknown(elicitations.key, elicitations.attempt, str(error)))
             return
-        await asks.close()
-        asks.held.give_back()  # the server is free
-        await save_ends(self.scope.log, e.ToolFinished(asks.key, asks.attempt, result, need))
+        await elicitations.close()
+        elicitations.held.give_back()  # before the commit: the server is free already
+        await save_ends(self.scope.log, e.ToolFinished(elicitations.key, elicitations.attempt, result, need))
 
-    def _tell(self, asks: Inquiries, tool: Tool, progress: Progress) -> None:
+    def _tell(self, elicitations: Elicitations, tool: Tool, progress: Progress) -> None:
         log = self.scope.log
-        where = (log.state.id, log.state.last_seq, asks.key, asks.attempt)
+        where = (log.state.id, log.state.last_seq, elicitations.key, elicitations.attempt)
         log.publish_delta(ToolProgress(*where, self.scope.node, tool.name, tool.server, progress))
 
 
 def _one_at_a_time(server: Server) -> None:
-    """Send the server one call at a time from now on: of several, its questions could not be told apart."""
+    """Send the server one call at a time from now on, because its questions do not name their calls."""
     if server.slots.narrow():
         logging.getLogger(f"stopgo.mcp.{server.name}").info(
-            "asks a question in the middle of a call, and MCP does not tell of which: from now on,"
-            " its calls go one at a time"
+            "calls are sent one at a time from now on: the server asked a question during a call, and MCP"
+            " does not say which call it belongs to"
         )

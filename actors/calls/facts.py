@@ -1,4 +1,5 @@
-"""The input of the rules of `lifecycle`: the record of a call, and what this process knows of it."""
+"""The input of `lifecycle`: the record of a call, the judgement of the gate, and the state of this
+process."""
 
 from __future__ import annotations
 
@@ -14,118 +15,118 @@ from ..tools.tool import EffectClass, Tool
 
 @attrs.frozen(kw_only=True)
 class Approval:
-    """A question to a person about whether the call may go."""
+    """An approval of the call by a human."""
 
     id: str
     question: str
-    """Its key in the run."""
+    """The key of the question in the run."""
     state: Literal["pending", "approved", "rejected", "expired", "void"]
     tool: str
     server: str
     facade: str | None
     fingerprint: str
-    """Of the tool, as it was shown."""
+    """The fingerprint of the tool as it was shown."""
     rule: str
-    """By which it was asked."""
+    """The rule by which the gate asked."""
     shown: Mapping[str, Any]
     """The arguments in the question."""
     arguments: Mapping[str, Any]
-    """Those that count: as edited, or as shown."""
+    """The arguments to send: as edited, or as shown."""
 
 
 @attrs.frozen
 class CredentialNeed:
-    """The server refused the last attempt, which did nothing, for its token."""
+    """The server refused the token of the last attempt, which did nothing."""
 
     wanted: Wanted
     met: bool
-    """The run has another token now."""
+    """The run has a different token now."""
 
 
 @attrs.frozen
 class AnswersNeed:
-    """The server asked questions in place of doing anything at the last attempt."""
+    """The server asked questions at the last attempt, which did nothing."""
 
     answers: Sequence[Literal["accept", "decline", "cancel"] | None]
     """None: not answered yet."""
     takes_refusals: bool
-    """The next attempt brings the answers, whatever they are."""
+    """The next attempt sends the answers even if some are refusals."""
 
 
 @attrs.frozen
 class DecisionsNeed:
-    """The agent that was called has a task for the call, which asked questions at the last attempt."""
+    """The called agent has a task for the call, and asked questions at the last attempt."""
 
     settled: bool
-    """One of them has been settled since, and the agent does not know of it."""
+    """One of them has been settled since, and the agent has not been told."""
 
 
 @attrs.frozen(kw_only=True)
 class Sent:
-    """The last attempt, as its intent has it."""
+    """The last attempt, from its intent and its end."""
 
     attempt: int
     state: Literal["open", "over", "unknown"]
     open: tuple[int, ...]
-    """All attempts without an end; `attempt` among them if its state is "open"."""
+    """All attempts without a recorded end, including `attempt` if its state is "open"."""
     tool: str
     server: str
     facade: str | None
     fingerprint: str | None
-    """Of the tool as it was called; None in what early versions wrote."""
+    """The fingerprint of the tool as it was called; None if an early version recorded the attempt."""
     arguments: Mapping[str, Any]
     effect: EffectClass
     asks: bool
-    """Should its outcome be unknown, a person decides."""
+    """If the outcome becomes unknown, ask a human."""
     remote: bool = False
     """It was sent to another agent, which can be asked about it."""
     vouched: bool = False
-    """A person approved something that this agent asked."""
+    """A human has approved something that this agent asked."""
     need: CredentialNeed | AnswersNeed | DecisionsNeed | None = None
     outcome: Literal["unasked", "pending", "retry", "told"] = "unasked"
-    """The answer of a person about its unknown outcome; "told": it happened, or it did not."""
+    """A human's answer about its unknown outcome; "told": the human knows whether the call happened."""
     retried: bool = False
-    """A person had this attempt or an earlier one sent again."""
+    """A human had this attempt or an earlier one sent again."""
     in_doubt: bool = False
-    """One of the attempts is open, or has an unknown outcome and no person has decided to retry it."""
+    """An attempt is open, or has an unknown outcome and no human has decided to retry it."""
 
 
 @attrs.frozen
 class Record:
-    """A call as the conversation's log has it."""
+    """The record of a call in the log."""
 
     ended: bool = False
-    """It has its result, or was rejected, denied or given up."""
+    """The call has its result, was rejected or denied, or will not be sent again."""
     sent: Sent | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """The call as this process judges it now."""
+    """The gate's judgement of the call, by today's tool and rules."""
 
     tool: Tool
     verdict: Verdict
     arguments: Mapping[str, Any]
-    """As judged; they fit the tool."""
+    """The arguments that were judged. They fit the tool."""
     allowed: frozenset[str] = frozenset()
-    """The rules by which the gate asks today about the arguments of the approvals that were given."""
+    """The rules of today's verdicts on the arguments that were shown to the humans who approved."""
     lacks_token: Wanted | None = None
-    """The run came with a token, which the tool's server is passed and which is not in memory."""
+    """The server is passed bearer tokens, and the run came with one that is no longer in memory."""
 
 
 @attrs.frozen
 class Missing:
-    """There is nothing to send: no such tool, or arguments that do not fit it."""
+    """The call cannot be sent: there is no such tool, or the arguments do not fit it."""
 
     outcome: Literal["not_found", "invalid"]
     content: str
 
 
 @attrs.frozen
-class Life:
-    """The part of the call's life in this process."""
+class LocalState:
+    """The state of the call that only this process has."""
 
     resends: int | None = None
-    """How often it may still be sent again unasked; None until this process has sent it."""
+    """The number of resends left without asking; None until this process has sent the call."""
     draining: bool = False
-    """The process shuts down."""
+    """A shutdown has begun."""

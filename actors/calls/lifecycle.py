@@ -1,9 +1,8 @@
-"""May this call go, and may it go again? `next_step` answers from what is on record; it does no I/O.
+"""The rules for the next step of a tool call, as a pure function of the record: `next_step`.
 
-The first rule that matches decides. After every step the facts are read again and the rules begin anew.
-An attempt is "open" if its start is on record and its end is not: the process died in between. A call "may
-have happened" if one of its attempts is open, or has an unknown outcome and no person has decided to retry
-it.
+The first rule that matches decides. After each step, the facts are read again and the rules start over.
+An attempt is "open" if its intent is on record and its end is not: the process died in between. A call "may
+have happened" if one of its attempts is open, or has an unknown outcome and no human has decided to retry it.
 
     ====  ===================================================  ============================================
     rule  the call                                             what comes next
@@ -12,15 +11,15 @@ it.
           expired
     2     is of class `once`, and its last attempt is open
           a. sent to another agent, which can be asked         continue with rule 5
-          b. otherwise                                         `Unknown`: it is never sent again by itself
+          b. otherwise                                         `Unknown`: it is not sent again unasked
     3     has an unknown outcome, and
           a. is not `once`, and a resend is left               continue with rule 5
-          b. a person must decide, and has not been asked      `AskOutcome`
-          c. a person must decide, and has not answered        `AwaitDecision`
-          d. a person has decided to retry it                  continue with rule 5
-          e. otherwise                                         `End`: the model is told of the loss
+          b. a human must decide, and has not been asked       `AskOutcome`
+          c. a human must decide, and has not answered         `AwaitDecision`
+          d. a human has decided to retry it                   continue with rule 5
+          e. otherwise                                         `End`: the model gets the unknown outcome
     4     did nothing at its last attempt, because its server
-          wants
+          demands
           a. another token, which the run does not have        `AwaitCredential`
           b. answers, and that was attempt `MAX_ATTEMPTS`      `End`, as declined
           c. answers, and some are missing                     `AwaitAnswers`
@@ -33,9 +32,9 @@ it.
     5     has not been judged on these facts                   `Judge`
     6     may have happened, and
           a. its last attempt is open, sent to another agent   `LookUp`, or `AwaitCredential` as in rule 12;
-             that there is today                               nothing is sent that does not pass the gate
+             that is still configured                          a call that does not pass the gate is not sent
           b. today its tool is gone, it is denied, it does     `Unknown` if an attempt is open, else `End`:
-             not pass the gate, or it is of class `once`       the model is told of the loss
+             not pass the gate, or it is of class `once`       the model gets the unknown outcome
     7     has no tool today, or arguments that do not fit it   `End`, as not sent
     8     has a pending approval, for a different definition   `Replace`
           of the tool
@@ -48,10 +47,10 @@ it.
     ====  ===================================================  ============================================
 
 A call passes the gate (`_passes`)
-    * never, if its last approval was taken back, or was given for another definition of the tool;
-    * otherwise, after a retry, if a person had approved the call or the tool is the one that was sent last;
-    * otherwise, if the gate lets it run, or asks by a rule that a yes covers: the rule of that question, or
-      the rule that asks today about the arguments that were shown in it.
+    * never, if its last approval is void, or is about another definition of the tool;
+    * otherwise, after a retry, if a human has approved the call, or the tool is the one that was sent last;
+    * otherwise, if the gate lets it run, or asks by a rule that an approval covers: the rule of that
+      approval, or the rule that asks today about the arguments that were shown in it.
 
 During a shutdown, `Ask`, `AskOutcome`, `AwaitAnswers`, `AwaitRemote`, `LookUp`, `Replace` and `Send` become
 `Park`.
@@ -70,7 +69,7 @@ from .facts import (
     CredentialNeed,
     DecisionsNeed,
     Judgement,
-    Life,
+    LocalState,
     Missing,
     Record,
     Sent,
@@ -93,17 +92,18 @@ from .steps import (
 )
 
 RESENDS = 1
-"""How often, in one life, a call that may be repeated is sent again when its outcome is unknown."""
+"""The number of times that one process sends a call again after an unknown outcome, unless it is `once`."""
 
 MAX_ATTEMPTS = 32
-"""Of one call, when its server asks something at each before it does anything. Not every question waits for
-a person: a question that can be put to no person is declined at once."""
+"""The maximum number of attempts of a call whose server asks something each time before it acts. Without it
+there could be an endless loop: a question that cannot be shown to a human is declined at once."""
 
 MAX_EXCHANGES = 256
-"""With another agent about one call. Each needs a person, but that may be another agent that never tires."""
+"""The maximum number of attempts of a call of another agent. Each needs a decision, but a program may
+decide."""
 
 INTERRUPTED = "the process stopped before its result was recorded"
-"""Why the outcome of an open attempt is unknown."""
+"""The reason why the outcome of an open attempt is unknown."""
 
 MAY_HAVE_HAPPENED = "The outcome is unknown: an earlier attempt may have happened. The call was not repeated."
 
@@ -119,12 +119,12 @@ def next_step(
     record: Record,
     judgement: Judgement | Missing | None,
     approvals: Sequence[Approval],
-    life: Life,
+    local: LocalState,
 ) -> Step:
-    """The next step of the call `key`; `approvals` are those of the call, oldest first."""
-    step = _next(key, record, judgement, approvals, life)
+    """The next step of the call `key`. `approvals` are those of the call, oldest first."""
+    step = _next(key, record, judgement, approvals, local)
     begins = isinstance(step, Ask | AskOutcome | AwaitAnswers | AwaitRemote | LookUp | Replace | Send)
-    return Park() if life.draining and begins else step
+    return Park() if local.draining and begins else step
 
 
 def _next(
@@ -132,12 +132,12 @@ def _next(
     record: Record,
     judgement: Judgement | Missing | None,
     approvals: Sequence[Approval],
-    life: Life,
+    local: LocalState,
 ) -> Step:
     sent = record.sent
     if record.ended or (approvals and approvals[-1].state in ("rejected", "expired")):  # 1
         return End()
-    if sent is not None and (step := _before_the_gate(key, sent, life)) is not None:  # 2, 3, 4
+    if sent is not None and (step := _before_the_gate(key, sent, local)) is not None:  # 2, 3, 4
         return step
     if judgement is None:
         return Judge()  # 5
@@ -150,16 +150,16 @@ def _next(
         return Unknown(sent.open) if sent.open else _end_in_doubt(sent)  # 6b
     if isinstance(judgement, Missing):
         return End(judgement.outcome, judgement.content)  # 7
-    return _at_the_gate(key, sent, judgement, approvals, life)
+    return _at_the_gate(key, sent, judgement, approvals, local)
 
 
-def _before_the_gate(key: str, sent: Sent, life: Life) -> Step | None:
-    """Rules 2, 3 and 4; None: it may go (again)."""
+def _before_the_gate(key: str, sent: Sent, local: LocalState) -> Step | None:
+    """Rules 2, 3 and 4. None: continue with rule 5."""
     if sent.state == "open":
         lost = sent.effect == "once" and not sent.remote
         return Unknown(sent.open) if lost else None  # 2
     if sent.state == "unknown":
-        return _after_a_loss(key, sent, life)  # 3
+        return _after_a_loss(key, sent, local)  # 3
     match sent.need:
         case CredentialNeed(wanted, met):
             return None if met else AwaitCredential(wanted)  # 4a
@@ -174,15 +174,15 @@ def _before_the_gate(key: str, sent: Sent, life: Life) -> Step | None:
             if sent.attempt >= MAX_EXCHANGES:
                 return End("declined", ASKED_FOR_EVER, sent.open)  # 4e
             return None if settled else AwaitRemote()  # 4f
-        case None:  # an attempt that is over has its result, and so the call has its end
+        case None:  # the attempt has its result, so the call has ended
             return End()
         case _:
             assert_never(sent.need)
 
 
-def _after_a_loss(key: str, sent: Sent, life: Life) -> Step | None:
+def _after_a_loss(key: str, sent: Sent, local: LocalState) -> Step | None:
     """Rule 3."""
-    if sent.effect != "once" and life.resends:
+    if sent.effect != "once" and local.resends:
         return None  # a
     if not sent.asks:
         return End()  # e
@@ -200,7 +200,7 @@ def _after_a_loss(key: str, sent: Sent, life: Life) -> Step | None:
 
 
 def _at_the_gate(
-    key: str, sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval], life: Life
+    key: str, sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval], local: LocalState
 ) -> Step:
     """Rules 8 to 13."""
     last = approvals[-1] if approvals else None
@@ -226,12 +226,12 @@ def _at_the_gate(
         effect=effect,
         asks=asks,
         lost=lost,
-        resends=RESENDS if life.resends is None else life.resends - repeats,
+        resends=RESENDS if local.resends is None else local.resends - repeats,
     )
 
 
 def _passes(sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval]) -> bool:
-    """Whether the call passes the gate as it is today; see the top of this file."""
+    """Whether the call passes the gate today; the rules are at the top of this file."""
     last = approvals[-1] if approvals else None
     tool = judgement.tool.fingerprint
     if last is not None and (last.state == "void" or last.fingerprint != tool):
@@ -246,8 +246,10 @@ def _passes(sent: Sent | None, judgement: Judgement, approvals: Sequence[Approva
 def _class(
     sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval]
 ) -> tuple[EffectClass, bool]:
-    """The effect class of the next attempt, and whether its loss asks a person: the stricter of what was
-    recorded with the last attempt and of what the tool says today."""
+    """The effect class of the next attempt, and whether an unknown outcome asks a human.
+
+    Each is the stricter of the recorded value of the last attempt and the tool's value today.
+    """
     approved = any(approval.state == "approved" for approval in approvals) or (
         sent is not None and sent.vouched
     )
@@ -259,7 +261,7 @@ def _class(
 
 
 def _may_be_repeated(sent: Sent, judgement: Judgement | Missing, approvals: Sequence[Approval]) -> bool:
-    """Whether a call that may have happened may be sent again all the same."""
+    """Whether a call that may have happened may be sent again."""
     if isinstance(judgement, Missing) or judgement.verdict.action == "deny":
         return False
     effect, _ = _class(sent, judgement, approvals)
@@ -271,12 +273,13 @@ def _can_be_asked_about(sent: Sent) -> bool:
 
 
 def _end_in_doubt(sent: Sent) -> End:
-    """The end of a call that may have happened. The record says so already if that was its last attempt."""
+    """The end of a call that may have happened. If its last attempt has an unknown outcome, that is the
+    call's result already."""
     return End() if sent.state == "unknown" else End("unknown", MAY_HAVE_HAPPENED)
 
 
 def _is_resend(sent: Sent) -> bool:
-    """Whether the next attempt repeats, unasked, one whose outcome is unknown."""
+    """Whether the next attempt repeats one with an unknown outcome, without asking a human."""
     return sent.state == "unknown" and sent.outcome != "retry"
 
 
@@ -286,8 +289,9 @@ def outcome_key(key: str, attempt: int) -> str:
 
 
 def is_heard_from_disk(effect: EffectClass) -> bool:
-    """Whether the end of an attempt of this class has to be on disk before a model hears of it.
+    """Whether the end of an attempt of this class must be on disk before a model gets it.
 
-    Of another class, a crash costs a repetition; here a model would go on from an outcome that is forgotten.
+    If a crash lost the end of a `once` attempt, a human would have to find out what happened. An attempt of
+    another class is repeated.
     """
     return effect == "once"

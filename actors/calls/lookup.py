@@ -1,4 +1,4 @@
-"""Finds the tool that a call means today, and has the gate judge the call."""
+"""Finds today's tool for a call, and has the gate judge the call."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..models.messages import ToolCall
 from ..tools.arguments import Unfit
 from ..tools.needs import Wanted
 from ..tools.registry import NotFound, Resolve, Resolved, Unusable
+from .ask_order import AskPosition
 from .call_scope import CallScope
 from .facts import Approval, Judgement, Missing, Sent
-from .turn_to_ask import TurnToAsk
 
 
 @attrs.frozen(eq=False)
@@ -24,12 +24,12 @@ class Lookup:
 
     scope: CallScope
     call: ToolCall
-    turn: TurnToAsk
+    position: AskPosition
 
     async def judge(
         self, approvals: Sequence[Approval], sent: Sent | None
     ) -> tuple[Resolved | None, Judgement | Missing]:
-        """The tool and the judgement of its call; no tool if there is nothing to send."""
+        """The tool, and the judgement of its call. No tool if the call cannot be sent."""
         found = await self._find(approvals, sent)
         if isinstance(found, Missing):
             return None, found
@@ -79,8 +79,11 @@ class Lookup:
     async def _look_up(
         self, meant: Approval | Sent | None, sent: Sent | None
     ) -> Resolved | NotFound | Unusable:
-        """The tool that the model calls. If a person was asked, or the call was sent, that is the tool of
-        then, by whatever name: the name of the call may lead nowhere now, or to another tool."""
+        """The tool that the model calls.
+
+        If the call has an approval or was sent, look for the tool that was shown or called, because the
+        name in the model's call may have another meaning today.
+        """
         call = self.call
         if meant is None:
             return await self._resolve(Resolve(call.name, call.arguments), None)
@@ -88,22 +91,22 @@ class Lookup:
         found = await self._resolve(known, meant.server)
         if isinstance(found, Resolved):
             return attrs.evolve(found, facade=meant.facade)
-        if sent is not None:  # to one server: what another calls by that name is another call
+        if sent is not None:  # the same name on another server would be another call
             return found
         return await self._resolve(Resolve(call.name, call.arguments), meant.server)
 
     async def _resolve(self, wanted: Resolve, server: str | None) -> Resolved | NotFound | Unusable:
-        """The answer of the registry; `server` is whose tool it is, if that is known.
+        """The answer of the registry. `server` is the tool's server, if known.
 
-        After a restart, a server that lists no tools without a token has none. Then the token is waited for,
-        since the tool was there when the call was made.
+        After a restart, a server that lists its tools only with a token has listed none. Then wait for the
+        token, because the tool was there when the call was made.
         """
         scope, log = self.scope, self.scope.log
         while True:
             found = await scope.registry.ask(wanted)
             if not isinstance(found, NotFound):
                 return found
-            self.turn.leave()
+            self.position.leave()
             bearer = scope.bearer
             if await scope.authorization.present(bearer):
                 continue
@@ -114,5 +117,5 @@ class Lookup:
 
 
 def invalid(problem: str) -> Missing:
-    """The arguments of a call are not usable."""
+    """The end of a call whose arguments are invalid."""
     return Missing("invalid", f"Invalid arguments: {problem}. Nothing was done.")

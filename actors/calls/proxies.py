@@ -1,7 +1,7 @@
-"""The questions that an agent asks in the task that it has for a call, and the answers that it is to get.
+"""The questions of a called agent about its task, as approvals here, and the answers that it gets.
 
-Each is put to people once. If the agent still asks after it was sent the answer, it did not take that: then a
-new question takes the place of the one before. Pure, but for `ProxyQuestions`.
+Each question is put once. If the agent still asks it after it was sent the answer, it has not accepted the
+answer, and a new approval replaces the one before. Pure, except for `ProxyQuestions`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .call_scope import CallScope
 class ProxyQuestions:
     scope: CallScope
     key: str
-    """Of the call."""
+    """The key of the call."""
 
     async def put_and_wait(self) -> None:
-        """Put the questions that people have not been asked, and wait until one of all is settled."""
+        """Put the questions that have not been put, and wait until any of all is settled."""
         log = self.scope.log
         record = log.run.calls[self.key]
         assert isinstance(record.need, NeedsDecisions)
@@ -63,30 +63,30 @@ class ProxyQuestions:
         )
 
 
-def has_news(log: ConversationLog, key: str) -> bool:
-    """Whether a question of the agent has been settled, and the agent does not know of it."""
+def has_settled_question(log: ConversationLog, key: str) -> bool:
+    """Whether a question of the agent has been settled, and the agent has not been told."""
     return _settled(log, key, log.run.calls[key])
 
 
 def approves_one(run: Run, key: str) -> bool:
-    """Whether a person has approved something that the agent asked."""
+    """Whether a human has approved something that the agent asked."""
     asked = (id for question, id in run.asked.items() if question.startswith(f"{key}^"))
     return any(isinstance(run.decisions.get(id), Approved) for id in asked)
 
 
 def brought_by_next(log: ConversationLog, key: str) -> Sequence[str]:
-    """The approvals whose ends the next attempt takes to the agent: those that have come to an end since it
-    asked; after an attempt that did not get as far as that, the same as then."""
+    """The approvals whose ends the next attempt delivers to the agent: those that were settled since it
+    asked. If the last attempt got no answer from the agent, the same as in that attempt."""
     record = log.run.calls.get(key)
     if record is None or record.started is None:
         return ()
     if isinstance(record.need, NeedsDecisions):
-        return tuple(_unknown_there(log, key, record))
+        return tuple(_undelivered(log, key, record))
     return record.started.brings
 
 
 def answers_in(log: ConversationLog, approvals: Sequence[str]) -> Sequence[RemoteAnswer]:
-    """The decisions about these approvals; one that was taken back has none."""
+    """The decisions about these approvals. A void approval has none."""
     return tuple(
         RemoteAnswer(asked.item, words_of(log.run.decisions[id]))
         for id in approvals
@@ -95,7 +95,7 @@ def answers_in(log: ConversationLog, approvals: Sequence[str]) -> Sequence[Remot
 
 
 def latest(run: Run, key: str, item: RemoteItem) -> str | None:
-    """The id of the last approval about a question of the agent."""
+    """The id of the latest approval for a question of the agent."""
     found = None
     for number in count():
         if (id := run.asked.get(f"{_prefix(key, item)}{number}")) is None:
@@ -105,12 +105,12 @@ def latest(run: Run, key: str, item: RemoteItem) -> str | None:
 
 
 def _prefix(key: str, item: RemoteItem) -> str:
-    """The agent gives its questions whatever names it likes."""
+    """The prefix of the keys of a question. The name is hashed, because the agent chooses it."""
     return f"{key}^{hashlib.sha256(item.name.encode()).hexdigest()[:16]}."
 
 
 def _next_number(log: ConversationLog, key: str, record: CallRecord, item: RemoteItem) -> int | None:
-    """That of the question to put about an item; None: the last one counts still."""
+    """The number of the question to put about an item; None if the latest one is not delivered yet."""
     last = latest(log.run, key, item)
     if last is not None and last not in record.brought:
         return None
@@ -118,11 +118,11 @@ def _next_number(log: ConversationLog, key: str, record: CallRecord, item: Remot
 
 
 def _settled(log: ConversationLog, key: str, record: CallRecord) -> bool:
-    return next(_unknown_there(log, key, record), None) is not None
+    return next(_undelivered(log, key, record), None) is not None
 
 
-def _unknown_there(log: ConversationLog, key: str, record: CallRecord) -> Iterator[str]:
-    """The approvals that have come to an end, and the agent does not know of it."""
+def _undelivered(log: ConversationLog, key: str, record: CallRecord) -> Iterator[str]:
+    """The approvals that have been settled, and whose end has not been delivered to the agent."""
     assert isinstance(record.need, NeedsDecisions)
     for item in record.need.items:
         id = latest(log.run, key, item)

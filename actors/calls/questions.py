@@ -1,4 +1,4 @@
-"""The questions whether a call may go, and what became of it."""
+"""The approvals of a call itself: whether to send it, and what its unknown outcome is."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .steps import Ask, AskOutcome, AwaitDecision, Replace
 
 @attrs.frozen(eq=False)
 class Questions:
-    """Puts the questions about one call to people, and waits for the answers, which the log records."""
+    """Puts the questions about one call to humans, and waits until the answers are on record."""
 
     scope: CallScope
     key: str
 
     async def put(self, step: Ask | AskOutcome | Replace | AwaitDecision, found: Resolved | None) -> None:
-        """`found` is the tool that a person is shown, for `Ask` and `Replace`."""
+        """Carry out a step. `found` is the tool to show, for `Ask` and `Replace`."""
         match step:
             case Ask(question):
                 await self._decided(question, self._about_call(question, step, found))
@@ -35,7 +35,7 @@ class Questions:
             case Replace(old=old):
                 try:
                     await replace(self.scope.log, old.id, self._about_call(step.question, step, found))
-                except QuestionTaken:  # a person was faster; the decision is on its way
+                except QuestionTaken:  # decided meanwhile: the decision is in the inbox
                     await self._decided(old.question)
             case AwaitDecision(question):
                 await self._decided(question)

@@ -1,4 +1,4 @@
-"""Reads the input of the rules of `lifecycle` from the log of the conversation. Pure."""
+"""Reads the input of `lifecycle` from the log of the conversation. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..tools.needs import NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable, W
 from ..tools.tool import ElicitationAnswer
 from .facts import AnswersNeed, Approval, CredentialNeed, DecisionsNeed, Record, Sent
 from .lifecycle import outcome_key
-from .proxies import approves_one, has_news
+from .proxies import approves_one, has_settled_question
 
 DECLINE = ElicitationAnswer("decline")
 
@@ -31,7 +31,7 @@ _ATTEMPTS: Mapping[str, Literal["open", "over", "unknown"]] = {
 
 
 def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
-    """The call as it is on record; `bearer` is the token that its run has now."""
+    """The record of a call. `bearer` is the token that its run has now."""
     record = log.run.calls[key]
     return Record(log.state.has_ended(record), _sent(log, key, record, bearer))
 
@@ -88,14 +88,14 @@ def _need(
             answers = given(run, key, record).values()
             return AnswersNeed([None if each is None else each.action for each in answers], takes_refusals)
         case NeedsDecisions():
-            return DecisionsNeed(has_news(log, key))
+            return DecisionsNeed(has_settled_question(log, key))
         case _:
             assert_never(record.need)
 
 
 def given(run: Run, key: str, record: CallRecord) -> Mapping[str, ElicitationAnswer | None]:
-    """The answers so far to what the server of a call asked last, by its names for the questions. A question
-    that can be put to no person is declined."""
+    """The answers so far to the questions that the server of a call asked last, by the server's names. A
+    question that cannot be shown to a human is declined."""
     assert record.asked is not None
     answers: dict[str, ElicitationAnswer | None] = {}
     for number, (name, request) in enumerate(record.asked.requests.items()):
@@ -108,12 +108,12 @@ def given(run: Run, key: str, record: CallRecord) -> Mapping[str, ElicitationAns
 
 
 def question_key(key: str, attempt: int, number: int) -> str:
-    """The key of a question that a server puts at an attempt of the call `key`."""
+    """The key of an elicitation at an attempt of the call `key`."""
     return f"{key}^{attempt}.{number}"
 
 
 def approvals_of(log: ConversationLog, key: str) -> tuple[Approval, ...]:
-    """The questions whether the call may go, oldest first."""
+    """The approvals of the call, oldest first."""
     return tuple(_approval(log.state.approvals[id], log.run) for id in _asked(log.run, key))
 
 

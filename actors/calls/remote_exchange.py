@@ -1,7 +1,16 @@
-"""Sending a call to another agent, and following one that an earlier life has sent.
+"""Sends a call to another agent, or follows the task of a call that an earlier process has sent.
 
 As for all calls, the intent is on disk before anything is sent. The id of the agent's task is recorded as
-soon as it is known: from then on the task can be followed, also by a later life, and cancelled.
+soon as it is known; from then on the task can be followed, also after a restart, and cancelled. While an
+attempt is in flight, three tasks accompany it:
+
+    =======================  ===========================================================================
+    `_record_task`           records the id of the task when the agent has accepted the call
+    `_end_when_cancelled`    if the run is cancelled: cancels the task, and gives the agent `REMOTE_GRACE`
+                             seconds to end it
+    `_leave_at_shutdown`     at a shutdown: stops following once the id is on record; the next start
+                             continues
+    =======================  ===========================================================================
 """
 
 from __future__ import annotations
@@ -28,12 +37,13 @@ from .call_scope import CallScope
 from .proxies import answers_in
 
 REMOTE_GRACE = 8.0
-"""Seconds that an agent gets to cancel its task when the run is cancelled: more than it gives its calls."""
+"""Seconds that an agent gets to cancel its task when the run is cancelled. More than `CANCEL_GRACE`, which
+the agent gives its own calls."""
 
 
 @attrs.define(eq=False)
 class RemoteExchange:
-    """One attempt of a call of an agent."""
+    """One attempt of a call of another agent."""
 
     _scope: CallScope
     _key: str
@@ -43,20 +53,20 @@ class RemoteExchange:
     _held: Held
     _text: str
     _brings: Sequence[str]
-    """The approvals whose ends it takes to the agent."""
+    """The approvals whose ends it delivers to the agent."""
     _task: RemoteTask | None
     _anew: bool
-    _has_left: bool = False
+    _is_sent: bool = False
     _is_over: bool = False
     _accepted: trio.Event = attrs.field(factory=trio.Event)
     _saving: trio.Lock = attrs.field(factory=trio.Lock)
-    """Held while the id of the task is saved."""
+    """Held while the id of the task or the end is saved, so that the id is saved once."""
 
     @classmethod
     def of(
         cls, scope: CallScope, key: str, attempt: int, tool: Tool, server: RemoteServer, held: Held
     ) -> RemoteExchange:
-        """The attempt of which the intent is on record."""
+        """The exchange for an attempt whose intent is on record."""
         record = scope.log.run.calls[key]
         assert record.started is not None
         text = str(record.started.arguments.get(MESSAGE, ""))
@@ -65,31 +75,32 @@ class RemoteExchange:
             scope, key, attempt, tool, server, held, text, record.started.brings, record.remote, repeats
         )
 
-    async def see_through(self, *, lost: bool = False, may_send: bool = True) -> None:
-        """Have the exchange, and record how it ended. When the run is cancelled meanwhile, the agent is told,
-        and gets a while to end. A shutdown does not wait for the agent: the next life looks.
+    async def carry_out(self, *, lost: bool = False, may_send: bool = True) -> None:
+        """Make the exchange, and record its end.
 
-        `lost` and `may_send` are as in `Delegate`.
+        If the run is cancelled meanwhile, have the agent cancel its task, and wait up to `REMOTE_GRACE`
+        seconds. A shutdown does not wait: the next start continues. `lost` and `may_send` are as in
+        `Delegate`.
         """
         shield = trio.CancelScope(shield=True)
         if trio.current_effective_deadline() == -math.inf:  # while the intent was being saved
             shield.cancel()
-        self._has_left = self._task is not None or lost
+        self._is_sent = self._task is not None or lost
         if self._task is not None and not self._anew:
-            self._accepted.set()  # it is on record, so the next life can follow it
+            self._accepted.set()  # on record: the next start can follow the task
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._record_task)
                 nursery.start_soon(self._end_when_cancelled, shield)
                 nursery.start_soon(self._leave_at_shutdown, shield)
                 with shield:
-                    await self._have(lost, may_send)
-                if shield.cancelled_caught and not (self._has_left or self._draining):
+                    await self._exchange(lost, may_send)
+                if shield.cancelled_caught and not (self._is_sent or self._draining):
                     await self._save_end(e.ToolFinished(self._key, self._attempt, ToolResult(NOT_SENT, True)))
                 self._is_over = True
                 nursery.cancel_scope.cancel()
         finally:
-            with trio.CancelScope(shield=True):  # bounded by the journal
+            with trio.CancelScope(shield=True):  # short: one commit
                 await self._save_task()
 
     @property
@@ -106,7 +117,7 @@ class RemoteExchange:
                 await self._scope.log.save(*new)
 
     def _new_task(self) -> tuple[e.LogEvent, ...]:
-        """The event that tells the agent's task, unless that is on record."""
+        """The event with the id of the agent's task, unless that is on record."""
         run = self._scope.log.state.live_run
         record = None if run is None else run.calls.get(self._key)
         if self._task is None or record is None or record.remote == self._task:
@@ -117,7 +128,7 @@ class RemoteExchange:
         try:
             await trio.sleep_forever()
         finally:
-            waits = self._has_left and not (self._is_over or self._draining)
+            waits = self._is_sent and not (self._is_over or self._draining)
             shield.deadline = trio.current_time() + (REMOTE_GRACE if waits else 0.0)
             if waits and self._task is not None:
                 with trio.CancelScope(shield=True, deadline=shield.deadline), suppress(ActorError):
@@ -127,15 +138,15 @@ class RemoteExchange:
 
     async def _leave_at_shutdown(self, shield: trio.CancelScope) -> None:
         await self._scope.draining.wait()
-        await self._accepted.wait()  # until then, the grace of the shutdown may still bring the task's id
+        await self._accepted.wait()  # the id may still arrive during the grace period of the shutdown
         shield.cancel()
 
     @property
     def _bearer(self) -> str | None:
         return self._scope.bearer if self._server.forwards_bearer else None
 
-    async def _have(self, lost: bool, may_send: bool) -> None:
-        mover = self._scope.log.run.driving_command
+    async def _exchange(self, lost: bool, may_send: bool) -> None:
+        command = self._scope.log.run.driving_command
         need: Need | None = None
         rejected = False
         try:
@@ -151,15 +162,15 @@ class RemoteExchange:
                 await self._save_end(e.ToolUnknown(self._key, self._attempt, str(refusal)))
                 return
             result = ToolResult(str(refusal), is_error=True)
-            if self._server.forwards_bearer:  # else only the configuration can bring another
-                need = needs.token(refusal, mover)
+            if self._server.forwards_bearer:  # otherwise only a change of the configuration helps
+                need = needs.token(refusal, command)
         except RemoteInputRequired as wanted:
             result = ToolResult(str(wanted))
             need = needs.decisions(wanted)
         except (ToolOutcomeUnknown, ActorCrashed) as error:
             await self._save_end(e.ToolUnknown(self._key, self._attempt, str(error)))
             return
-        self._held.give_back()  # the agent is free
+        self._held.give_back()  # before the commit: the agent is free already
         await self._save_end(e.ToolFinished(self._key, self._attempt, result, need, rejected))
 
     def _request(self, lost: bool, may_send: bool) -> Delegate:
@@ -176,7 +187,7 @@ class RemoteExchange:
             may_send=may_send,
             anew=self._anew,
             bearer=self._bearer,
-            on_sent=self._leave,
+            on_sent=self._set_sent,
             on_accepted=self._accept,
             on_progress=self._tell,
         )
@@ -186,8 +197,8 @@ class RemoteExchange:
             async with self._saving:
                 await save_ends(self._scope.log, end, before=self._new_task())
 
-    def _leave(self) -> None:
-        self._has_left = True
+    def _set_sent(self) -> None:
+        self._is_sent = True
 
     def _accept(self, task: RemoteTask) -> None:
         self._task = task

@@ -1,7 +1,7 @@
-"""Brings one tool call of a model's reply to its end, by the steps that `lifecycle` says.
+"""Carries out one tool call of a model's reply, by the steps that `lifecycle` decides.
 
-The call is judged first and once more after every answer, just before its intent is written. The answers of
-people are on record, so a replay neither asks twice nor forgets a no.
+The gate judges the call at first, and again after every answer, right before its intent is written. Decisions
+are on record, so a replay does not ask twice and does not lose a rejection.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from ..log.outcomes import NotSent
 from ..log.void import save_and_void
 from ..models.messages import ToolCall
 from ..tools.registry import Resolved
+from .ask_order import AskPosition
 from .call_end import save_ends
 from .call_scope import CallScope
 from .dispatch import Dispatch
-from .facts import Judgement, Life, Missing
-from .inquiries import Asking
+from .elicitations import ElicitationAsker
+from .facts import Judgement, LocalState, Missing
 from .lifecycle import INTERRUPTED, next_step
 from .lookup import Lookup, invalid
 from .proxies import ProxyQuestions
@@ -45,29 +46,28 @@ from .steps import (
     Send,
     Unknown,
 )
-from .turn_to_ask import TurnToAsk
 
 EXIT_LOOP = "exit_loop"
 
 
 @attrs.frozen
 class CallEnd:
-    """The end of a call, as the model is told of it."""
+    """The end of a call, as the model gets it."""
 
     content: str
     is_error: bool
     rejected: bool = False
-    """A person rejected it, or did not decide in time."""
+    """A human rejected it, or its approval expired."""
     expired: bool = False
 
 
 def end_of(log: ConversationLog, key: str) -> CallEnd | None:
-    """How a call ended, by the record; None while it has not."""
+    """The recorded end of a call; None if it has not ended."""
     record = log.run.calls[key]
     view = log.state.messages[record.message].call
     assert view is not None
-    told = view.state == "unknown" and record.started is not None and not record.started.asks
-    if not (told or log.state.has_ended(record)):
+    is_unknown = view.state == "unknown" and record.started is not None and not record.started.asks
+    if not (is_unknown or log.state.has_ended(record)):
         return None
     assert view.result is not None
     return CallEnd(
@@ -82,12 +82,12 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
 class Settler:
     scope: CallScope
     dispatch: Dispatch
-    turn: TurnToAsk
+    position: AskPosition
 
     async def settle(self, key: str, call: ToolCall) -> CallEnd:
-        """How the call ends; what a tool or a person does is a result for the model.
+        """Carry out the call and return its end. A tool's error or a human's rejection is a result, too.
 
-        Raises `NodeFailed` for a limit, and for an approval that expired and fails the run.
+        Raises `NodeFailed` if a limit is reached, or if an approval expires whose `on_expiry` is `fail`.
         """
         log = self.scope.log
         if (end := end_of(log, key)) is None:
@@ -100,14 +100,14 @@ class Settler:
                 await self._carry_out(key, call)
             end = end_of(log, key)
         assert end is not None
-        self.turn.leave()  # an error instead stops the other calls, too
+        self.position.leave()  # not needed after an error, which cancels the other calls
         if end.expired and self._is_failure(key):
             text = f'the call of "{call.name}" was not approved in time'
             raise NodeFailed("approval_expired", text, fatal=True)
         return end
 
     def _is_failure(self, key: str) -> bool:
-        """Whether an approval that expired is more than a rejection of the call it was about."""
+        """Whether the approval that expired fails the run, and does not only reject the call."""
         log = self.scope.log
         return any(
             isinstance(decision, Expired) and decision.fails and log.state.approvals[id].asked.key == key
@@ -115,16 +115,16 @@ class Settler:
         )
 
     async def _carry_out(self, key: str, call: ToolCall) -> None:
-        """Do what `next_step` says, step by step, until the call is over."""
+        """Carry out the steps of `next_step` until the call has ended."""
         scope, log = self.scope, self.scope.log
-        lookup = Lookup(scope, call, self.turn)
+        lookup = Lookup(scope, call, self.position)
         found: Resolved | None = None
         judgement: Judgement | Missing | None = None
         resends: int | None = None
         while True:
             record, approvals = record_of(log, key, scope.bearer), approvals_of(log, key)
-            life = Life(resends, scope.draining.is_set())
-            match next_step(key, record, judgement, approvals, life):
+            local = LocalState(resends, scope.draining.is_set())
+            match next_step(key, record, judgement, approvals, local):
                 case Judge():
                     found, judgement = await lookup.judge(approvals, record.sent)
                     if (record, approvals) == (record_of(log, key, scope.bearer), approvals_of(log, key)):
@@ -134,7 +134,7 @@ class Settler:
                     resends = send.resends
                 case LookUp() as look_up:
                     assert found is not None
-                    self.turn.leave()
+                    self.position.leave()
                     await self.dispatch.look_up(key, look_up, found)
                 case End(outcome, content, lost):
                     if outcome is not None:
@@ -150,7 +150,7 @@ class Settler:
         if send.is_first and not self.scope.log.take("tool_calls", limit):
             text = f"the run stopped after {limit} tool calls (limits.max_tool_calls)"
             raise NodeFailed("limit_reached", text, fatal=True)
-        self.turn.leave()
+        self.position.leave()
         await self.dispatch.send(key, send, found)
 
     async def _perform(
@@ -169,16 +169,16 @@ class Settler:
     ) -> None:
         scope, log = self.scope, self.scope.log
         if isinstance(step, Ask | AskOutcome):
-            await self.turn.come()
-        if not isinstance(step, Unknown):  # a question may follow that
-            self.turn.leave()
+            await self.position.come()
+        if not isinstance(step, Unknown):  # the next step after `Unknown` may ask
+            self.position.leave()
         match step:
             case Ask() | AskOutcome() | Replace() | AwaitDecision():
                 await Questions(scope, key).put(step, found)
             case AwaitCredential(wanted):
                 await log.credential(wanted, scope.work_timers)
             case AwaitAnswers():
-                await Asking(scope).answers(key)
+                await ElicitationAsker(scope).answers(key)
             case AwaitRemote():
                 await ProxyQuestions(scope, key).put_and_wait()
             case Unknown(attempts):
@@ -189,7 +189,7 @@ class Settler:
                 assert_never(step)
 
     async def _unsent(self, key: str, not_sent: NotSent, lost: Sequence[int] = ()) -> None:
-        """Record that the call ends without being sent (again)."""
+        """Record the end of a call that is not sent, or not sent again."""
         await save_and_void(
             self.scope.log,
             *(e.ToolUnknown(key, attempt, INTERRUPTED) for attempt in lost),

@@ -1,4 +1,4 @@
-"""The steps in the life of a call; `lifecycle` decides which comes next."""
+"""The steps of a call. `lifecycle` decides which comes next, and `settler` carries it out."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .facts import Approval
 
 @attrs.frozen
 class Judge:
-    """Find the tool of today and have the gate judge the call; then decide again."""
+    """Find today's tool and have the gate judge the call, then decide again."""
 
 
 @attrs.frozen
 class Ask:
-    """Ask a person whether the call may go, and wait for the answer."""
+    """Ask a human for approval of the call, and wait for the decision."""
 
     question: str
     arguments: Mapping[str, Any]
     rule: str
     replaces: str | None
-    """The earlier approval of the call that this one follows."""
+    """The id of the call's previous approval."""
 
 
 @attrs.frozen
 class Replace:
-    """Take back the pending approval `old` and put another in its place."""
+    """Void the pending approval `old` and put another in its place."""
 
     old: Approval
     question: str
@@ -47,53 +47,57 @@ class Replace:
 
 @attrs.frozen
 class AskOutcome:
-    """Ask a person what became of the attempt, and wait for the answer."""
+    """Ask a human for the unknown outcome of the attempt, and wait for the answer."""
 
     attempt: int
 
 
 @attrs.frozen
 class AwaitDecision:
-    """Wait for the answer to a question that was put."""
+    """Wait for the answer to a question that is on record."""
 
     question: str
 
 
 @attrs.frozen
 class AwaitCredential:
+    """Wait for a bearer token."""
+
     wanted: Wanted
 
 
 @attrs.frozen
 class AwaitAnswers:
-    """Put the questions of the server to people, and wait for all answers."""
+    """Put the server's questions to humans, and wait for all answers."""
 
 
 @attrs.frozen
 class AwaitRemote:
-    """Put the questions of the agent that was called to people, and wait until one of them is settled."""
+    """Put the called agent's questions to humans, and wait until one of them is settled."""
 
 
 @attrs.frozen
 class LookUp:
-    """Ask the called agent about this attempt of an earlier life, and follow its task."""
+    """Ask the called agent about this attempt of an earlier process, and follow its task."""
 
     attempt: int
     may_send: bool
-    """The message may be sent once more, to an agent that recognizes it if it has got it."""
+    """The message may be sent again, if the agent recognizes a message that it has received before."""
 
 
 @attrs.frozen(kw_only=True)
 class Send:
+    """Write the intent and send the call."""
+
     attempt: int
     arguments: Mapping[str, Any]
     effect: EffectClass
     asks: bool
-    """Should its outcome be unknown, a person decides."""
+    """If the outcome becomes unknown, ask a human."""
     lost: tuple[int, ...]
-    """Earlier attempts without an end; their outcome is recorded as unknown with the intent."""
+    """Earlier attempts without an end; the commit of the intent records their outcomes as unknown."""
     resends: int
-    """`Life.resends` after this."""
+    """`LocalState.resends` after this step."""
 
     @property
     def is_first(self) -> bool:
@@ -102,14 +106,14 @@ class Send:
 
 @attrs.frozen
 class Unknown:
-    """Record that the outcome of these attempts is unknown."""
+    """Record the outcomes of these attempts as unknown."""
 
     attempts: tuple[int, ...]
 
 
 @attrs.frozen
 class End:
-    """The call is over. With an outcome, that is recorded: it was not sent (again)."""
+    """The call has ended. If there is an `outcome`, record it: the call is not sent, or not sent again."""
 
     outcome: Literal["denied", "declined", "not_found", "invalid", "unknown"] | None = None
     content: str = ""
@@ -118,7 +122,7 @@ class End:
 
 @attrs.frozen
 class Park:
-    """Wait for the end of the process."""
+    """Wait until the shutdown cancels the run."""
 
 
 Step: TypeAlias = (

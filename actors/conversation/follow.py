@@ -1,4 +1,4 @@
-"""Following a conversation from outside: its events, and the reply to a command. Readers only."""
+"""Readers of a conversation: of its events, stored and live, and of the reply to a command."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from ..log.events import CONVERSATION_DELETED
 from ..log.topics import topic
 
 PAGE = 16
-"""Events that are read at a time. A follower that is not read from keeps as many in memory, and each may be
-as long as the result of a tool."""
+"""Events per page. A follower whose reader is slow keeps that many in memory, and each may hold the whole
+result of a tool."""
 
 
 async def follow(
     journal: Journal, bus: EventBus, wall: WallClock, conversation: str, after: int, *, deltas: bool = False
 ) -> AsyncGenerator[Event | AnyDelta, None]:
-    """Yield all events after `after`, in seq order without gaps: first what is stored, then as they come.
+    """Yield all events after `after`, in seq order without gaps: first the stored ones, then live ones.
 
-    With `deltas` also what models say and how far calls are, each piece in its place among the events; who
-    comes late or reads slowly misses some. Ends after ``conversation.deleted``, which follows the last seq
-    without being stored; its time is when it was noticed. Ends when the agent has stopped, too; what a slow
-    reader has not got by then is stored. Close it (`contextlib.aclosing`) when leaving early.
+    With `deltas`, also yield deltas, each in its place among the events; a late or slow reader misses some.
+
+    The generator ends when the agent has stopped (a slow reader finds the remaining events in the journal),
+    and after ``conversation.deleted``. That event is not stored; its seq follows the last one, and its time
+    is when the deletion was noticed. Close the generator (`contextlib.aclosing`) when leaving it early.
     """
     cursor = after
-    # A slow reader loses live events only, and reads them again from the journal.
+    # The subscription drops live events of a slow reader, which are then read from the journal.
     with bus.subscribe(topic(conversation)) as live:
         while (read := await _read(journal, conversation, cursor, live)) is not None:
             page, gone = read
@@ -38,7 +39,7 @@ async def follow(
                 yield event
             if len(page) == PAGE:
                 continue
-            if gone:  # deleted before we subscribed
+            if gone:  # deleted before the subscription
                 yield _deleted(conversation, cursor, wall())
                 return
             async for item in live:
@@ -65,21 +66,21 @@ async def _read(
         page = await journal.events_since(conversation, cursor, PAGE)
         return page, not page and await journal.row(conversation) is None
     except JournalError:
-        if live.ended:  # it was closed behind the agent
+        if live.ended:  # the agent has stopped, and then closed the journal
             return None
         raise
 
 
 def _place(item: object, cursor: int, *, missed: bool) -> Literal["next", "passed", "gap", "deleted"]:
-    """Where a published item belongs, for a reader who has all events up to `cursor`. "gap": the reader has
-    to go back to the journal first."""
+    """The place of a published item for a reader that has all events up to `cursor`. "gap": events are
+    missing before it, so the reader must continue from the journal."""
     match item:
         case NewEvent():
             return "deleted"
         case Event(seq=seq):
             after = seq - 1
         case ModelDelta(after=after) | ToolProgress(after=after):
-            pass  # one of before an event that was read in the journal would come out of place
+            pass  # a delta from before an event that was read from the journal has "passed"
         case _:
             return "gap" if missed else "passed"
     if after > cursor:
@@ -92,12 +93,13 @@ def _deleted(conversation: str, last_seq: int, at: float) -> Event:
 
 
 class Deleted(Exception):
-    """The conversation was deleted before there was a reply."""
+    """The conversation was deleted before the reply."""
 
 
 async def reply(replies: Subscription) -> Json | None:
-    """Wait for the reply to a command, on a subscription to its `reply_topic` made before it was delivered.
-    None: the subscription was ended first.
+    """Wait for the reply to a command. None if the subscription ends first.
+
+    `replies` is a subscription to its `reply_topic`, made before the command was delivered.
 
     Raises:
         Deleted

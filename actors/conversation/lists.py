@@ -1,4 +1,4 @@
-"""What lists are made of: tools, and conversations from their summaries, without folding anything."""
+"""The items of lists: tools, approvals, and conversations, read from their summaries without a fold."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class ListedTool:
     tool: Tool
     """Its definition."""
     policy: Action
-    """What a call of it does outside parallel nodes; of a server as one tool: `ask` when that of any of its
-    tools asks, else `run` when that of any runs."""
+    """The gate's verdict on a call without arguments, outside parallel nodes and loops. For a server facade:
+    `ask` if any of its tools asks, else `run` if any runs."""
     held: tuple[Tool, ...] = ()
-    """The tool, or those of its server, whose server says less of them now than what counts."""
+    """The tool, or tools of the facade, whose present hints are weaker than the ones in force."""
 
 
 _TELLING_FIRST: tuple[Action, ...] = ("ask", "run", "deny")
 
 
 def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
-    """What models can call of a server, with what calls do at this place."""
+    """What models can call of a server, with the gate's verdict at this place."""
     policies: list[Action] = [judge(tool, {}, place).action for tool in shelf.tools]
     if shelf.facade is None:
         for tool, policy in zip(shelf.tools, policies, strict=True):
@@ -47,7 +47,7 @@ def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
 
 
 def listed_agents(catalogue: Catalogue, place: Place) -> Iterator[ListedTool]:
-    """The agents that work may be delegated to at this place."""
+    """The agents to which this place may delegate work."""
     for tool in catalogue.agents:
         if offered(tool, place):
             yield ListedTool(tool, judge(tool, {}, place).action)
@@ -55,7 +55,7 @@ def listed_agents(catalogue: Catalogue, place: Place) -> Iterator[ListedTool]:
 
 @attrs.frozen
 class LogEnd:
-    """How far a conversation's log has come."""
+    """The end of a conversation's log."""
 
     session_id: str
     last_seq: int
@@ -73,9 +73,9 @@ class ConversationItem(Headed):
     last_seq: int
     """The seq of the last event."""
     approvals: tuple[Approval, ...]
-    """All there ever were, oldest first."""
+    """All its approvals, oldest first."""
     conversation: Conversation | None = None
-    """With everything in it, when the list was asked for in full and it can be read."""
+    """The conversation itself, if the list was requested in full and the conversation can be read."""
 
     @property
     def pending_approvals(self) -> tuple[Approval, ...]:
@@ -90,11 +90,11 @@ class ConversationPage:
     conversations: tuple[ConversationItem, ...]
     """The newest first."""
     summary: Mapping[str, int]
-    """How many conversations there are of each status, whatever the filters."""
+    """The number of conversations by status, regardless of the filters."""
     next_cursor: str | None
     """The `cursor` of the next page, if there is one."""
     broken: Mapping[str, str] = attrs.field(factory=dict)
-    """Conversations that belong here and cannot be read, by id, and why."""
+    """Conversations of this page that cannot be read: the reason, by id."""
 
 
 @attrs.frozen(eq=False)
@@ -106,13 +106,13 @@ class ApprovalPage:
     next_cursor: str | None
     """The `cursor` of the next page, if there is one."""
     broken: Mapping[str, str] = attrs.field(factory=dict)
-    """Conversations with approvals that belong here and cannot be read, by id, and why."""
+    """Conversations with approvals of this page that cannot be read: the reason, by id."""
 
 
 async def page_of(
     page: Page, journal: Journal, read: Callable[[str], Awaitable[Conversation | None]] | None
 ) -> ConversationPage:
-    """A page of rows with the approvals of their conversations, and with all that `read` finds, if given."""
+    """A page of rows with their approvals and, if `read` is given, the whole conversations."""
     approvals, damaged = await stored.approvals_of(journal, *(row.stream for row in page.rows))
     items: list[ConversationItem] = []
     broken = dict(damaged)
@@ -128,7 +128,7 @@ async def page_of(
 
 
 def _item(row: Row, approvals: tuple[Approval, ...], conversation: Conversation | None) -> ConversationItem:
-    """Raises `StreamDamaged` when the row makes no sense."""
+    """Raises `StreamDamaged` if the row cannot be read."""
     pending = [approval for approval in approvals if approval.state == "pending"]
     head = stored.head_of(row)._replace(
         pending=tuple(approval.id for approval in pending),

@@ -1,7 +1,6 @@
-"""What people decided before about calls of the same tool, and what came of these calls.
+"""Precedents: earlier decisions about calls of the same tool, and the outcomes of these calls.
 
-The work is bounded: of the decided approvals those that were asked last are looked at, and of each of their
-conversations the last events.
+The work is bounded: only the latest decided approvals are read, and the last events of their conversations.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from ..log import stored
 from ..log.event_json import decode
 
 LOOKED_AT = 200
-"""Decided approvals."""
+"""The maximum number of decided approvals to read."""
 MOST = 10
-"""Precedents."""
+"""The maximum number of precedents."""
 MOST_EVENTS = 1000
-"""Of a conversation."""
+"""The maximum number of events to read of a conversation."""
 
 Outcome: TypeAlias = Literal["succeeded", "failed", "unknown"]
 
@@ -32,13 +31,13 @@ Outcome: TypeAlias = Literal["succeeded", "failed", "unknown"]
 class Precedent:
     approval: Approval
     title: str
-    """Of its conversation."""
+    """The title of its conversation."""
     outcome: Outcome | None
-    """What came of the call; None: it was not sent, or this is not known any more."""
+    """The outcome of the call. None: it was not sent, or its events are not among the last ones."""
 
 
 async def precedents(journal: Journal, approval: Approval) -> tuple[Precedent, ...]:
-    """Those of an approval, the newest first."""
+    """The precedents of an approval, newest first."""
     page = await stored.decided(journal, LOOKED_AT)
     earlier = [each for each in page.questions if isinstance(each, Approval) and _alike(each, approval)][
         :MOST
@@ -47,7 +46,7 @@ async def precedents(journal: Journal, approval: Approval) -> tuple[Precedent, .
     outcomes: dict[tuple[str, str], Outcome] = {}
     for id in {each.stream: None for each in earlier}:
         if (row := await journal.row(id)) is None:
-            continue  # it was deleted meanwhile
+            continue  # deleted meanwhile
         rows[id] = row
         keys = {each.asked.key for each in earlier if each.stream == id}
         try:
@@ -73,7 +72,7 @@ def _title(row: Row) -> str:
 
 
 async def _outcomes(journal: Journal, row: Row, keys: Collection[str]) -> Mapping[str, Outcome]:
-    """What came of the calls with these keys, as far as the last events tell. Raises `StreamDamaged`."""
+    """The outcomes of the calls with these keys, from the last events. Raises `StreamDamaged`."""
     outcomes: dict[str, Outcome] = {}
     for event in await journal.events_since(row.stream, max(0, row.last_seq - MOST_EVENTS), MOST_EVENTS):
         if event.type not in (e.ToolFinished.type, e.ToolUnknown.type) or event.body.get("key") not in keys:

@@ -1,8 +1,8 @@
-"""Records the model traffic of a conversation as a `script:` file whenever one of its runs comes to rest.
+"""Records the model traffic of a conversation as a `script:` file, whenever a run pauses or ends.
 
-Played again, the script makes the same run, offline. A reply is matched by the place where it was given:
-turn, node, iteration and call, and by the step only where these do not tell two replies apart. The script
-keeps what was recorded of the replies, so no key, no bearer token and no header is ever in it.
+With the script as its model, the run can be repeated offline. A reply is matched by turn, node, iteration and
+call, and by its step only where these are ambiguous. The script is made from events, which never hold API
+keys, bearer tokens or headers.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from ..models.messages import ToolCall
 # ----------------------------------------------------------------- the text of a script, pure
 
 _ITERATION = re.compile(r"@(\d+)\.[^@]*$")
-"""Of the nearest loop, in the key of an execution."""
+"""The iteration of the nearest loop, in the key of an execution."""
 _BREAKS = re.compile("[\r\x85\u2028\u2029]")
 _NUMBER = re.compile(r"\d+")
 _TURN = re.compile(r"(\d+)/")
-_MADE_HERE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""The form of the ids of conversations."""
+_OWN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The form of the ids that this agent makes for conversations."""
 
 
 def script_of(history: Iterable[e.LogEvent | None]) -> str:
-    """The text of the script file; empty when the models were asked nothing yet."""
-    steps = [event for event in history if isinstance(event, e.StepFinished) and _was_said(event)]
+    """The text of the script file; empty if no model has replied yet."""
+    steps = [event for event in history if isinstance(event, e.StepFinished) and _is_by_model(event)]
     if not steps:
         return ""
-    # Not as they came: branches that run side by side would make another file of the same conversation.
+    # By key, because the order in which concurrent branches finish varies from run to run.
     steps.sort(key=lambda step: [int(part) for part in _NUMBER.findall(step.key)])
     where = [_where(step) for step in steps]
     times = Counter(_hashable(place) for place in where)
@@ -60,11 +60,11 @@ def script_of(history: Iterable[e.LogEvent | None]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts so that they are read again to the letter."""
+    """Writes texts so that they are read back exactly."""
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    # In plain style the library leaves these as they are, and then reads them as ends of lines.
+    # In plain style, PyYAML writes these characters as they are, and reads them as line breaks.
     style = '"' if _BREAKS.search(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -72,8 +72,8 @@ def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _was_said(step: e.StepFinished) -> bool:
-    """Whether a model, and not a limit of ours, is behind the outcome."""
+def _is_by_model(step: e.StepFinished) -> bool:
+    """Whether the outcome is a model's reply or error, and not one of this runtime, such as a limit."""
     match step.outcome:
         case Replied():
             return True
@@ -116,12 +116,12 @@ def _reply(outcome: StepOutcome) -> dict[str, Any]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    said = {"name": call.name, "arguments": _literal(call.arguments)}
-    return said if call.problem is None else {**said, "problem": call.problem}
+    body = {"name": call.name, "arguments": _literal(call.arguments)}
+    return body if call.problem is None else {**body, "problem": call.problem}
 
 
 def _literal(value: Any) -> Any:
-    """With `${`, which a script fills in, written as what it fills in with `${`."""
+    """The value with `${` escaped, because a script interpolates it."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, Mapping):
@@ -134,27 +134,27 @@ def _literal(value: Any) -> Any:
 # ----------------------------------------------------------------- writing it
 
 BUFFER = 4096
-"""Events that may come while this task waits for its turn; it does nothing but note them."""
+"""Events that the bus keeps until the task that notes them is scheduled."""
 
 logger = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
 class Recorder:
-    """Keeps a file for each conversation up to date. A file that cannot be written is a warning."""
+    """Keeps one file per conversation up to date. If a file cannot be written, it logs a warning."""
 
     _folder: Path
     _journal: Journal
     _bus: EventBus
     _due: OrderedDict[str, None] = attrs.field(factory=OrderedDict)
-    """Conversations whose file is behind, the oldest first."""
+    """Conversations whose file is out of date, oldest first."""
     _news: trio.Event = attrs.field(factory=trio.Event)
     _events: Subscription | None = None
     _all_noted: bool = False
     _finished: trio.Event = attrs.field(factory=trio.Event)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Record until `finish` is called. Raises `StartError` when there can be no such folder."""
+        """Record until `finish` is called. Raises `StartError` if the folder cannot be created."""
         try:
             self._folder.parent.mkdir(parents=True, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -172,9 +172,9 @@ class Recorder:
         self._finished.set()
 
     async def finish(self) -> None:
-        """Write what is still due, and record nothing further."""
+        """Write the files that are out of date, then stop recording."""
         assert self._events is not None
-        self._events.end()  # what it holds by now is still noted
+        self._events.end()  # the events in its buffer are still noted
         await self._finished.wait()
 
     async def _note(self, events: Subscription) -> None:
@@ -199,9 +199,11 @@ class Recorder:
 
 
 def file_name(conversation: str) -> str:
-    """The file of a conversation. A client of A2A may choose the id, and must not choose the name of a file
-    that is there for another reason."""
-    prefix = "" if _MADE_HERE.fullmatch(conversation) else "context-"
+    """The file name for a conversation.
+
+    A2A clients may choose the id. The prefix keeps them from overwriting other files in the folder.
+    """
+    prefix = "" if _OWN_ID.fullmatch(conversation) else "context-"
     return f"{prefix}{conversation}.yaml"
 
 
@@ -210,7 +212,7 @@ def _replace(path: Path, history: list[e.LogEvent | None]) -> None:
     if not text:
         return
     unfinished = path.with_suffix(".tmp")
-    # For its owner alone. A link, or the rest of an earlier attempt, is not written to.
+    # Readable by its owner only. O_EXCL and O_NOFOLLOW: never write to a link or an existing file.
     unfinished.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with open(os.open(unfinished, flags, 0o600), "w", encoding="utf-8") as file:

@@ -1,7 +1,8 @@
-"""Questions of other agents that wait for people here, and may have been settled there meanwhile.
+"""Checks whether other agents still wait for the answers to their questions.
 
-An actor asks the agents from time to time, and `Agent.decide` asks before it takes a decision. A question
-that the agent does not wait for any more is taken back; its call then reads the task again.
+A question of another agent is an approval here, but may be decided there. An actor checks all of them from
+time to time, and `Agent.decide` checks one before it accepts a decision. If the agent no longer waits, the
+approval is voided, and the call reads the remote task again.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from ..tools.tokens import Tokens
 logger = logging.getLogger("stopgo.a2a")
 
 INTERVAL = 15.0
-"""Seconds between two looks at all questions, less up to a third by chance."""
-MOST_AT_ONCE = 8
-"""Questions that are looked at side by side."""
+"""Seconds between two checks of all questions, less a random part of up to a third."""
+MAX_CONCURRENT = 8
+"""The maximum number of questions that are checked at the same time."""
 PAGE = 100
 
 
@@ -47,9 +48,9 @@ class RemoteQuestions:
     _agent_id: str
 
     async def look(self, approval: Approval, token: str | None = None) -> Withdraw | None:
-        """The command that takes the question back, if the agent does not wait for the answer any more.
+        """The command that voids the approval, if the agent no longer waits for the answer.
 
-        `token` is used if the agent is passed tokens, and the one of the run is not in memory.
+        `token` is for an agent that is passed bearer tokens, and used if the run's token is not in memory.
         """
         asked = approval.asked
         if not isinstance(asked, ProxyQuestion) or approval.state != "pending":
@@ -61,7 +62,7 @@ class RemoteQuestions:
         if found.server.forwards_bearer and asked.mover is not None:
             bearer = self._tokens.get(approval.stream, asked.mover) or token
             if bearer is None:
-                return None  # the agent would not know the asker
+                return None  # the agent would refuse to show the task
         row = await self._journal.row(approval.stream)
         if row is None:
             return None
@@ -69,7 +70,7 @@ class RemoteQuestions:
         try:
             why = await found.server.ref.ask(LookAt(task=asked.task, item=asked.item, hop=hop, bearer=bearer))
         except ActorError as error:
-            logger.warning("a question of another agent cannot be looked at: %s", error)
+            logger.warning("could not check whether another agent still asks a question: %s", error)
             return None
         return None if why is None else Withdraw(approval.id, why)
 
@@ -82,7 +83,7 @@ class RemoteQuestions:
             await self._look_at_all()
 
     async def _look_at_all(self) -> None:
-        places = trio.CapacityLimiter(MOST_AT_ONCE)
+        limiter = trio.CapacityLimiter(MAX_CONCURRENT)
         cursor: str | None = None
         while True:
             page = await stored.questions(
@@ -91,17 +92,17 @@ class RemoteQuestions:
             async with trio.open_nursery() as nursery:
                 for question in page.questions:
                     assert isinstance(question, Approval)
-                    nursery.start_soon(self._settle, question, places)
+                    nursery.start_soon(self._settle, question, limiter)
             cursor = page.next_cursor
             if cursor is None:
                 return
 
-    async def _settle(self, approval: Approval, places: trio.CapacityLimiter) -> None:
-        async with places:
+    async def _settle(self, approval: Approval, limiter: trio.CapacityLimiter) -> None:
+        async with limiter:
             try:
                 withdraw = await self.look(approval)
             except JournalError as error:
-                logger.warning("a question of another agent cannot be looked at: %s", error)
+                logger.warning("could not check whether another agent still asks a question: %s", error)
                 return
             if withdraw is None:
                 return
@@ -113,7 +114,8 @@ class RemoteQuestions:
 
 
 def withdraw_key(withdraw: Withdraw) -> str:
-    """The same key would have to mean the same reason, and an agent may give another one at the next look."""
+    """The key of the command. It includes the reason: an agent may give another reason at the next check,
+    and a key stands for one request."""
     return (
         f"withdraw/{withdraw.question}/{hashlib.sha256(withdraw.reason.encode(errors='replace')).hexdigest()}"
     )

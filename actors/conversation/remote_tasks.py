@@ -1,4 +1,4 @@
-"""The tasks that other agents have for the calls of a run. They are cancelled if the run ends before them."""
+"""Cancels the tasks that other agents have for the calls of a run, if the run ends before them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from ..nodes.services import Services
 from ..tools.delegation import CancelRemote
 from ..tools.registry import RemoteServer, Resolve, Resolved
 
-MOST_AT_ONCE = 8
+MAX_CONCURRENT = 8
 
 
 async def cancel_open(log: ConversationLog, services: Services) -> None:
-    """Have the tasks cancelled that the live run, which is about to end, leaves open. The actors of the
-    agents bound the time; an agent that cannot be reached keeps its task."""
+    """Cancel the open tasks of the live run, which is about to end.
+
+    The actors of the agents limit the time. An agent that cannot be reached keeps its task.
+    """
     run = log.state.live_run
     open_calls = [record for record in run.calls.values() if _is_open(record)] if run is not None else []
     if not open_calls:
         return
-    places = trio.CapacityLimiter(MOST_AT_ONCE)
+    limiter = trio.CapacityLimiter(MAX_CONCURRENT)
     async with trio.open_nursery() as nursery:
         for record in open_calls:
-            nursery.start_soon(_cancel, log, services, record, places)
+            nursery.start_soon(_cancel, log, services, record, limiter)
 
 
 def _is_open(record: CallRecord) -> bool:
@@ -37,12 +39,12 @@ def _is_open(record: CallRecord) -> bool:
 
 
 async def _cancel(
-    log: ConversationLog, services: Services, record: CallRecord, places: trio.CapacityLimiter
+    log: ConversationLog, services: Services, record: CallRecord, limiter: trio.CapacityLimiter
 ) -> None:
     started, hop = record.started, hop_of(log, services.agent_id)
     assert started is not None
     assert record.remote is not None
-    async with places:
+    async with limiter:
         with suppress(ActorError):
             found = await services.registry.ask(Resolve(started.tool, {}, started.server))
             if isinstance(found, Resolved) and isinstance(found.server, RemoteServer):

@@ -1,4 +1,7 @@
-"""What a command came to: the answer its sender gets, kept in the journal for whoever asks again."""
+"""Results: the answers that the senders of commands get, and their stored form.
+
+The journal keeps the reply to a command, so that a sender who repeats the command gets the same reply.
+"""
 
 from __future__ import annotations
 
@@ -25,25 +28,25 @@ WAITING_FOR_TOKEN = "The message waits behind a run that needs a bearer token. R
 
 @attrs.frozen
 class Result:
-    """The outcome of a command that moved a run."""
+    """The outcome of a command that started or resumed a run."""
 
     response: str
     """The answer, or the question to the person."""
     state: ResultState
-    """`queued`: it runs after the current run. Otherwise the state of the run."""
+    """`queued`: the message runs after the current run. Otherwise the state of the run."""
     run_id: str | None = None
-    """The run; None: the message was not stored, or waits for its turn."""
+    """The run. None: the message was not stored, or is queued."""
     code: str | None = None
     """`waiting_approval`, `auth_required`, or why the run failed."""
     approval_ids: tuple[str, ...] = ()
     """The approvals that were pending then, oldest first."""
     auth: Mapping[str, Any] | None = None
-    """During `auth_required`: the ``server`` that wants a bearer token, and the ``status`` and ``challenge``
-    of its refusal."""
+    """During `auth_required`: the ``server`` that needs a bearer token, and the ``status`` and
+    ``challenge`` of its refusal."""
     usage: Spent = NOTHING
     """Tokens and cost of the run so far."""
     approvals: tuple[Approval, ...] = attrs.field(default=(), eq=False)
-    """Those of `approval_ids`, as they now stand."""
+    """The approvals of `approval_ids`, in their present state."""
 
     @property
     def approval(self) -> Approval | None:
@@ -68,7 +71,7 @@ class Result:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Result:
-        """The result that was kept. Raises LookupError, TypeError or ValueError for anything else."""
+        """The stored result. Raises LookupError, TypeError or ValueError for anything else."""
         fields, usage = stored(body)
         result: Result = _converter.structure({**fields, "usage": usage}, cls)
         return result
@@ -87,21 +90,21 @@ class Turn:
     """A conversation after a command, and the outcome of the command."""
 
     conversation: Conversation
-    """The conversation as it now stands."""
+    """The conversation in its present state."""
     result: Result | None
-    """None: the command has no outcome, or it was not waited for."""
+    """None: the command has no result, or the caller did not wait."""
 
 
 @attrs.frozen(eq=False)
 class AnsweredTurn(Turn):
-    """A `Turn` that has a result: that of a command which asks for an answer and was waited for."""
+    """A `Turn` with a result: the caller has waited for a command that has one."""
 
     result: Result
-    """The answer, the question that the run waits with, or why it failed."""
+    """The answer, the question that the run waits for, or the reason of its failure."""
 
 
 def turn_of(conversation: Conversation, result: Result | None) -> Turn:
-    """With the approvals of the result as they now stand."""
+    """The turn, with the approvals of the result in their present state."""
     if result is None:
         return Turn(conversation, None)
     known = conversation.approvals
@@ -110,12 +113,12 @@ def turn_of(conversation: Conversation, result: Result | None) -> Turn:
 
 
 def finished(run: RunHead, text: str) -> Result:
-    """The answer of a finished run. After a rejection it says so first."""
+    """The answer of a finished run. After a rejection it starts with a notice."""
     notice = f"{CANCELLED}."
     if run.rejected:
-        # Other agents say so, too, and it is said once.
-        said = "\n".join(line for line in text.split("\n") if line not in (CANCELLED, notice)).strip("\n")
-        text = f"{notice}\n\n{said}" if said else notice
+        # Called agents give the same notice: remove it, so that it appears once.
+        rest = "\n".join(line for line in text.split("\n") if line not in (CANCELLED, notice)).strip("\n")
+        text = f"{notice}\n\n{rest}" if rest else notice
     return _of(run, text, "finished")
 
 
@@ -128,8 +131,8 @@ def cancelled(run: RunHead) -> Result:
 
 
 def auth_required(run: RunHead, wanted: Wanted) -> Result:
-    said = "" if wanted.status is None else f", and answered HTTP {wanted.status}"
-    text = f"{wanted.label} needs a bearer token{said}. Resume the conversation with one."
+    status = "" if wanted.status is None else f", and answered HTTP {wanted.status}"
+    text = f"{wanted.label} needs a bearer token{status}. Resume the conversation with one."
     result = _of(run, text, "auth_required")
     return attrs.evolve(result, code="auth_required", auth=wanted.to_json())
 
@@ -141,7 +144,7 @@ def waiting(run: RunHead, pending: Sequence[Approval]) -> Result:
 
 
 def refused_while_waiting(conversation: Conversation) -> Result:
-    """The answer to a message that was not stored since an approval is pending."""
+    """The answer to a message that was not stored because an approval is pending."""
     run = conversation.head.run
     return Result(
         WAITING,
@@ -153,7 +156,7 @@ def refused_while_waiting(conversation: Conversation) -> Result:
 
 
 def queued(run: RunHead, pending: tuple[str, ...]) -> Result:
-    """The answer to a message that runs after the current run, which waits for somebody outside."""
+    """The answer to a message that is queued behind a blocked run."""
     if run.state == "auth_required":
         return Result(WAITING_FOR_TOKEN, "queued", code="auth_required", approval_ids=pending)
     return Result(WAITING, "queued", code="waiting_approval", approval_ids=pending)
@@ -164,15 +167,15 @@ def _of(run: RunHead, text: str, state: ResultState) -> Result:
 
 
 def reply_of(result: Result | None) -> dict[str, Any]:
-    """A reply as it is kept: the result of a command."""
+    """The stored reply to a command that was executed."""
     return {"result": result.to_json() if result else None}
 
 
 def result_of(reply: Mapping[str, Any]) -> Result | None:
-    """The result in a reply that was kept. Raises LookupError, TypeError or ValueError for anything else."""
+    """The result in a stored reply. Raises LookupError, TypeError or ValueError for anything else."""
     return None if reply["result"] is None else Result.from_json(reply["result"])
 
 
 def refusal(code: ErrorCode, message: str, hint: str | None = None) -> dict[str, Any]:
-    """What the sender of a command is told that is not carried out."""
+    """The reply to a command that is refused."""
     return {"error": {"code": code, "message": message} | ({} if hint is None else {"hint": hint})}

@@ -1,4 +1,8 @@
-"""One run: the tree executed over the log, from its start or from wherever an earlier life came."""
+"""One run: executes the tree over the log, pauses while it is blocked, and ends in one commit.
+
+The tree is always executed from its root. Steps that are on record are not done again, so a run that was
+interrupted continues where its record ends.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +50,9 @@ class Failure:
 
 
 async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -> str | Failure:
-    """Execute the live run's tree to its end.
+    """Execute the live run's tree, and return its answer or its failure.
 
-    Raises `JournalError` when the log cannot be written any more; then nothing was decided.
+    Raises `JournalError` if the log cannot be written any more; then the run has no outcome.
     """
     tree = _tree(log, services)
     if isinstance(tree, Failure):
@@ -75,7 +79,8 @@ async def _within_limit(ctx: Context[Any], scope: RunScope, tree: Node, root: Ex
 
 
 def _crash(error: Exception) -> Failure:
-    """What a crash below means for the run. A log that cannot be written is the conversation's crash."""
+    """The failure of a run whose node crashed. If the cause is a `JournalError`, raise that: the conversation
+    cannot go on either."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, JournalError):
@@ -87,7 +92,7 @@ def _crash(error: Exception) -> Failure:
 
 
 def internal_error(error: BaseException) -> Failure:
-    """Log an error nobody foresaw, and say where to find it."""
+    """Log an unexpected error under a new id, and return a failure that names the id."""
     id = uuid.uuid4().hex[:12]
     logger.error("internal error %s", id, exc_info=error)
     return Failure("internal_error", f"An internal error stopped the run. Its id in the log is {id}.")
@@ -107,11 +112,11 @@ def _tree(log: ConversationLog, services: Services) -> Node | Failure:
         return Failure("tree_unavailable", f"The tree this run started with cannot be read today: {error}")
 
 
-# --------------------------------------------------------------- telling people
+# ------------------------------------------------------------------- pauses and ends
 
 
 async def announce(log: ConversationLog, services: Services) -> None:
-    """Say that only somebody outside can move the run on, if that still holds, and answer who waits."""
+    """Record that the run is blocked, if it still is, and answer the senders that wait for it."""
     while log.blocked and (head := log.state.head.run) is not None:
         wanted = log.unauthorized
         settles = tuple(log.run.unsettled)
@@ -124,15 +129,15 @@ async def announce(log: ConversationLog, services: Services) -> None:
             result = waiting_result(log)
             event = e.RunWaiting(head.id, log.state.head.pending, settles, log.worked)
         replies = dict.fromkeys(settles, reply_of(result))
-        # What is told and to whom may change while this waits for its turn: a decision whose branch waits for
-        # a turn of its own moves nothing, but whoever made it has to be answered.
-        holds = partial(_still_so, log, settles, log.state.head.pending, wanted)
-        if await log.save(event, replies=replies, when=holds):
-            services.wake(log.state.id)  # messages that queued meanwhile are told that they wait
+        # All of this may change while the save waits for its turn, even if the run stays blocked: a decision
+        # may add a sender to answer, although its branch cannot go on because it waits for a slot.
+        unchanged = partial(_is_unchanged, log, settles, log.state.head.pending, wanted)
+        if await log.save(event, replies=replies, when=unchanged):
+            services.wake(log.state.id)  # to answer the senders of queued messages
             return
 
 
-def _still_so(
+def _is_unchanged(
     log: ConversationLog, settles: tuple[str, ...], pending: tuple[str, ...], wanted: Wanted | None
 ) -> bool:
     return (
@@ -156,14 +161,13 @@ def end_event(run: Run, outcome: str | Failure) -> e.RunEnd:
 
 
 async def close(log: ConversationLog, end: e.RunEnd, ack: Sequence[str] = ()) -> bool:
-    """Write the end of the live run, with all that ends with it, in one commit. False: it was to be written
-    otherwise, for an approval was settled while this waited for its turn.
+    """End the live run, in one commit: void the pending approvals, record the outcomes of calls in flight as
+    unknown, and answer all senders, including those of the commands in `ack`.
 
-    Pending approvals become void, calls nobody knows the outcome of are recorded as such, everybody who
-    waits is answered, and so is who sent the commands in `ack`.
+    Returns False, with nothing written, if an approval was settled while the save waited for its turn.
 
     Raises:
-        QuestionTaken: a human was faster. Nothing was written; the inbox holds the decision.
+        QuestionTaken: an approval has been decided. Nothing was written; the decision is in the inbox.
     """
     run = log.run
     void = [e.ApprovalVoid(id, RUN_ENDED) for id in log.state.head.pending]

@@ -1,4 +1,4 @@
-"""Puts commands into conversations' inboxes, and waits for what they come to."""
+"""Sends commands: delivers them to the inboxes of conversations, and waits for the results."""
 
 from __future__ import annotations
 
@@ -54,9 +54,10 @@ class Sender:
         unless: frozenset[str] = frozenset(),
         not_behind: frozenset[str] = frozenset(),
     ) -> Result | NotAccepted | None:
-        """The result of a command; None when it has none, is not waited for, or not yet there.
+        """Deliver a command and return its result; None if it has no result, or if `wait` is false and the
+        command is not a repetition with a known result.
 
-        `NotAccepted` when the conversation waits for an approval and `unless` says that this matters.
+        Returns `NotAccepted` if `unless` names the status "waiting_approval" and the conversation has it.
         Raises `AgentError`.
         """
         journal = self._services.journal
@@ -79,7 +80,7 @@ class Sender:
     async def decide(
         self, question: Question, decision: Json, key: str | None, *, token: str | None, wait: bool
     ) -> Result | None:
-        """The result of a decision, as for a command. Raises `AgentError`."""
+        """Decide an approval and return the result, as for a command. Raises `AgentError`."""
         services = self._services
         key = key or str(uuid.uuid4())
 
@@ -92,10 +93,8 @@ class Sender:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Refuse the block once a shutdown has begun, also if it asks an actor that has stopped meanwhile.
-
-        Raises `AgentError` ``shutting_down``.
-        """
+        """Raise `AgentError` ``shutting_down`` if a shutdown has begun, also instead of an `ActorError` in
+        the block."""
         self._refuse_when_draining()
         try:
             yield
@@ -108,26 +107,26 @@ class Sender:
             raise errors.shutting_down(accepted=False)
 
     async def _send(
-        self, id: str, key: str, token: str | None, wait: bool, put: Callable[[], Awaitable[Outcome]]
+        self, id: str, key: str, token: str | None, wait: bool, deliver: Callable[[], Awaitable[Outcome]]
     ) -> Result | NotAccepted | None:
         services = self._services
-        # Or it would lend its token for a moment, and take it from another who sends the same with that key.
+        # Otherwise a cancelled caller would keep the token of another, with the same key, from being stored.
         await trio.lowlevel.checkpoint_if_cancelled()
         self._refuse_when_draining()
-        lent = self._lend(id, key, token)
-        # Subscribed first: what is answered between the commit and the wait must not be missed.
+        is_stored = self._store_token(id, key, token)
+        # Subscribe first, because the reply may be published right after the commit.
         with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
             needed = False
             try:
                 with errors.damage_as_agent_error():
-                    outcome = await put()
+                    outcome = await deliver()
                     known = None
                     if isinstance(outcome, Repeated) and outcome.reply is not None:
                         with Reading(id, "a reply"):
                             known = result_of(outcome.reply)
                 needed = _is_open(outcome)
-            finally:  # who is cancelled before the command is handed over leaves no token behind, either
-                if lent and not needed:
+            finally:  # also if this is cancelled before the command is delivered
+                if is_stored and not needed:
                     services.tokens.drop(id, [key])
             match outcome:
                 case Accepted() | Won() | Repeated(reply=None):
@@ -150,7 +149,7 @@ class Sender:
 
     async def _wait(self, id: str, replies: Subscription) -> Result | None:
         if self._closed:
-            replies.end()  # the command was on its way when the others were sent away
+            replies.end()  # `close` was called while the command was being delivered
         self._waits.add(replies)
         try:
             reply = await follow.reply(replies)
@@ -165,9 +164,9 @@ class Sender:
             raise AgentError(refused["code"], refused["message"], hint=refused.get("hint"))
         return result_of(reply)
 
-    def _lend(self, id: str, key: str, token: str | None) -> bool:
-        """Have a token ready before its command can be carried out. It never takes another's place, for
-        whoever repeats a key may be somebody else."""
+    def _store_token(self, id: str, key: str, token: str | None) -> bool:
+        """Store a token before its command is delivered. Never replace one: the sender of a repeated key
+        may be somebody else."""
         tokens = self._services.tokens
         if token is None or tokens.get(id, key) is not None:
             return False
@@ -175,12 +174,12 @@ class Sender:
         return True
 
     def close(self) -> None:
-        """Send everybody away who waits: what they asked for is on disk and goes on at the next start."""
+        """End all waits with ``shutting_down``. The commands are on disk, and continue at the next start."""
         self._closed = True
         for replies in self._waits:
             replies.end()
 
 
 def _is_open(outcome: Outcome) -> bool:
-    """Whether a command is in the inbox, or was when it was looked at."""
+    """Whether the command was in the inbox after its delivery."""
     return isinstance(outcome, Accepted | Won) or (isinstance(outcome, Repeated) and outcome.reply is None)

@@ -1,4 +1,4 @@
-"""What start-up does with work that the last process left open."""
+"""Resumes the conversations that the last process left with open work."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from ..log.topics import Idle, topic
 from ..nodes.services import Services
 
 AT_ONCE = 32
-"""Conversations that are resumed at the same time."""
+"""The number of conversations that are resumed at the same time."""
 
 PATIENCE = 60.0
-"""Seconds after which the next conversation is resumed although an earlier one still moves."""
+"""Seconds after which the next conversation is resumed even if an earlier one is still active."""
 
 
 @trio.lowlevel.enable_ki_protection
 async def resume_all(services: Services) -> None:
-    """Wake every conversation that has something to do, `AT_ONCE` at a time."""
-    places = trio.Semaphore(AT_ONCE)
+    """Wake every conversation that has open work, `AT_ONCE` at a time."""
+    limiter = trio.CapacityLimiter(AT_ONCE)
     open_work = await services.journal.open_work()
     async with trio.open_nursery() as nursery:
         for id in open_work:
-            await places.acquire()
-            nursery.start_soon(_resume, services, id, places)
+            # Acquired here, for the task, so that there are never more tasks than that.
+            await limiter.acquire_on_behalf_of(id)
+            nursery.start_soon(_resume, services, id, limiter)
 
 
 @trio.lowlevel.enable_ki_protection
-async def _resume(services: Services, id: str, places: trio.Semaphore) -> None:
+async def _resume(services: Services, id: str, limiter: trio.CapacityLimiter) -> None:
     try:
         with services.bus.subscribe(topic(id)) as live, trio.move_on_after(PATIENCE):
             services.wake(id)
             async for item in live:
                 if isinstance(item, Idle | NewEvent) or (isinstance(item, Event) and item.type in AT_REST):
-                    break  # a `NewEvent` says that it was deleted
+                    break  # a `NewEvent` means that it was deleted
     finally:
-        places.release()
+        limiter.release_on_behalf_of(id)

@@ -1,8 +1,8 @@
-"""The timers actor: tells conversations of approvals whose time is up.
+"""The timers actor: expires approvals.
 
-The deadline itself is durable, on the question's row. This actor holds none: it looks for what is due, puts
-a command into the conversation's inbox, and sleeps until the next one. Nothing is sent to it; the deadline of
-a new question is published on `EXPIRIES`.
+Deadlines are stored with the questions in the journal; this actor keeps none. It reads the due questions,
+puts an `Expire` command into the inboxes of their conversations, and sleeps until the next deadline. It
+receives no messages: the deadlines of new questions are published on `EXPIRIES`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ..log.inbox import Expire, body_of
 from ..log.topics import EXPIRIES
 
 LONGEST_SLEEP = 60.0
-"""Seconds after which the clock on the wall is looked at again, for it may be set while we sleep, and the
-other one stands still while the machine is suspended: what is due by then cannot be decided any more, and
-its run waits for us."""
+"""Seconds between two readings of the wall clock. It may be set during a sleep, and trio's clock stops while
+the machine is suspended. A late expiry leaves a run waiting for an approval that cannot be decided any
+more."""
 
 BACKLOG_PAUSE = 0.2
-"""Seconds that conversations get to deal with what is due before the rest of a long list is looked at."""
+"""Seconds that conversations get to expire approvals before the next page of a long list is read."""
 
 
 def timers(
@@ -38,9 +38,9 @@ def timers(
         deadlines = _Deadlines(journal, wall, wake)
         with bus.subscribe(EXPIRIES) as new:
             while True:
-                pause = await deadlines.tell()
+                pause = await deadlines.expire_due()
                 with trio.move_on_after(pause) as sleep:
-                    # A look reads many questions, and most that are put expire after all that are there.
+                    # Most new questions expire after the present ones: then no new reading is needed.
                     while not new.take_missed() and await _until(new, wall) >= sleep.deadline:
                         pass
 
@@ -58,44 +58,44 @@ class _Deadlines:
     _journal: Journal
     _wall: WallClock
     _wake: Callable[[str], None]
-    _told: frozenset[str] = frozenset()
-    """What was due at the last look: told, and up to its conversation."""
+    _expired: frozenset[str] = frozenset()
+    """The questions that were due at the last reading. Their conversations have the command."""
 
-    async def tell(self) -> float:
-        """Put an ``expire`` command into the inbox of every conversation that has something due, once.
+    async def expire_due(self) -> float:
+        """Deliver an `Expire` command for every question that is due, once.
 
-        Returns the seconds until there may be more to tell.
+        Returns the seconds until the next reading.
         """
         first = await self._journal.due(math.inf)
-        if len(first) >= MOST_DUE and self._told.issuperset(question.id for question in first):
-            # Nobody settles these, for instance because a newer version wrote their conversations. So what
-            # is due after them is never among the first.
-            self._told, coming = await self._tell_all()
+        if len(first) >= MOST_DUE and self._expired.issuperset(question.id for question in first):
+            # A whole page that no conversation settles, for instance because a newer version wrote them. It
+            # would hide all later questions, so read all pages.
+            self._expired, coming = await self._expire_all()
         else:
-            self._told, coming = await self._tell(first)
+            self._expired, coming = await self._expire(first)
             if len(first) >= MOST_DUE and coming == math.inf:
                 return BACKLOG_PAUSE
         return max(0.0, min(LONGEST_SLEEP, coming - self._wall()))
 
-    async def _tell_all(self) -> tuple[frozenset[str], float]:
-        """As `_tell`, of all open questions."""
-        told: frozenset[str] = frozenset()
+    async def _expire_all(self) -> tuple[frozenset[str], float]:
+        """As `_expire`, for all pending questions."""
+        expired: frozenset[str] = frozenset()
         coming, cursor = math.inf, None
         while True:
             page = await self._journal.questions(limit=MOST_DUE, cursor=cursor)
-            due, soonest = await self._tell(page.questions)
-            told |= due
+            due, soonest = await self._expire(page.questions)
+            expired |= due
             coming, cursor = min(coming, soonest), page.next_cursor
             await trio.sleep(BACKLOG_PAUSE)
             if cursor is None:
-                return told, coming
+                return expired, coming
 
-    async def _tell(self, questions: Sequence[Question | Due]) -> tuple[frozenset[str], float]:
-        """Those of the questions that are due, now told, and when the next one is."""
+    async def _expire(self, questions: Sequence[Question | Due]) -> tuple[frozenset[str], float]:
+        """Deliver the commands for the questions that are due. Returns their ids, and the next deadline."""
         now = self._wall()
         due = [question for question in questions if question.expires is not None and question.expires <= now]
         for question in due:
-            if question.id not in self._told:
+            if question.id not in self._expired:
                 expire, key = Expire(question.id), f"expire/{question.id}"
                 outcome = await self._journal.deliver(question.stream, key, expire.kind, body_of(expire))
                 if isinstance(outcome, Accepted):

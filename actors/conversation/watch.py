@@ -1,4 +1,4 @@
-"""Watching all conversations at once, live only."""
+"""Watches all conversations at once: live events only, none from the journal."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from ..log.deltas import MODEL_DELTA, TOOL_PROGRESS, AnyDelta, ModelDelta
 from ..log.head import Status
 
 BUFFER = 1024
-"""Events that wait for a watcher; when more arrive, the oldest ones are lost to it."""
+"""Events that are kept for a slow watcher. When more arrive, the oldest are dropped."""
 
 
 @attrs.frozen
 class Announced:
-    """An event of some conversation."""
+    """An event of a conversation."""
 
     event: Event
-    """What happened."""
+    """The event."""
     status: Status
-    """Of the conversation, after the commit that the event is a part of."""
+    """The conversation's status after the commit of the event."""
 
 
 @attrs.frozen
 class Gap:
-    """Events were lost here, because the watcher was slow. Read what you show again."""
+    """Events were dropped here, because the watcher was slow. Reload the data that you show."""
 
 
 Watched: TypeAlias = Announced | AnyDelta | Gap
 Published: TypeAlias = tuple[Event | AnyDelta, Status]
-"""On the topic `EVERYTHING`."""
+"""An item of the topic `EVERYTHING`."""
 
 
 @attrs.frozen
 class Filter:
-    """The events that a watcher wants. An empty collection wants all."""
+    """The events that a watcher wants. An empty collection means all."""
 
     statuses: Collection[str] = ()
     types: Collection[str] = ()
     """``approval.*`` stands for all types that begin with ``approval.``."""
     conversations: Collection[str] = ()
     deltas: bool = False
-    """Also model replies while they arrive, and the progress of tool calls."""
+    """Whether to include deltas: pieces of model replies, and the progress of tool calls."""
 
     def wants(self, published: Published) -> bool:
         item, status = published
@@ -67,10 +67,10 @@ class Filter:
 
 @attrs.frozen(eq=False)
 class Watch:
-    """An async iterator over what happens in all conversations. It ends with the agent."""
+    """An async iterator over the events of all conversations. It ends when the agent stops."""
 
     _live: Subscription
-    """To the topic `EVERYTHING`."""
+    """A subscription to the topic `EVERYTHING`."""
 
     def __aiter__(self) -> Watch:
         return self
@@ -78,6 +78,6 @@ class Watch:
     async def __anext__(self) -> Watched:
         item, status = cast(Published, await anext(self._live))
         if self._live.take_missed():
-            self._live.skip()  # older than what the watcher reads now
+            self._live.skip()  # the buffered events are older than the data that the watcher reloads
             return Gap()
         return Announced(item, status) if isinstance(item, Event) else item

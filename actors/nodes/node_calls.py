@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from ...config.nodes import LlmNode, RemoteAgentNode
+from ..calls.ask_order import ask_positions
 from ..calls.call_scope import CallScope
 from ..calls.dispatch import Dispatch
 from ..calls.settler import CallEnd, Settler
-from ..calls.turn_to_ask import turns_to_ask
 from ..gate.gate import Place
 from ..log.record import Tally
 from ..models.messages import ToolCall
@@ -32,7 +32,7 @@ async def settle_calls(
     log = scope.log
     call_scope = _call_scope(scope, spec, execute, place)
     dispatch = Dispatch(call_scope, Slots(scope.services.config.tools.max_parallel))
-    settlers = [Settler(call_scope, dispatch, turn) for turn in turns_to_ask(len(calls))]
+    settlers = [Settler(call_scope, dispatch, position) for position in ask_positions(len(calls))]
     jobs = [
         partial(settler.settle, f"{key}.{index}", call)
         for index, (settler, call) in enumerate(zip(settlers, calls, strict=True))

@@ -48,7 +48,7 @@ OFF_LOOP = "tests/actors/gate/test_off_loop.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
 EXPIRY = "tests/actors/gate/test_expiry.py"
 REJECTION = "tests/actors/gate/test_rejection.py"
-ORDER = "tests/actors/calls/test_turn_to_ask.py"
+ORDER = "tests/actors/calls/test_ask_order.py"
 SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
 REVIEW = "tests/actors/gate/test_review.py"
@@ -95,14 +95,14 @@ ORIGIN = "gateway/a2a/origin.py"
 PROXY = "actors/approvals/proxy_approval.py"
 REMOTE_TASKS = "actors/conversation/remote_tasks.py"
 REMOTE_QUESTIONS = "actors/conversation/remote_questions.py"
-INQUIRIES = "actors/calls/inquiries.py"
+IN_FLIGHT_ELICITATIONS = "actors/calls/elicitations.py"
 CHILD = "actors/nodes/child.py"
 LLM = "actors/nodes/llm.py"
 LOOP = "actors/nodes/loop.py"
 PARALLEL = "actors/nodes/parallel.py"
 CHECKPOINT = "actors/nodes/checkpoint.py"
 SEQUENTIAL = "actors/nodes/sequential.py"
-TURN = "actors/calls/turn_to_ask.py"
+ASK_ORDER = "actors/calls/ask_order.py"
 BRANCHES = "actors/log/branches.py"
 ELICITATION = "actors/approvals/elicitation_approval.py"
 GATE = "actors/gate/gate.py"
@@ -190,11 +190,11 @@ REPLY = """\
             for key, reply in (replies or {}).items():
                 self.bus.publish(reply_topic(self.state.id, key), reply)
 """
-SEE_THROUGH = """\
+CALL_ONCE = """\
                 if step.effect == "once":
-                    await self._see_through(asks, step, tool, server)
+                    await self._call_once(elicitations, step, tool, server)
                 else:
-                    await self._call(asks, step, tool, server)
+                    await self._call(elicitations, step, tool, server)
 """
 
 NOT_ANSWERED = """\
@@ -204,7 +204,7 @@ NOT_ANSWERED = """\
 OF_RUN = "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)"
 
 ENDS = 'end.rejected and spec.on_reject == "end"'
-LEAVE, BEARER = "            self.turn.leave()\n", "            bearer ="
+LEAVE, BEARER = "            self.position.leave()\n", "            bearer ="
 PASSED = "any(end.rejected for end in ends)"
 
 BEARER_FIRST = """\
@@ -566,7 +566,7 @@ ONE_EDIT = (
     (
         "a call that runs holds questions back",
         SETTLER,
-        "        self.turn.leave()\n        await self.dispatch",
+        "        self.position.leave()\n        await self.dispatch",
         "        await self.dispatch",
         ORDER,
     ),
@@ -578,8 +578,8 @@ ONE_EDIT = (
         "tests/actors/gate/test_asking.py",
     ),
     ("a call that needs a token holds questions back", LOOKUP, LEAVE + BEARER, BEARER, ORDER),
-    ("a check holds questions back for ever", TURN, "PATIENCE = 0.25", "PATIENCE = 1e6", ORDER),
-    ("a check holds no question back", TURN, "PATIENCE = 0.25", "PATIENCE = 1e-6", ORDER),
+    ("a check holds questions back for ever", ASK_ORDER, "PATIENCE = 0.25", "PATIENCE = 1e6", ORDER),
+    ("a check holds no question back", ASK_ORDER, "PATIENCE = 0.25", "PATIENCE = 1e-6", ORDER),
     ("who decides for a branch that waits for its turn is not answered", LOG, NOT_ANSWERED, "", LOG_TESTS),
     (
         "while a save waits: a decision moves on a run that has begun to wait",
@@ -723,7 +723,7 @@ MUTANTS = (
     Mutant(
         "a call whose answer was lost is sent again without asking",
         (
-            Edit(LIFECYCLE, 'if sent.effect != "once" and life.resends:', "if life.resends:"),
+            Edit(LIFECYCLE, 'if sent.effect != "once" and local.resends:', "if local.resends:"),
             Edit(LIFECYCLE, ONCE_TODAY, "return "),
         ),
     ),
@@ -857,7 +857,7 @@ MUTANTS = (
                 "        if self.active_runs.draining.is_set():\n            await self.flush()",
                 "        if False:\n            await self.flush()",
             ),
-            Edit(LIFECYCLE, "Park() if life.draining and", "Park() if False and"),
+            Edit(LIFECYCLE, "Park() if local.draining and", "Park() if False and"),
             Edit(DISPATCH, "if self.scope.draining.is_set():", "if False:"),
         ),
     ),
@@ -867,7 +867,7 @@ MUTANTS = (
     ),
     Mutant(
         "a cancelled run does not wait for the result of its call",
-        (Edit(DISPATCH, SEE_THROUGH, "                await self._call(asks, step, tool, server)\n"),),
+        (Edit(DISPATCH, CALL_ONCE, "                await self._call(elicitations, step, tool, server)\n"),),
     ),
     Mutant(
         "a call that had not left when its run was cancelled leaves",
@@ -1095,7 +1095,7 @@ MUTANTS = (
         "an answer is taken for one to the next attempt's question",
         (
             Edit(
-                INQUIRIES,
+                IN_FLIGHT_ELICITATIONS,
                 "question_key(self.key, self.attempt, self._number)",
                 "question_key(self.key, 1, self._number)",
             ),

@@ -12,7 +12,7 @@ from stopgo.actors.calls.facts import (
     CredentialNeed,
     DecisionsNeed,
     Judgement,
-    Life,
+    LocalState,
     Missing,
     Record,
     Sent,
@@ -282,8 +282,8 @@ def judged(
 
 def step_of(story: Story, *, unjudged: bool = False) -> Step:
     record, approvals = facts(story.questions, story.attempts, story.over, story.remote)
-    life = Life(resends=story.resends, draining=story.draining)
-    return next_step(KEY, record, None if unjudged else judgement(story), approvals, life)
+    local = LocalState(resends=story.resends, draining=story.draining)
+    return next_step(KEY, record, None if unjudged else judgement(story), approvals, local)
 
 
 # ------------------------------------------------------------------------ the world

@@ -1,8 +1,13 @@
-"""What a server asks people: in the middle of a call, or before it does anything for one.
+"""Elicitations: the questions of MCP servers to humans. There are two kinds:
 
-The second is the better half: the call is over, waits on record, and is made anew with the answers. In the
-first the call waits where it is, in the server's memory and in ours: it keeps the conversation in memory, and
-is lost with this process.
+==========================  ========================================================================
+kind                        consequences
+==========================  ========================================================================
+before the call acts        The attempt ends with a prerequisite (`NeedsAnswers`). The questions are
+(`ElicitationAsker`)        durable, and the next attempt brings the answers.
+during a call               The call stays in flight, and the conversation in memory, until the
+(`Elicitations`)            answer. A crash loses the call; the next start voids the questions.
+==========================  ========================================================================
 """
 
 from __future__ import annotations
@@ -28,15 +33,15 @@ CANCEL = ElicitationAnswer("cancel")
 
 
 @attrs.frozen(eq=False)
-class Asking:
-    """Puts the questions of servers to people."""
+class ElicitationAsker:
+    """Puts the questions of servers to humans."""
 
     scope: CallScope
 
     async def ask(
         self, key: str, question: str, elicitation: Elicitation, *, in_flight: bool
     ) -> ElicitationAnswer:
-        """The answer to a question that the server of the call `key` puts; `question` is its own key."""
+        """The answer to a question of the server of the call `key`. `question` is the question's own key."""
         scope = self.scope
         started = scope.log.run.calls[key].started
         assert started is not None
@@ -56,10 +61,8 @@ class Asking:
         return answer_of(decision)
 
     async def answers(self, key: str) -> None:
-        """Wait until people have answered what the server of the call `key` asked at its last attempt.
-
-        Each question is put once: what was answered stands on record.
-        """
+        """Put the questions that the server of the call `key` asked at its last attempt, each once, and
+        wait for all answers."""
         log = self.scope.log
         record = log.run.calls[key]
         assert record.asked is not None
@@ -73,14 +76,14 @@ class Asking:
 
 @attrs.frozen
 class Replies:
-    """What a call brings back of what its server asked for at an earlier attempt."""
+    """The answers and the state that the next attempt brings back to its server."""
 
     answers: Mapping[str, ElicitationAnswer] | None = None
     state: str | None = None
 
 
 def replies_of(log: ConversationLog, key: str) -> Replies:
-    """The replies that the next attempt of a call brings its server."""
+    """The replies for the next attempt of a call."""
     record = log.run.calls.get(key)
     if record is None or record.asked is None:
         return Replies()
@@ -91,19 +94,18 @@ def replies_of(log: ConversationLog, key: str) -> Replies:
 
 
 @attrs.define(eq=False)
-class Inquiries:
-    """What the server asks in the middle of one attempt of a call, one question after the other.
+class Elicitations:
+    """The elicitations during one attempt of a call, one at a time.
 
-    The server's side asks from a task of its own; what waits for people is a task of the conversation's,
-    which `close` ends. The caller has to call that; then the server's side always gets an
-    answer.
+    The server's actor calls `ask` in a task of its own. The wait for a human is in a task of the
+    conversation, which `close` ends. The caller must call `close`; so `ask` always returns.
     """
 
-    _asking: Asking
+    _asking: ElicitationAsker
     key: str
     attempt: int
     held: Held
-    """The places of the call, which are free for other calls while a person thinks."""
+    """The slots of the call. Other calls may use them while a human has the question."""
     replies: Replies
     _number: int = 0
     _turn: trio.Lock = attrs.field(factory=trio.Lock)
@@ -111,61 +113,61 @@ class Inquiries:
     _closed: bool = False
 
     async def ask(self, elicitation: Elicitation) -> ElicitationAnswer:
-        """For the server's side: what people say to its question."""
+        """The answer to a question of the server."""
         if self._closed or self._draining.is_set():
             return CANCEL
         if (why := unaskable(elicitation)) is not None:
             note_declined(self._asking.scope, self.key, why)
             return DECLINE
-        inquiry = _Inquiry(elicitation)
-        self._asking.scope.log.start_soon(partial(self._put, inquiry))
-        self._open[inquiry.scope] = inquiry.answered
-        await inquiry.answered.wait()
-        return inquiry.answer
+        open_one = _Open(elicitation)
+        self._asking.scope.log.start_soon(partial(self._put, open_one))
+        self._open[open_one.scope] = open_one.answered
+        await open_one.answered.wait()
+        return open_one.answer
 
-    async def _put(self, inquiry: _Inquiry) -> None:
+    async def _put(self, open_one: _Open) -> None:
         log = self._asking.scope.log
         try:
-            with inquiry.scope, log.hold():
+            with open_one.scope, log.hold():
                 async with trio.open_nursery() as nursery, self._turn, outside(*self.held.places):
-                    nursery.start_soon(self._end_with_process, inquiry)
+                    nursery.start_soon(self._end_with_process, open_one)
                     question = question_key(self.key, self.attempt, self._number)
                     self._number += 1
-                    inquiry.answer = await self._asking.ask(
-                        self.key, question, inquiry.elicitation, in_flight=True
+                    open_one.answer = await self._asking.ask(
+                        self.key, question, open_one.elicitation, in_flight=True
                     )
                     nursery.cancel_scope.cancel()
         finally:
-            del self._open[inquiry.scope]
-            inquiry.answered.set()
+            del self._open[open_one.scope]
+            open_one.answered.set()
 
-    async def _end_with_process(self, inquiry: _Inquiry) -> None:
-        """At a shutdown the server is told at once: a call that still ends has an outcome that is known."""
+    async def _end_with_process(self, open_one: _Open) -> None:
+        """Cancel at a shutdown: if the call then still ends in time, its outcome is known."""
         await self._draining.wait()
-        inquiry.scope.cancel()
+        open_one.scope.cancel()
 
     @property
     def _draining(self) -> trio.Event:
         return self._asking.scope.draining
 
     def cancel(self) -> None:
-        """Ask no further questions; the server is answered soon."""
+        """Cancel the open questions, and all later ones, without waiting."""
         self._closed = True
         for scope in self._open:
             scope.cancel()
 
     async def close(self) -> None:
-        """The call is over: its open questions are cancelled."""
+        """Cancel the open questions, because the call has ended, and wait until they are."""
         self.cancel()
         if not self._open:
             return
-        with trio.CancelScope(shield=True):  # bounded: what is cancelled only unwinds
-            for over in tuple(self._open.values()):
-                await over.wait()
+        with trio.CancelScope(shield=True):  # short: the cancelled tasks only unwind
+            for answered in tuple(self._open.values()):
+                await answered.wait()
 
 
 @attrs.define(eq=False)
-class _Inquiry:
+class _Open:
     elicitation: Elicitation
     answer: ElicitationAnswer = CANCEL
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
@@ -173,7 +175,7 @@ class _Inquiry:
 
 
 def note_declined(scope: CallScope, key: str, why: str) -> None:
-    """Log that a question of the server of the call `key` was declined without asking a person."""
+    """Log that a question in the call `key` was declined without asking a human."""
     started = scope.log.run.calls[key].started
     assert started is not None
     log = logging.getLogger(f"stopgo.mcp.{started.server}")
@@ -181,5 +183,5 @@ def note_declined(scope: CallScope, key: str, why: str) -> None:
 
 
 def asked_at(asked: Asked[Any], key: str, attempt: int) -> bool:
-    """Whether a question was put in the middle of this attempt."""
+    """Whether the question is an elicitation during this attempt."""
     return bool(asked.in_flight) and asked.question.startswith(f"{key}^{attempt}.")

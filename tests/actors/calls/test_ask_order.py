@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.calls.turn_to_ask import PATIENCE
+from stopgo.actors.calls.ask_order import PATIENCE
 from stopgo.actors.tools.arguments import Arguments
 from stopgo.actors.tools.authorization import Authorization
 from stopgo.actors.tools.tool import Tool
