@@ -14,6 +14,9 @@ LOCK := env -u PIP_FIND_LINKS CUSTOM_COMPILE_COMMAND="make lock" "$(BIN)/pip-com
 RUNTIME := .venv/.runtime
 SETUP := .venv/.setup
 
+# The tests start hundreds of processes; without bytecode files each of them would compile the product again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: help run test check docs providers agents streams crash simulate mutants bench build reference lock npm npm-servers page screenshots conformance a2a-tck setup clean
 

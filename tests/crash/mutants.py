@@ -1446,8 +1446,7 @@ def copy(folder: Path) -> Path:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            leave_out = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(source, tree / name, symlinks=True, ignore=leave_out)
+            shutil.copytree(source, tree / name, symlinks=True)
         else:
             shutil.copy2(source, tree / name)
     (folder / "empty").mkdir()
@@ -1456,7 +1455,7 @@ def copy(folder: Path) -> Path:
 
 def run(tree: Path, arguments: Sequence[str]) -> tuple[int | None, str]:
     """Exit code (None: it took too long) and output of Python with the `stopgo` of the copy."""
-    environ = {**os.environ, "PYTHONPATH": str(tree / ".dev"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environ = {**os.environ, "PYTHONPATH": str(tree / ".dev")}
     process = subprocess.Popen(
         [sys.executable, *arguments],
         cwd=tree.parent / "empty",
