@@ -320,10 +320,10 @@ async def test_a_question_is_asked_and_closed_once_and_by_its_own_stream(
     for fence in (mine, other):
         with pytest.raises(JournalError, match="'q' already"):
             await journal.save(fence, 1, questions=[put])
-    with pytest.raises(JournalError, match="not open"):
+    with pytest.raises(JournalError, match="not pending"):
         await journal.save(other, 1, questions=[close])
     await journal.save(mine, 1, questions=[close])
-    with pytest.raises(JournalError, match="not open"):
+    with pytest.raises(JournalError, match="not pending"):
         await journal.save(mine, 1, questions=[close])
     with pytest.raises(JournalError, match="already"):
         await journal.save(mine, 1, questions=[NewQuestion("r", "tool", {})] * 2)
