@@ -1,11 +1,11 @@
-"""The embedded API: a running agent, for the gateway, for tests and for your own program.
+"""The embedded API: a running agent, used by the gateway, by tests and by Python programs.
 
     async with open_agent(config) as agent:
         turn = await agent.start_conversation("list all resources")
         print(turn.result.response)
 
-Every command is durable before it is acknowledged and carried out whether or not its sender waits:
-cancelling any of these calls cancels only the waiting. The reads are in `agent_reads.py`.
+Every command is durable before it is acknowledged, and is carried out whether or not its sender waits.
+Cancelling a call cancels only the wait. The reading methods are in `agent_reads.py`.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from .log.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from .tools.registry import Accept, NotFound
 
 QUEUE_LIMIT = 16
-"""Messages that may wait in one conversation's inbox."""
+"""Maximum number of messages that wait in the inbox of one conversation."""
 
 _NAMESPACE = uuid.UUID("5d6a7c4e-6f0b-4b0e-9d3c-5f0f5a0c7b11")
-"""Of conversation ids that are derived from an idempotency key."""
+"""The namespace of conversation ids that are derived from an idempotency key."""
 
 
 @attrs.define(eq=False)
 class Agent(AgentReads):
-    """A running agent, made by `open_agent`.
+    """A running agent, opened by `open_agent`.
 
-    Every command is on disk before it is acknowledged, and is carried out whether or not its sender waits:
-    cancelling a call cancels only the waiting. Reads take the journal's word and disturb no conversation.
-    Any method may raise `AgentError` ``conversation_broken`` when the rows of a conversation cannot be read.
+    Every command is on disk before it is acknowledged, and is carried out whether or not its sender waits.
+    Cancelling a call cancels only the wait. Reads use the journal and do not activate conversations.
+    Any method may raise `AgentError` ``conversation_broken`` if the rows of a conversation cannot be read.
     """
 
     _sender: Sender
     notes: Notes
-    """Small values that outlive the process, by kinds that the agent does not use itself."""
+    """Small values that outlast the process. A program may use any kind except those of the agent itself."""
     started: float
-    """When this process opened it, in UTC seconds."""
+    """The time at which this process opened the agent, in UTC seconds since the epoch."""
 
     # --------------------------------------------------------------- commands
 
@@ -95,12 +95,13 @@ class Agent(AgentReads):
         message_id: str | None = None,
         origin: Origin | None = None,
     ) -> Turn:
-        """Create a conversation; with a message, run its first turn.
+        """Create a conversation. With a message, run its first turn.
 
-        `key` makes the call repeatable: the conversation's id derives from it, unless `id` gives it. `token`
-        is a bearer token that calls of the turn forward; it is never stored. Without `wait` the turn is not
-        waited for. `message_id` is the id that an A2A client gave the message, `origin` the trace and
-        the agents that the message came through.
+        `key` is an idempotency key: a repeated call with the same key has no further effect. The
+        conversation's id is derived from it unless `id` is given. `token` is a bearer token that calls of the
+        turn forward; it is never stored. With `wait=False` the call returns before the turn has ended.
+        `message_id` is the id of the message at an A2A client, `origin` the trace and the agents that the
+        message came through.
         """
         if message is not None:
             _check_message(message)
@@ -148,9 +149,11 @@ class Agent(AgentReads):
         message_id: str | None = None,
         origin: Origin | None = None,
     ) -> Turn:
-        """Say something in a conversation. While it waits for an approval the message is not stored, and
-        the result says so. `task` is the A2A task that the turn belongs to, by default the first one;
-        `message_id` and `origin` are as in `start_conversation`.
+        """Send a message to a conversation. While it waits for an approval, the message is not stored, and
+        the result says so.
+
+        `task` is the A2A task of the turn, by default the first one. `key`, `token`, `wait`, `message_id` and
+        `origin` are as in `start_conversation`.
 
         Raises:
             AgentError: ``conversation_not_found``, ``conversation_completed``, ``queue_full``, ...
@@ -165,7 +168,7 @@ class Agent(AgentReads):
             wait=wait,
             limit=QUEUE_LIMIT + (log.begun if log else 0),
             unless=frozenset({"waiting_approval", "completed"}),
-            # It would be refused after it was accepted.
+            # Otherwise the message would be accepted now and refused when it is handled.
             not_behind=frozenset({Complete.kind}),
         )
         return await self._turn(id, result)
@@ -199,8 +202,9 @@ class Agent(AgentReads):
         token: str | None = None,
         wait: bool = True,
     ) -> Turn:
-        """Answer an approval, or the one with this id. The first valid decision counts; an invalid one leaves
-        it pending. The fields of `decision` are those of the HTTP contract: ``{"approved": True}``.
+        """Decide an approval, given as object or id. The first valid decision is accepted; an invalid one
+        leaves the approval pending. The fields of `decision` are those of the HTTP API, for example
+        ``{"approved": True}``.
 
         Raises:
             AgentError: ``approval_not_found``, ``decision_required``, ``invalid_arguments``,
@@ -215,7 +219,8 @@ class Agent(AgentReads):
         return await self._turn(question.stream, result)
 
     async def look_at(self, approval: str, token: str | None = None) -> Approval:
-        """The approval, taken back if another agent asked it and does not wait for the answer any more."""
+        """Return an approval. If another agent asked it and no longer waits for the decision, withdraw it
+        first."""
         question = await self.approval(approval)
         withdraw = await self._cast.remote_questions.look(question, token)
         if withdraw is None:
@@ -224,12 +229,13 @@ class Agent(AgentReads):
         return await self.approval(approval)
 
     async def cancel(self, id: str, *, key: str | None = None, run: str | None = None) -> Turn:
-        """Stop the run that is going, if there is one: its pending approvals become void. With `run`,
-        only the run of that id."""
+        """Cancel the active run, if there is one. Its pending approvals become void. With `run`, cancel only
+        the run with that id."""
         return await self._turn(id, await self._sender.command(id, key, Cancel(run)))
 
     async def complete(self, id: str, *, key: str | None = None) -> Turn:
-        """Close a conversation for good. Raises `AgentError` ``run_in_progress`` while a run is going."""
+        """Complete a conversation: it accepts no further messages. Raises `AgentError` ``run_in_progress``
+        while a run is active."""
         return await self._turn(id, await self._sender.command(id, key, Complete()))
 
     @overload
@@ -239,16 +245,16 @@ class Agent(AgentReads):
     @overload
     async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool) -> Turn: ...
     async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool = True) -> Turn:
-        """Give a run in ``auth_required`` the bearer token it goes on with."""
+        """Give a run in state ``auth_required`` the bearer token that it needs to continue."""
         result = await self._sender.command(id, key, Resume(token=True), token=token, wait=wait)
         return await self._turn(id, result)
 
     async def accept_tool(self, name: str, hash: str) -> ListedTool:
-        """Accept the weaker hints that a tool's server lists now.
+        """Accept the weaker hints that the server of a tool lists now.
 
-        `name` is the one that `tools` shows, `hash` that of the definition that was looked at. To accept what
-        counts already changes nothing. Raises `AgentError` ``tool_not_found``, or ``tool_changed`` when the
-        definition is another by now.
+        `name` is the name in `tools`, `hash` the hash of the definition that was reviewed. Accepting a
+        definition again has no effect. Raises `AgentError` ``tool_not_found``, or ``tool_changed`` if the
+        definition has changed since.
         """
         with self._sender.serving():
             found = await self._cast.services.registry.ask(Accept(name, hash))
@@ -259,7 +265,7 @@ class Agent(AgentReads):
         return ListedTool(found, judge(found, {}, self._root).action)
 
     async def delete(self, id: str) -> None:
-        """Cancel what is going on, then forget the conversation: nothing of it stays in the store."""
+        """Cancel the active run, if there is one, and delete the conversation from the journal."""
         try:
             await self._sender.command(id, None, Delete())
         except AgentError as error:
@@ -267,7 +273,7 @@ class Agent(AgentReads):
                 raise
 
     async def _turn(self, id: str, result: Result | NotAccepted | None) -> Turn:
-        """The conversation as it stands now that a command has this result, or is not waited for."""
+        """Return the current conversation with the result of a command; None for a command without a wait."""
         conversation = await self.get(id)
         if isinstance(result, NotAccepted):
             result = refused_while_waiting(conversation)
@@ -276,10 +282,10 @@ class Agent(AgentReads):
     # --------------------------------------------------------------- shutdown
 
     async def drain(self, grace: float) -> None:
-        """Begin the shutdown: no further step starts, what is in flight gets `grace` seconds.
+        """Begin the shutdown: no further step starts, and calls in flight get `grace` seconds to end.
 
-        Then whoever still waits for a turn gets ``shutting_down``; what they asked for is on disk and
-        goes on at the next start.
+        After that, calls that wait for a turn raise ``shutting_down``. Their commands are on disk and
+        continue at the next start.
         """
         active_runs = self._cast.services.active_runs
         active_runs.draining.set()

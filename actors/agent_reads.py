@@ -1,4 +1,4 @@
-"""What can be read of a running agent. Reads fold the journal and activate no conversation."""
+"""The reading methods of an agent. They read the journal and activate no conversation."""
 
 from __future__ import annotations
 
@@ -40,25 +40,26 @@ from .tools.health import Health, health_of
 
 @attrs.define(eq=False)
 class AgentReads:
-    """The reading half of `Agent`."""
+    """The reading methods of `Agent`."""
 
     config: AgentConfig
-    """The configuration that it was opened with."""
+    """The configuration of this agent."""
     _cast: Cast
     _journal: Journal
 
     @property
     def id(self) -> str:
-        """The id of this agent for other agents."""
+        """The id by which other agents recognize this agent."""
         return self._cast.services.agent_id
 
     @property
     def draining(self) -> trio.Event:
-        """Set when shutdown began: commands are refused, and no run takes a further step."""
+        """An event that is set when the shutdown begins. Commands are then refused, and runs start no further
+        step."""
         return self._cast.services.active_runs.draining
 
     async def get(self, id: str) -> Conversation:
-        """A conversation as it now stands.
+        """Return the current state of a conversation.
 
         Raises:
             AgentError: ``conversation_not_found``, ``conversation_broken``.
@@ -67,34 +68,34 @@ class AgentReads:
             return await self._read(id)
 
     async def _read(self, id: str) -> Conversation:
-        """Raises `AgentError` ``conversation_not_found``, or `StreamDamaged`."""
+        """Like `get`, but raises `StreamDamaged`."""
         store, log = self._journal, self._cast.services.live.get(id)
         if log is not None and (live := log.snapshot()) is not None and live.last_seq:
-            return live  # spares reading and folding what its actor has folded
+            return live  # already folded by its actor
         row = await store.row(id)
         if row is None:
             raise errors.no_conversation(id)
         found = await (
             stored.read(store, id) if row.last_seq else stored.read_new(store, id, self.config.prompt)
         )
-        if found is None or found.last_seq < row.last_seq:  # it was deleted meanwhile
+        if found is None or found.last_seq < row.last_seq:  # deleted meanwhile
             raise errors.no_conversation(id)
         return found
 
     async def log_end(self, id: str) -> LogEnd:
-        """How far `events` goes by now. Raises what `events` raises."""
+        """Return the last seq and the session of a conversation. Raises as `events` does."""
         with errors.damage_as_agent_error():
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
             return LogEnd(stored.head_of(row).session_id, row.last_seq)
 
     async def inbox(self, id: str) -> tuple[Received, ...]:
-        """Open commands, oldest first. Raises `AgentError` ``conversation_broken``."""
+        """Return the open commands, oldest first. Raises `AgentError` ``conversation_broken``."""
         with errors.damage_as_agent_error():
             return await stored.inbox(self._journal, id)
 
     async def _in_full(self, id: str) -> Conversation | None:
-        """None when it was deleted meanwhile. Raises `StreamDamaged`."""
+        """Return a conversation, or None if it was deleted meanwhile. Raises `StreamDamaged`."""
         try:
             return await self._read(id)
         except AgentError:
@@ -109,10 +110,10 @@ class AgentReads:
         cursor: str | None = None,
         full: bool = False,
     ) -> ConversationPage:
-        """Conversations, newest first; `q` is looked for in their titles. `full` folds each of them.
+        """Return a page of conversations, newest first. `q` is a text to find in their titles.
 
-        Those that cannot be read are in `ConversationPage.broken` alone. Without `full` no event is read, so
-        damage to events does not show.
+        With `full`, each item has the whole conversation. Conversations that cannot be read are only in
+        `ConversationPage.broken`; without `full`, damage to events is not detected.
         """
         try:
             page = await self._journal.list(status=status, q=q, limit=limit, cursor=cursor)
@@ -128,17 +129,18 @@ class AgentReads:
         limit: int = 50,
         cursor: str | None = None,
     ) -> ApprovalPage:
-        """Approvals of all conversations, oldest first, without those in `ApprovalPage.broken`."""
+        """Return a page of the approvals of all conversations, oldest first. The conversations in
+        `ApprovalPage.broken` are left out."""
         try:
             page = await stored.questions(self._journal, state=state, kind=kind, limit=limit, cursor=cursor)
         except BadCursor as error:
             raise errors.bad_cursor() from error
-        # `questions` makes an `Approval` of each.
+        # `questions` returns approvals only; this is for the type checker.
         approvals = tuple(each for each in page.questions if isinstance(each, Approval))
         return ApprovalPage(approvals, page.next_cursor, page.damaged)
 
     async def approval(self, id: str) -> Approval:
-        """The approval with this id, in whatever state.
+        """Return the approval with this id, in any state.
 
         Raises:
             AgentError: ``approval_not_found``, ``conversation_broken``.
@@ -150,23 +152,23 @@ class AgentReads:
         return question
 
     async def title(self, id: str) -> str:
-        """Of a conversation. Raises what `get` raises."""
+        """Return the title of a conversation. Raises as `get` does."""
         with errors.damage_as_agent_error():
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
             return stored.head_of(row).title
 
     async def precedents(self, approval: Approval) -> tuple[Precedent, ...]:
-        """What was decided before about calls of the same tool, the newest first; see `precedents`."""
+        """Return earlier decisions about calls of the same tool, newest first."""
         return await precedents(self._journal, approval)
 
     @property
     def catalogue(self) -> Catalogue:
-        """All tools there are, also those that models see as one, as the registry last published them."""
+        """All tools that the registry last published, including the tools behind a server facade."""
         return self._cast.directory.catalogue
 
     def tools(self) -> tuple[ListedTool, ...]:
-        """What models can call, as registry and servers last published it."""
+        """Return the tools that models can call, as the registry last published them."""
         catalogue = self._cast.directory.catalogue
         tools = (each for shelf in catalogue.shelves for each in listed(shelf, self._root))
         return (*tools, *listed_agents(catalogue, self._root))
@@ -177,11 +179,11 @@ class AgentReads:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences on tools that contradict themselves, and on rules that do not fit the tools there are."""
+        """Warnings about contradictory tools, and about rules that do not match the listed tools."""
         return self._cast.directory.warnings
 
     def health(self) -> Health:
-        """How the servers, the models and the journal are. Nothing is asked for it."""
+        """Return the health of the servers, the models and the journal, as last published."""
         return health_of(
             self.config, self._cast.directory, self._cast.models(), stopping=self.draining.is_set()
         )
@@ -193,13 +195,14 @@ class AgentReads:
     async def events(
         self, id: str, after: int = 0, *, deltas: bool = False
     ) -> AsyncGenerator[Event | AnyDelta, None]:
-        """A conversation's events after `after`: what is stored, then what comes, without gaps.
+        """Iterate over the events of a conversation after `after`: first the stored ones, then new ones,
+        without gaps.
 
-        With `deltas`, in between, a `ModelDelta` for each piece of a reply, and a `ToolProgress` for each
-        progress of a call; some may be missed. Ends with the conversation or the agent. Raises `AgentError`
-        ``conversation_not_found`` or ``conversation_broken``.
+        With `deltas`, it also yields a `ModelDelta` for each piece of a reply and a `ToolProgress` for each
+        progress message of a call; some may be missed. Ends when the conversation is deleted or the agent
+        stops. Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``.
         """
-        # A client that has seen more did so before an older copy replaced the journal.
+        # `after` is beyond the end for a client of a journal that was replaced with an older backup.
         after = min(after, (await self.log_end(id)).last_seq)
         services = self._cast.services
         found = follow.follow(self._journal, services.bus, services.wall, id, after, deltas=deltas)
@@ -217,11 +220,11 @@ class AgentReads:
         conversations: Collection[str] = (),
         deltas: bool = False,
     ) -> Iterator[AsyncIterator[Watched]]:
-        """Watch the events of all conversations from now on, as an async iterator that ends with the agent.
+        """Watch the events of all conversations from now on, with an async iterator that ends with the agent.
 
-        An empty filter lets everything pass; `statuses` are those of the conversation after the event, and
-        ``approval.*`` among `types` stands for all types that begin so. A watcher that is slow gets a `Gap`
-        in place of what it missed. So enter the block first, then read the lists that you keep up to date.
+        An empty filter matches everything. `statuses` are matched against the status of the conversation
+        after the event; ``approval.*`` in `types` matches all types with that prefix. A slow watcher gets a
+        `Gap` in place of missed events. To keep a list up to date, enter the block first, then read the list.
         """
         wanted = Filter(statuses, types, conversations, deltas)
         with self._cast.services.bus.subscribe(EVERYTHING, BUFFER, wanted.wants) as live:

@@ -1,4 +1,4 @@
-"""Opens an agent: its journal, its actors, and the runs that the last process left open."""
+"""Opening an agent: its journal, its actors, and the open runs of the last process."""
 
 from __future__ import annotations
 
@@ -46,23 +46,22 @@ async def open_agent(
     model_transport: httpx2.AsyncBaseTransport | None = None,
     record: str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Agent]:
-    """Run an agent for the length of the block; leaving it drains within `config.shutdown_grace` seconds.
+    """Run an agent for the length of the block. Leaving the block stops it within `config.shutdown_grace`
+    seconds.
 
-    `servers` are MCP servers that the program brings, by the names they have in the agent: an
-    `mcp.server.MCPServer` or `mcp.server.Server` each, which runs in this process. Their entries in the file,
-    if they have any, say `brought_by: program`.
-    `journal` is where conversations are kept; by default an SQLite database in `config.data_dir`.
-    `open_server`, `open_remote_agent` and `open_model` let a program bring tools, agents and models of its
-    own; a model that `open_model` refuses as `UnknownProvider` is had from the provider that the config
-    names. `model_transport` carries the requests to providers in place of the network. Into the folder
-    `record` goes, for each conversation, a `script:` file of what its models said: a model that says the same
-    again.
+    `servers` are MCP servers that run in this process, by their name in the agent: `mcp.server.MCPServer` or
+    `mcp.server.Server` objects. An entry in the agent file is optional and has `brought_by: program`.
+    `journal` stores the conversations; the default is an SQLite database in `config.data_dir`. `open_server`,
+    `open_remote_agent` and `open_model` replace the implementation of tool servers, other agents and models.
+    If `open_model` raises `UnknownProvider`, the provider in the configuration is used. `model_transport`
+    replaces the network for requests to providers. `record` is a folder in which a `script:` file is written
+    for each conversation, with the replies of its models, to replay them later.
 
     Raises:
-        StartError: a model or a tool server cannot be had.
-        ConfigError: a rule that asks or denies names a tool that no server has, or `servers` do not fit.
-        JournalBusy, JournalTooNew: the data directory belongs to another process, or version.
-        JournalBroken: while running; what is on disk is not known, and the process has to stop.
+        StartError: a model or a tool server is unavailable.
+        ConfigError: a rule with `ask` or `deny` names an unknown tool, or `servers` do not match the file.
+        JournalBusy, JournalTooNew: the data directory is in use by another process, or of a newer version.
+        JournalBroken: while the agent runs: a commit failed, so the process must stop.
     """
     config, open_server = _bring(config, servers or {}, open_server)
     kept = open_sqlite(config.data_dir, wall=wall) if journal is None else nullcontext(journal)
@@ -77,7 +76,8 @@ async def open_agent(
 def _bring(
     config: AgentConfig, servers: Mapping[str, ServerObject], open_server: OpenServer | None
 ) -> tuple[AgentConfig, OpenServer | None]:
-    """What opens the servers of the file and those that the program brings. Raises `ConfigError`."""
+    """Return the configuration with the servers of the program, and a function that opens all servers. Raises
+    `ConfigError`."""
     left_to_us = open_server is None and any(each.is_brought for each in config.enabled_servers)
     if not servers and not left_to_us:
         return config, open_server
@@ -113,12 +113,12 @@ async def _run(
             try:
                 yield agent
             except BaseException:
-                agent.draining.set()  # what is in flight still ends, and nothing further begins
+                agent.draining.set()  # calls in flight still end, but no further step starts
                 raise
             end = trio.current_time() + config.shutdown_grace
             if not agent.draining.is_set():
                 await agent.drain(config.shutdown_grace)
             if recorder is not None:
                 await recorder.finish()
-            shutdown.deadline = end  # the tear-down has what is left of the grace
+            shutdown.deadline = end  # the tear-down gets the rest of the grace period
             nursery.cancel_scope.cancel()

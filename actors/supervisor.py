@@ -1,8 +1,7 @@
-"""Starts everything an agent is made of, all or nothing, and stops it in reverse.
+"""Starts all actors of an agent, or none, and stops them in reverse order.
 
-Order: registry, models, tool servers (started and stopped side by side), other agents, tool lists, flusher,
-conversations, timers, remote questions. So at the end conversations stop while the servers that they call
-still run.
+The order is: registry, models, tool servers (all at the same time), other agents, tool lists, flusher,
+conversations, timers, remote questions. So conversations stop while the servers that they call still run.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOKUPS = 1024
-"""Calls in line at the registry: those of two replies, however many calls these have. Further ones wait."""
+"""Size of the registry's mailbox: the calls of two replies of the largest size. Further lookups wait."""
 
 
 @attrs.frozen(eq=False)
@@ -71,12 +70,12 @@ class Cast:
     directory: ServerDirectory
     conversations: VirtualActors[Wake]
     models: Callable[[], Sequence[str]]
-    """Names of the models that were started."""
+    """Returns the names of the started models."""
     remote_questions: RemoteQuestions
 
 
 class OpenServer(Protocol):
-    """Makes the behaviour of a tool server out of its entry in the config."""
+    """Makes the behaviour of a tool server from its entry in the configuration."""
 
     def __call__(
         self, config: McpServerConfig, *, report: Callable[[ServerStatus], None]
@@ -84,7 +83,7 @@ class OpenServer(Protocol):
 
 
 class OpenRemoteAgent(Protocol):
-    """Makes the behaviour of another agent out of its entry in the config."""
+    """Makes the behaviour of another agent from its entry in the configuration."""
 
     def __call__(
         self, config: RemoteAgentConfig, *, report: Callable[[RemoteAgentStatus], None]
@@ -102,17 +101,18 @@ async def open_cast(
     open_model: OpenModel | None,
     model_transport: httpx2.AsyncBaseTransport | None,
 ) -> AsyncIterator[Cast]:
-    """Run the actors for the length of the block; servers are of MCP and agents of A2A, unless others are
-    given.
+    """Run the actors for the length of the block. By default, servers use MCP and other agents A2A.
+
+    If it raises, no actor is left running.
 
     Raises:
-        StartError: a model or a tool server cannot be had; nothing is left running.
-        ConfigError: a rule names a tool that no server has; nothing is left running, either.
+        StartError: a model or a tool server is unavailable.
+        ConfigError: a rule names a tool that no server has.
     """
     most = config.tools.max_stored_bytes
     opens = open_server or partial(mcp_server, max_stored_bytes=most)
     opens_agent = open_remote_agent or partial(remote_agent_actor, max_stored_bytes=most)
-    with closing(EventBus()) as bus:  # who follows from outside learns that this is over
+    with closing(EventBus()) as bus:  # ends the subscriptions of followers outside the actors
         async with (
             open_client(most_calls(config), model_transport) as client,
             open_supervisor(bus, grace=config.shutdown_grace) as kernel,
@@ -179,7 +179,8 @@ async def _start(
 
 
 async def _agent_id(journal: Journal) -> str:
-    """Made once for a data directory: agents that call each other in a circle are told apart by it."""
+    """Return the id of this data directory, created at the first start. It detects cycles of delegating
+    agents."""
     known = (await journal.notes("agent")).get("id")
     if known is not None and isinstance(known.get("id"), str):
         return str(known["id"])
@@ -189,7 +190,7 @@ async def _agent_id(journal: Journal) -> str:
 
 
 def _check_rules(config: AgentConfig, directory: ServerDirectory) -> None:
-    """Log what rules may miss. Raises `ConfigError` when one names a tool that no server has."""
+    """Log the findings about rules. Raises `ConfigError` if a rule names a tool that no server has."""
     findings = _review(config, directory)
     refuse(findings)
     for sentence in unasked(config, directory.catalogue.tools):
@@ -202,7 +203,7 @@ def _review(config: AgentConfig, directory: ServerDirectory) -> tuple[Finding, .
 
 
 def _warn(directory: ServerDirectory, findings: Sequence[Finding]) -> None:
-    """Publish the findings, and log those that are new."""
+    """Publish the findings, and log the new ones."""
     before, directory.warnings = directory.warnings, tuple(finding.text for finding in findings)
     for sentence in directory.warnings:
         if sentence not in before:
@@ -219,8 +220,8 @@ async def _start_agents(
     registry_ref: ActorRef[RegistryMessage],
     directory: ServerDirectory,
 ) -> None:
-    """Start and register the agents that work may be delegated to. Entries with the same
-    connection share an actor. None of them is contacted: an agent that is away stops no start."""
+    """Start and register the other agents. Entries with the same connection share an actor. The agents are
+    not contacted, so an unavailable agent does not prevent the start."""
     started: list[tuple[RemoteAgentConfig, list[str], ActorRef[RemoteAgentMessage], Slots]] = []
     for agent in config.remote_agents:
         plain = attrs.evolve(agent, name="", description="", destructive_hint=False)
@@ -246,7 +247,8 @@ async def _start_servers(
     registry_ref: ActorRef[RegistryMessage],
     directory: ServerDirectory,
 ) -> Mapping[str, ActorRef[ServerMessage]]:
-    """Connect all servers side by side; register them, or name every failure, in the order of the config."""
+    """Connect all servers at the same time. Register them in the order of the config, or raise all
+    failures."""
     started: dict[str, ActorRef[ServerMessage]] = {}
     failures: dict[str, ServerStartFailed] = {}
 

@@ -1,5 +1,4 @@
-"""The base class of all kinds of approval. A kind overrides the parts in which it differs. Pure, but for
-`Asked.checked`."""
+"""The base class of all kinds of approval. Pure, except for `Asked.checked`."""
 
 from __future__ import annotations
 
@@ -18,23 +17,23 @@ from .replies import Reply, ShowAll
 
 def _tuple(path: Sequence[int]) -> tuple[int, ...]:
     if not isinstance(path, list | tuple):
-        raise TypeError("the path is no list")
+        raise TypeError("the path is not a list")
     return tuple(path)
 
 
 @attrs.frozen(kw_only=True)
 class Occasion:
-    """Where in its run a question comes up."""
+    """The position of a question in its run."""
 
     id: str = attrs.field(validator=TEXT)
     """The id of the approval."""
     question: str = attrs.field(validator=TEXT)
-    """Its key in the run."""
+    """The key of the question in the run."""
     key: str = attrs.field(validator=TEXT)
-    """Of the call or the node that it is about."""
+    """The key of the call or the node that it is about."""
     node: str = attrs.field(validator=TEXT)
     path: Sequence[int] = attrs.field(default=(), converter=_tuple, validator=deep_iterable(instance_of(int)))
-    """Of the node: indices from the root."""
+    """The path of the node: indices from the root."""
     output_key: str = attrs.field(default="", validator=TEXT)
     session_state: Mapping[str, str] = attrs.field(factory=dict, validator=OBJECT)
     user_message: str = attrs.field(default="", validator=TEXT)
@@ -42,55 +41,57 @@ class Occasion:
 
 @attrs.frozen
 class Settled:
-    """How a decision ends the call that it is about."""
+    """The outcome that a decision gives to its call, without sending it."""
 
     state: Literal["rejected", "expired", "finished"]
     text: str
-    """For the model and for readers of the conversation."""
+    """The result for the model and for readers of the conversation."""
     is_error: bool = True
 
 
 @attrs.frozen(kw_only=True)
 class Asked(Occasion, ABC, Generic[D]):
-    """A question to people. `D` are the decisions that it has, besides `Expired`."""
+    """A question to people. `D` is the union of its decisions, besides `Expired`."""
 
     kind: ClassVar[str]
     decisions: ClassVar[tuple[type[Any], ...]]
-    """The classes of `D`."""
+    """The classes in `D`."""
     field_names: ClassVar[tuple[str, ...]]
-    """The fields of a decision in words, besides `COMMON`."""
+    """The fields of a decision in a request, besides `COMMON`."""
     prompt: ClassVar[str]
-    """Shown at the command line, with the words that may be typed."""
+    """The prompt of the command line, with the words to type."""
     is_of_call: ClassVar[bool] = True
     """Whether it is about a tool call."""
 
     expires: float | None = attrs.field(default=None, validator=optional(instance_of((int, float))))
-    """UTC seconds."""
+    """The expiry, in UTC seconds since the epoch."""
     on_expiry: str = attrs.field(default="", validator=TEXT)
-    """The consequence (`Expired`); empty if it does not expire."""
+    """The outcome of an expiry (see `Expired`); empty if the question does not expire."""
     tool_name: str = attrs.field(validator=TEXT)
     tool_args: Mapping[str, Any] = attrs.field(validator=OBJECT)
     description: str = attrs.field(validator=TEXT)
-    """For people, in Markdown."""
+    """The text for people, in Markdown."""
     server: str | None = attrs.field(default=None, validator=optional(TEXT))
     rule: str = attrs.field(default="", validator=TEXT)
-    """Why it asks."""
+    """Why the call asks: the rule that matched."""
     replaces: str | None = attrs.field(default=None, validator=optional(TEXT))
-    """The approval in whose place it stands."""
+    """The id of the approval that this one replaces."""
     superseded_by: str | None = attrs.field(default=None, validator=optional(TEXT))
-    """The approval that stands in its place."""
+    """The id of the approval that replaces this one."""
     in_flight: bool | None = attrs.field(default=None, validator=optional(instance_of(bool)))
-    """Of a server's question: the call waits for the answer where it is, and is lost with this process."""
+    """Only for an elicitation: whether its call is in flight, so that the answer is lost if the process
+    ends."""
 
     @property
     def original(self) -> Asked[Any]:
-        """The question whose words and decisions count: itself, unless it stands for one of another agent."""
+        """The question that decisions are parsed for: itself, or the question of another agent that it
+        proxies."""
         return self
 
     # ------------------------------------------------------------------ stored form
 
     def to_json(self) -> dict[str, Any]:
-        """Its stored form."""
+        """Return the stored form."""
         body = {"kind": self.kind, **attrs.asdict(self, recurse=False)}
         body = {name: list(value) if isinstance(value, tuple) else value for name, value in body.items()}
         if not self.on_expiry:
@@ -99,24 +100,24 @@ class Asked(Occasion, ABC, Generic[D]):
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
-        """What `to_json` made. Raises TypeError when it is something else."""
+        """Rebuild a question from its stored form. Raises TypeError for any other value."""
         names = [name for name in attrs.fields_dict(cls) if body.get(name) is not None]
         return cls(**{name: body[name] for name in names})
 
     @classmethod
     def check_kind(cls, decision: Decided) -> None:
-        """Raises ValueError when the decision is not one about a question of this kind."""
+        """Raise ValueError if the decision does not belong to this kind of question."""
         if not isinstance(decision, cls.decisions):
-            raise ValueError(f"the decision is not one about {cls.kind} approvals")
+            raise ValueError(f"a {type(decision).__name__} does not decide {cls.kind} approvals")
 
-    # --------------------------------------------------------- from words to a decision
+    # --------------------------------------------------------- parsing decisions
 
     @classmethod
     def parse(cls, words: Mapping[str, Any]) -> D:
-        """The decision that these words make.
+        """Parse the decision in a request.
 
-        Raises `AgentError`: ``decision_required`` for anything that is not a known word,
-        ``invalid_arguments`` and ``invalid_request`` for wrong types and for fields that no decision has.
+        Raises `AgentError`: ``decision_required`` if no known decision is named, ``invalid_arguments`` or
+        ``invalid_request`` for wrong types, ``unknown_field`` for any other field.
         """
         return with_common(cls._parse(words), words, cls.field_names)
 
@@ -125,37 +126,37 @@ class Asked(Occasion, ABC, Generic[D]):
     def _parse(cls, words: Mapping[str, Any]) -> D: ...
 
     async def checked(self, decision: D, *, pending: bool) -> D:
-        """The decision as it is kept, held to the schema that was shown while the question is `pending`.
+        """Return the decision to store. While the question is `pending`, check it against the schema shown.
 
         Raises `AgentError` ``invalid_arguments``.
         """
         return decision
 
-    # ---------------------------------------------------------------- what it comes to
+    # ---------------------------------------------------------------- outcomes
 
     def shown_call(self) -> Mapping[str, Any] | None:
-        """The changes in how a call is shown while it waits for the decision; None: none."""
+        """Return changes to the displayed call while it waits for the decision, or None."""
         return None
 
     def settled(self, decision: D | Expired, *, lost: bool) -> Settled | None:
-        """How the decision ends the call; None: it does not. `lost`: an earlier attempt of the call has no
-        known outcome."""
+        """Return the outcome of a call that the decision ends without sending it, or None. `lost` states that
+        an earlier attempt of the call has an unknown outcome."""
         return None
 
     # -------------------------------------------------------------------------- texts
 
     @property
     def waits(self) -> str:
-        """The answer of the conversation while it waits."""
+        """The answer of the run while the question is pending."""
         return f"{self.description}\n\nPlease answer using the approval UUID: {self.id}"
 
     @property
     def line(self) -> str:
-        """The subject, in a line."""
+        """The subject in one line."""
         return call_text(self.tool_name, self.tool_args)
 
     def decision_line(self, decision: D) -> str:
-        """A decision, in a line."""
+        """Describe a decision in one line."""
         said = self._told(decision)
         return said if decision.reason is None else f"{said} ({shortened(decision.reason)})"
 
@@ -163,7 +164,7 @@ class Asked(Occasion, ABC, Generic[D]):
     def _told(self, decision: D) -> str: ...
 
     def all_of(self, expires: str | None) -> str:
-        """Everything a person may want to know of it. `expires` is when it does."""
+        """Describe all fields for a person. `expires` is the displayed time of the expiry."""
         rows = [
             ("approval", self.id),
             ("in place of", self.replaces),
@@ -183,7 +184,7 @@ class Asked(Occasion, ABC, Generic[D]):
     # ---------------------------------------------------------------- the command line
 
     def understand(self, line: str) -> Reply:
-        """The reply that a typed line means. Only a clear word decides."""
+        """Interpret a typed line. Only an exact word decides."""
         word, _, rest = line.strip().partition(" ")
         word, rest = word.lower(), rest.strip()
         return ShowAll() if word == "?" and not rest else self._understand(word, rest)
@@ -193,4 +194,4 @@ class Asked(Occasion, ABC, Generic[D]):
 
     @abstractmethod
     def example(self) -> dict[str, Any]:
-        """The words of a decision, for a person to change: what stands for a value is none."""
+        """Return a decision for a person to edit. Its placeholders are not valid values."""

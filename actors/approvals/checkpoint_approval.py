@@ -1,4 +1,4 @@
-"""May the run go on past a checkpoint (`type: approval`)?"""
+"""The question of a checkpoint, a node of type `approval`: may the run continue?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .yes_or_no import Approved, Rejected, YesOrNo
 
 @attrs.frozen(kw_only=True)
 class CheckpointQuestion(YesOrNo):
-    """May the run go on past a node of the type `approval`? It is decided with yes or no."""
+    """The question of a node of type `approval`: may the run continue? It is decided with yes or no."""
 
     kind: ClassVar = "checkpoint"
     is_of_call: ClassVar = False
@@ -38,7 +38,7 @@ class CheckpointQuestion(YesOrNo):
 
 
 def verdict_text(decision: Approved | Rejected | Expired) -> str:
-    """What a checkpoint's node ends with."""
+    """Return the output of a checkpoint for its decision."""
     match decision:
         case Expired():
             return EXPIRED

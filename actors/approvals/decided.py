@@ -1,7 +1,7 @@
-"""The common part of all decisions, and how their words are read. Pure.
+"""The base class of all decisions, and parsing of requests. Pure.
 
-A decision is stored as ``{"approved": bool, ...}`` or ``{"action": word, ...}``, with what belongs to its
-kind and, of all kinds, ``"reason"?``, ``"decided_by"?`` and ``"token"?``.
+A decision is stored as ``{"approved": bool, ...}`` or ``{"action": word, ...}``, with the fields of its class
+and the optional fields of all classes: ``"reason"``, ``"decided_by"`` and ``"token"``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ...runtime.json_text import MAX_DEPTH, depth
 from ..common.errors import AgentError, check_fields
 
 COMMON = ("reason", "decided_by")
-"""Fields of any decision in words."""
+"""The optional fields of all decisions in a request."""
 
 MAX_TEXT = 4000
-"""Characters of `reason` or `decided_by`."""
+"""Maximum length of `reason` and `decided_by`, in characters."""
 
 CANCELLED = "Operation cancelled by user"
 """The answer of a run after a rejection."""
@@ -35,22 +35,22 @@ OBJECT: Any = instance_of(Mapping)
 
 @attrs.frozen(kw_only=True)
 class Decided:
-    """The decision of a person; `Expired` if there was none in time."""
+    """The decision of a person, or `Expired`."""
 
     said: ClassVar[tuple[str, str | bool]]
-    """The key and the value by which its stored form is told from all others."""
+    """The key and value that identify the class in the stored form."""
     reason: str | None = attrs.field(default=None, validator=optional(TEXT))
     decided_by: str | None = attrs.field(default=None, validator=optional(TEXT))
     token: bool = attrs.field(default=False, validator=instance_of(bool))
-    """It came with a bearer token, which itself is never kept."""
+    """Whether it came with a bearer token. The token itself is never stored."""
 
     @property
     def rejects(self) -> bool:
-        """Whether it says no to a call or at a checkpoint; the run's answer says so first."""
+        """Whether it rejects a call or a checkpoint. The answer of the run then begins with `CANCELLED`."""
         return False
 
     def to_json(self) -> dict[str, Any]:
-        """Its stored form."""
+        """Return the stored form."""
         fields = attrs.asdict(self, recurse=False)
         common = {name: fields.pop(name) for name in attrs.fields_dict(Decided)}
         key, value = self.said
@@ -60,10 +60,10 @@ class Decided:
 
 @attrs.frozen(kw_only=True)
 class Expired(Decided):
-    """There was no decision in time. It has an event of its own instead of a stored form."""
+    """The outcome when there was no decision in time. It is stored as its own event type."""
 
     on_expiry: str
-    """The consequence: `reject`, `fail`, or `cancel` for a question of a server."""
+    """The outcome: `reject`, `fail`, or `cancel` for an elicitation."""
 
     @property
     def rejects(self) -> bool:
@@ -79,24 +79,24 @@ D = TypeVar("D", bound=Decided)
 
 
 def read(stored: Mapping[str, Any], known: Iterable[type[D]]) -> D:
-    """The decision of which this is the stored form.
+    """Rebuild a decision of the `known` classes from its stored form.
 
-    Raises TypeError or ValueError for anything else: a damaged decision must not count as a yes.
+    Raises TypeError or ValueError for any other value, because a damaged decision must not count as a yes.
     """
     if not isinstance(stored, Mapping):
-        raise TypeError("the decision is no object")
+        raise TypeError("the decision is not an object")
     for kind in known:
         key, value = kind.said
         if type(stored.get(key)) is type(value) and stored[key] == value:
             return kind(**{name: stored[name] for name in attrs.fields_dict(kind) if name in stored})
-    raise ValueError("the decision says neither yes nor no")
+    raise ValueError("the decision has no known `approved` or `action`")
 
 
-# ----------------------------------------------------------------- words that come in
+# ----------------------------------------------------------------- parsing requests
 
 
 def named(words: Mapping[str, Any], known: Iterable[type[D]], what: str, hint: str) -> D:
-    """The decision that `action` names. Raises `AgentError` ``decision_required``."""
+    """Return the decision that `action` names. Raises `AgentError` ``decision_required``."""
     action = words.get("action")
     word = action.strip().lower() if isinstance(action, str) else None
     for kind in known:
@@ -106,7 +106,7 @@ def named(words: Mapping[str, Any], known: Iterable[type[D]], what: str, hint: s
 
 
 def object_of(value: object, name: str, hint: str) -> Mapping[str, Any]:
-    """The same as JSON has it. HTTP lets nothing else in, but a program or a terminal may.
+    """Return the value as plain JSON, which embedding programs may not pass.
 
     Raises `AgentError` ``invalid_arguments``.
     """
@@ -122,7 +122,7 @@ def object_of(value: object, name: str, hint: str) -> Mapping[str, Any]:
 
 
 def text_of(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:
-    """Raises `AgentError` ``invalid_request``."""
+    """Return a field that must be a string. Raises `AgentError` ``invalid_request``."""
     value = words[name]
     if not isinstance(value, str):
         raise AgentError("invalid_request", f"{name} must be a string", details={"field": name})
@@ -133,16 +133,16 @@ def text_of(words: Mapping[str, Any], name: str, *, limit: int | None) -> str:
 
 
 def unfit(what: str, mistakes: list[str], hint: str) -> AgentError:
-    """Why a decision is refused that does not fit the schema that was shown."""
+    """Make the error for a decision that does not match the schema shown."""
     text = f"{what}: {mistakes[0]}"
     return AgentError("invalid_arguments", text, hint=hint, details={"errors": mistakes})
 
 
 def with_common(decision: D, words: Mapping[str, Any], fields: Iterable[str]) -> D:
-    """The decision with what all kinds have in common; `fields` are those of its kind.
+    """Return the decision with the fields in `COMMON`. `fields` are the other fields that its kind allows.
 
-    Raises `AgentError` ``invalid_request``, and ``unknown_field`` for any other field: an edit under a wrong
-    name must not run the call with the old arguments.
+    Raises `AgentError` ``invalid_request``, and ``unknown_field`` for any other field, because a misspelled
+    `arguments` must not run the call with the old arguments.
     """
     known = (*fields, *COMMON)
     names = [name for name in COMMON if words.get(name) is not None]

@@ -1,7 +1,7 @@
-"""A tool call as people are shown it, in Markdown or in a line. Pure.
+"""Descriptions of tool calls for people, in Markdown or in one line. Pure.
 
-The arguments are a model's words: they are shown as they are, never as formatting, on one line each, and a
-long one is cut to its head and its tail: a harmless beginning must not hide how it ends.
+The arguments come from a model, so they are shown verbatim, never as formatting, each on one line. A long
+argument is shortened in the middle, so that a harmless beginning cannot hide its end.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MAX_VALUE = 300
-"""Characters of one argument."""
+"""Maximum length of one argument, in characters."""
 MAX_ARGUMENTS = 3000
-"""Characters of all of them."""
+"""Maximum length of all arguments together, in characters."""
 MAX_LINE = 160
-"""Characters of a line."""
+"""Maximum length of a line, in characters."""
 MAX_IN_LINE = 40
-"""Characters of an argument in a line."""
+"""Maximum length of an argument in a line, in characters."""
 
-# An underscore inside a word is no emphasis.
+# Except an underscore inside a word, which is not emphasis in Markdown.
 _FORMATTING = re.compile(r"[`*\[\]<>\\~&]|(?<!\w)_|_(?!\w)|://|^\s|\s$")
 
 
 def describe(tool: str, arguments: Mapping[str, Any]) -> str:
-    """What a human is asked about. The full arguments are for whoever looks closer."""
+    """Describe a call for approval. The approval also has the full arguments."""
     given = {name: value for name, value in arguments.items() if value not in (None, "")}
-    # Only what these say in full is said their way: nothing may go unmentioned.
+    # Only calls with exactly these arguments, because no argument may be left out.
     match tool, sorted(given):
         case "resources_add", ["name", "value"]:
             return f"**ADD Resource**\n\nName: {_shown(given['name'])}\nValue: {_shown(given['value'])}"
@@ -43,7 +43,7 @@ def describe(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A call as one would write it down."""
+    """Describe a call in one line, as `tool(name=value)`."""
     shown = (
         f"{name}={shortened(json.dumps(value, ensure_ascii=False), MAX_IN_LINE)}"
         for name, value in arguments.items()
@@ -52,35 +52,35 @@ def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def shortened(text: str, limit: int = MAX_LINE) -> str:
-    """On one line, and not too long."""
+    """Return the text on one line, shortened to `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def describe_elicitation(server: str, message: str, url: str | None) -> str:
-    """What a human is told that a server asks, in its words."""
+    """Describe an elicitation, with the message of the server."""
     head = f'**QUESTION**\n\nMCP server "{_line(server, MAX_VALUE)}" asks: {_line(message, MAX_ARGUMENTS)}'
     if url is None:
         return head
-    # In full, and not as a link: people shall see where they are sent.
+    # In full and not as a link, so that people see the address.
     return f"{head}\n\nIt wants you to visit {_line(url, len(url))} and to come back."
 
 
 def describe_delegation(agent: str, message: str) -> str:
-    """The question before another agent gets work."""
+    """Describe a delegation to another agent for approval."""
     return f"**DELEGATE to A2A Agent: {_line(agent, MAX_VALUE)}**\n\nMessage: {_line(message, MAX_ARGUMENTS)}"
 
 
 def describe_proxy(agents: Sequence[str], question: str, refusal: str | None) -> str:
-    """The question of another agent. `agents` are those on the way to the one that asks, the
-    `question` is in Markdown; `refusal` says why an answer that was given before was not taken."""
+    """Describe the question of another agent. `agents` is the path to the agent that asks, `question` its
+    Markdown text, `refusal` the reason why it refused an earlier answer."""
     path = " -> ".join(_line(each, MAX_VALUE) for each in agents)
     again = "" if refusal is None else f"\n\nIt did not take the last answer: {_line(refusal, MAX_VALUE)}"
     return f"**PROXY APPROVAL — A2A Agent: {path}**{again}\n\n{question}"
 
 
 def quoted(text: str) -> str:
-    """The words of another agent: shown as they are, never as formatting."""
+    """Quote the text of another agent verbatim, without formatting."""
     return "\n".join(f"> {_line(line, MAX_ARGUMENTS)}" for line in text.splitlines() if line.strip())
 
 
@@ -90,7 +90,7 @@ def _shown(value: Any) -> str:
 
 
 def _cut_texts(value: Any) -> Any:
-    """The same with every long text in it cut, so that one cannot push the others out of sight."""
+    """Shorten every long text inside a value, so that none pushes the others out of view."""
     match value:
         case str():
             return _cut(value, MAX_VALUE)
@@ -110,16 +110,16 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _line(text: str, limit: int) -> str:
-    """A text as it is, on one line: in a code span when it could be taken for Markdown."""
+    """Return a text verbatim on one line, in a code span if it contains Markdown."""
     cut = _cut(text, limit)
     line = "".join(char if char.isprintable() else _escaped(char) for char in cut)
     if not _FORMATTING.search(line):
         return line
-    # The fence has to be longer than any run of backticks inside.
+    # The fence must be longer than any run of backticks inside.
     fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
     return f"{fence} {line} {fence}" if "`" in line or line != line.strip() else f"{fence}{line}{fence}"
 
 
 def _escaped(char: str) -> str:
-    """What cannot be seen, or turns the text around it, as JSON writes it."""
+    """Escape an unprintable character, such as one that changes the text direction, as in JSON."""
     return "\\u007f" if char == "\x7f" else json.dumps(char)[1:-1]

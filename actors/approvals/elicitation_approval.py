@@ -1,4 +1,4 @@
-"""A question of a tool server to the user (MCP elicitation)."""
+"""The question of a tool server to a person (MCP elicitation)."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class ElicitationQuestion(Asked[Answer]):
     prompt: ClassVar = "Answer it? a: accept, d: decline, c: cancel, ?: show all >"
 
     message: str = attrs.field(validator=TEXT)
-    """The server's words."""
+    """The message of the server."""
     in_flight: bool = attrs.field(validator=instance_of(bool))
-    """The call waits for the answer where it is, and is lost with this process."""
+    """Whether the call is in flight, so that the answer is lost if the process ends."""
     url: str | None = attrs.field(default=None, validator=optional(TEXT))
-    """An address to visit; then there is no form."""
+    """An address to visit; None if the server asks for a form."""
     input_schema: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
-    """JSON Schema of the answer; None: there is an address in its place."""
+    """JSON Schema of the form; None if there is an address."""
 
     @classmethod
     def about(
@@ -70,7 +70,7 @@ class ElicitationQuestion(Asked[Answer]):
         in_flight: bool,
         expires: float | None,
     ) -> Self:
-        """`tool`, `server` and `arguments` are those of the call in which the server asks."""
+        """Make the question for a server that asks during the call of `tool`."""
         form = elicitation.schema or {"type": "object"}
         return cls(
             **attrs.asdict(occasion, recurse=False),
@@ -95,11 +95,11 @@ class ElicitationQuestion(Asked[Answer]):
         return decision
 
     async def checked(self, decision: Answer, *, pending: bool) -> Answer:
-        """Complete an answer, and check it against what was asked for. An answer that is repeated has to be
-        completed too, for that is how it was kept."""
+        """Add defaults to an answer, and check it while the question is pending. A repeated answer gets its
+        defaults as well, because it is compared with the stored one."""
         if not isinstance(decision, Accept):
             return decision
-        if self.input_schema is None:  # an address to visit: that it was visited is all there is to say
+        if self.input_schema is None:  # an address to visit has no content
             return attrs.evolve(decision, content=None)
         content = completed(decision.content or {}, self.input_schema)
         if pending:
@@ -130,7 +130,7 @@ class ElicitationQuestion(Asked[Answer]):
 
 
 def answer_of(decision: Decided) -> ElicitationAnswer:
-    """The answer to the server. Anything but `Accept` and `Decline` is a `cancel`, also `Expired`."""
+    """Return the answer to the server: `cancel` for any decision except `Accept` and `Decline`."""
     match decision:
         case Accept(content=content):
             return ElicitationAnswer("accept", content)
@@ -141,7 +141,7 @@ def answer_of(decision: Decided) -> ElicitationAnswer:
 
 
 async def check_answer(content: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Check the answer to a server's question against the schema of that.
+    """Check an answer against the schema of the elicitation.
 
     Raises:
         AgentError: ``invalid_arguments``, with the mistakes under ``errors``.

@@ -1,4 +1,4 @@
-"""The kinds of approvals. A new one is a file beside this one, and one more name in `AnyQuestion`."""
+"""The kinds of approvals. To add one, add a file to this package and a name to `AnyQuestion`."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ _DECISIONS = tuple(dict.fromkeys(each for kind in KINDS.values() for each in kin
 
 @attrs.frozen
 class Approval(Question):
-    """A request for a human decision, in whatever state. Its names are those of the HTTP contract."""
+    """A request for a human decision, and its state. Its attributes are named as in the HTTP API."""
 
     asked: AnyQuestion
-    """The question. Its class says which kind it is, and has the fields of that kind."""
+    """The question. Its class depends on `kind` and has the fields of that kind."""
 
     @property
     def uuid(self) -> str:
-        """Id of the approval, for `Agent.decide`."""
+        """The id of the approval, for `Agent.decide`."""
         return self.id
 
     @property
     def conversation_id(self) -> str:
-        """The conversation that asks."""
+        """The id of the conversation."""
         return self.stream
 
     @property
     def tool_name(self) -> str:
-        """The tool; of a `checkpoint`, its node."""
+        """The name of the tool, or of the node if `kind` is `checkpoint`."""
         return self.asked.tool_name
 
     @property
     def tool_args(self) -> Mapping[str, Any]:
-        """The arguments that the call will have."""
+        """The arguments of the call."""
         return self.asked.tool_args
 
     @property
@@ -58,42 +58,42 @@ class Approval(Question):
 
     @property
     def server(self) -> str | None:
-        """The tool server."""
+        """The name of the tool server."""
         return self.asked.server
 
     @property
     def node(self) -> str:
-        """The node that asks."""
+        """The name of the node that makes the call."""
         return self.asked.node
 
     @property
     def rule(self) -> str:
-        """Why it asks: a rule of the agent file, or the tool's annotation."""
+        """The reason: a rule of the agent file, or an annotation of the tool."""
         return self.asked.rule
 
     @property
     def replaces(self) -> str | None:
-        """UUID of the approval that this one replaces."""
+        """The UUID of the approval that this one replaces."""
         return self.asked.replaces
 
     @property
     def superseded_by(self) -> str | None:
-        """UUID of the approval that replaces this one."""
+        """The UUID of the approval that replaces this one."""
         return self.asked.superseded_by
 
     @property
     def created_at(self) -> datetime:
-        """When it was asked, in UTC."""
+        """The time of the request, in UTC."""
         return datetime.fromtimestamp(self.created, UTC)
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it expires, in UTC; None: never."""
+        """The time of the expiry, in UTC; None if it does not expire."""
         return None if self.expires is None else datetime.fromtimestamp(self.expires, UTC)
 
 
 def approval_of(row: Question) -> Approval:
-    """Raises LookupError, TypeError or ValueError when the row makes no sense."""
+    """Make an approval of a stored question. Raises LookupError, TypeError or ValueError if it is damaged."""
     if row.kind != row.body["kind"]:
         raise ValueError("its kind is not that of its body")
     asked = question_of(row.body)
@@ -103,13 +103,13 @@ def approval_of(row: Question) -> Approval:
 
 
 def question_of(body: Mapping[str, Any]) -> AnyQuestion:
-    """The question of which this is the stored form. Raises LookupError, TypeError or ValueError."""
+    """Rebuild a question from its stored form. Raises LookupError, TypeError or ValueError."""
     if (kind := KINDS.get(body["kind"])) is None:
         raise ValueError(f"this version does not know the kind {body['kind']!r}")
     return kind.from_json(body)
 
 
 def decision_of(stored: Mapping[str, Any]) -> Decided:
-    """The decision of which this is the stored form, about whatever it is. Raises TypeError or ValueError."""
+    """Rebuild a decision of any kind from its stored form. Raises TypeError or ValueError."""
     decision: Decided = read(stored, _DECISIONS)
     return decision

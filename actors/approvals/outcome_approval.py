@@ -1,4 +1,4 @@
-"""What became of a call that was sent and has no result?"""
+"""The question about the outcome of a call that was sent and has no result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {"r": "retry", "d": "done", "f": "failed"}
 
 @attrs.frozen(kw_only=True)
 class Retry(Decided):
-    """It is to be sent again."""
+    """The decision to send the call again."""
 
     said: ClassVar = ("action", "retry")
 
@@ -40,7 +40,8 @@ Outcome: TypeAlias = Retry | Done | Failed
 
 @attrs.frozen(kw_only=True)
 class OutcomeQuestion(Asked[Outcome]):
-    """What became of a call that was sent and has no result? The words: `retry`, `done`, `failed`."""
+    """The question about a call that was sent and has no result. It is decided with `retry`, `done` or
+    `failed`."""
 
     kind: ClassVar = "outcome_unknown"
     decisions: ClassVar[tuple[type[Outcome], ...]] = (Retry, Done, Failed)
@@ -51,7 +52,7 @@ class OutcomeQuestion(Asked[Outcome]):
     def about(
         cls, occasion: Occasion, *, tool: str, server: str, arguments: Mapping[str, Any], reason: str
     ) -> Self:
-        """`tool`, `server` and `arguments` are those of the call, `reason` why its outcome is unknown."""
+        """Make the question for a call. `reason` is why its outcome is unknown."""
         asked = describe(tool, arguments)
         return cls(
             **attrs.asdict(occasion, recurse=False),
@@ -72,7 +73,7 @@ class OutcomeQuestion(Asked[Outcome]):
 
     def settled(self, decision: Outcome | Expired, *, lost: bool) -> Settled | None:
         match decision:
-            case Retry() | Expired():  # it does not expire
+            case Retry() | Expired():  # this kind never expires
                 return None
             case Done(result=result):
                 text = "Done, as a human confirmed." if result is None else result
@@ -107,5 +108,5 @@ class OutcomeQuestion(Asked[Outcome]):
 
 
 def unknown_text(reason: str) -> str:
-    """For the model and for readers of the conversation: the result of a call whose outcome is unknown."""
+    """Return the result of a call with an unknown outcome, for the model and for readers."""
     return f"The outcome is unknown: {reason}. The call was not repeated."

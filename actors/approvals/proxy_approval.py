@@ -1,6 +1,6 @@
-"""A question that another agent asks in the task that it has for a call. The decision is sent to that agent.
+"""The question of another agent, in the task of a delegated call. The decision is sent to that agent.
 
-Its decisions are those of the original question, if the agent tells the kind of that; otherwise yes or no.
+Its decisions are those of the original question if the agent states the kind; otherwise yes or no.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ _COMMON = [field.name for field in attrs.fields(Asked)]
 
 def _names(agents: Sequence[str]) -> tuple[str, ...]:
     if not isinstance(agents, list | tuple):
-        raise TypeError("the agents are no list")
+        raise TypeError("the agents are not a list")
     return tuple(agents)
 
 
 @attrs.frozen(kw_only=True)
 class ProxyQuestion(YesOrNo):
-    """A question of another agent, to which the decision is sent. Its words are those of `remote_kind`."""
+    """The question of another agent. It is decided as `remote_kind`, and the decision is sent to that
+    agent."""
 
     kind: ClassVar = "proxy"
     decisions: ClassVar[tuple[type[Any], ...]] = (
@@ -47,28 +48,28 @@ class ProxyQuestion(YesOrNo):
     prompt: ClassVar = "Let it go on? y: yes, n [reason]: no, ?: show all >"
 
     remote_task_id: str = attrs.field(validator=TEXT)
-    """The task of the other agent."""
+    """The id of the task at the other agent."""
     remote_agent_name: str = attrs.field(validator=TEXT)
-    """The other agent's name in the agent file."""
+    """The name of the other agent in the agent file."""
     remote_context: str = attrs.field(default="", validator=TEXT)
     remote_message: str = attrs.field(default="", validator=TEXT)
-    """The id of the status message that asked."""
+    """The id of the status message with the question."""
     remote_item: str | None = attrs.field(default=None, validator=optional(TEXT))
-    """The agent's id of the question; None: the message as a whole asks."""
+    """The id of the question at the other agent; None if the message as a whole is the question."""
     remote_kind: str = attrs.field(default="", validator=TEXT)
-    """The kind of the question there; empty: the agent does not say."""
+    """The kind of the question; empty if the agent does not state it."""
     remote_description: str = attrs.field(default="", validator=TEXT)
-    """The question, as the agent that asks puts it."""
+    """The question, in the words of the agent that asks."""
     input_schema: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
-    """JSON Schema of edited arguments, or of the answer."""
+    """JSON Schema of edited arguments, or of the form."""
     agents: Sequence[str] = attrs.field(
         default=(), converter=_names, validator=deep_iterable(instance_of(str))
     )
-    """Names of the agents on the way to the one that asks."""
+    """The names of the agents on the path to the agent that asks."""
     mover: str | None = attrs.field(default=None, validator=optional(TEXT))
-    """The command whose bearer token the agent is passed; None: it needs none."""
+    """The command whose bearer token is forwarded to the agent; None if it needs none."""
     void_reason: str | None = attrs.field(default=None, validator=optional(TEXT))
-    """Why it was taken back."""
+    """The reason why the question was withdrawn."""
 
     @classmethod
     def about(
@@ -85,10 +86,11 @@ class ProxyQuestion(YesOrNo):
         expires: float | None,
         on_expiry: str,
     ) -> Self:
-        """`agent` is its name here, `refusal` why it did not take the answer to the question before."""
+        """Make the question. `agent` is its name in the agent file, `refusal` the reason why it refused an
+        earlier answer."""
         if item.kind == ElicitationQuestion.kind:
             on_expiry = "cancel"
-        elif item.kind == OutcomeQuestion.kind:  # as there: silence is no answer
+        elif item.kind == OutcomeQuestion.kind:  # as at the other agent, which does not let it expire
             expires = None
         is_call = item.kind == ToolQuestion.kind and item.tool
         question = describe(item.tool, item.arguments) if is_call else quoted(item.description)
@@ -117,7 +119,7 @@ class ProxyQuestion(YesOrNo):
 
     @property
     def item(self) -> RemoteItem:
-        """The question, as the agent knows it."""
+        """The reference to the question at the other agent."""
         return RemoteItem(message=self.remote_message, id=self.remote_item, kind=self.remote_kind)
 
     @property
@@ -140,8 +142,7 @@ class ProxyQuestion(YesOrNo):
                 return self
 
     def settled(self, decision: Decided, *, lost: bool) -> Settled | None:
-        """The agent is told of any decision, and its task ends the call; but a run that fails has no
-        further exchange."""
+        """Return None, because the other agent's task ends the call, unless the expiry fails the run."""
         if isinstance(decision, Expired) and decision.fails:
             return Settled("expired", NOT_IN_TIME)
         return None
@@ -157,7 +158,7 @@ class ProxyQuestion(YesOrNo):
 
 
 def words_of(decision: Decided) -> Mapping[str, Any]:
-    """A decision in the words in which another agent is told of it."""
+    """Return a decision as it is sent to another agent."""
     match decision:
         case Expired(on_expiry="cancel"):
             return {"action": "cancel"}

@@ -1,4 +1,4 @@
-"""Lines typed at a question: replies, edited arguments, and the fields of a server's form. Pure."""
+"""Parsing of lines typed at an approval: replies, edited arguments and the fields of a form. Pure."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ...runtime.json_text import load_edge
 
 @attrs.frozen
 class Decide:
-    """An answer, in the words of `Agent.decide`."""
+    """A decision, for `Agent.decide`."""
 
     words: Mapping[str, Any]
 
 
 @attrs.frozen
 class Edit:
-    """The arguments are to be changed first."""
+    """A request to edit the arguments before approving."""
 
 
 @attrs.frozen
 class Fill:
-    """A server's question is accepted; its form is to be filled in first."""
+    """An accepted elicitation, whose form must be filled in."""
 
     form: Sequence[Field]
 
 
 @attrs.frozen
 class ShowAll:
-    """Everything there is to know of the question."""
+    """A request to show all fields of the approval."""
 
 
 @attrs.frozen
@@ -44,7 +44,7 @@ Reply: TypeAlias = Decide | Edit | Fill | ShowAll | NotUnderstood
 
 
 def edited(line: str) -> Mapping[str, Any] | str:
-    """The arguments in a line of JSON, or what is wrong with it."""
+    """Parse arguments from a line of JSON. Return the problem as a text if there is one."""
     try:
         arguments = load_edge(line)
     except ValueError as error:
@@ -60,12 +60,12 @@ class Field:
     name: str
     prompt: str
     kind: str
-    """`string`, or another type of JSON Schema."""
+    """A type of JSON Schema."""
     required: bool
-    """And there is no default."""
+    """Whether it is required and has no default."""
 
     def value(self, line: str) -> object:
-        """The value in the line; the schema decides later whether it fits."""
+        """Parse a value. It is checked against the schema later."""
         if self.kind == "string":
             return line
         if self.kind == "boolean" and line.lower() in _BOOLEANS:
@@ -80,7 +80,7 @@ _BOOLEANS = {"y": True, "yes": True, "n": False, "no": False}
 
 
 def fields(schema: Mapping[str, Any]) -> Iterator[Field]:
-    """The fields of a form, in the order of its schema."""
+    """Yield the fields of a form in the order of its schema."""
     properties, required = schema.get("properties"), schema.get("required")
     for name, field in properties.items() if isinstance(properties, Mapping) else ():
         about: Mapping[str, Any] = field if isinstance(field, Mapping) else {}

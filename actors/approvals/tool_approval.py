@@ -1,4 +1,4 @@
-"""May this tool call run?"""
+"""The question before a tool call: may it run?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AS_IT_IS = "Approve or reject the call as it is."
 
 @attrs.frozen(kw_only=True)
 class ToolQuestion(YesOrNo):
-    """May this tool call run? It is decided with yes or no."""
+    """The question before a tool call: may it run? It is decided with yes or no."""
 
     kind: ClassVar = "tool"
     prompt: ClassVar = "Run it? y: yes, n [reason]: no, e: edit the arguments, ?: show all >"
@@ -34,9 +34,9 @@ class ToolQuestion(YesOrNo):
     input_schema: Mapping[str, Any] = attrs.field(validator=OBJECT)
     """JSON Schema of edited arguments."""
     tool_fingerprint: str = attrs.field(validator=TEXT)
-    """Of the tool as it was shown."""
+    """The fingerprint of the tool that was shown."""
     facade: str | None = attrs.field(default=None, validator=optional(TEXT))
-    """What the model called, when that stands for a whole server."""
+    """The server facade that the model called; None if it called the tool itself."""
 
     @classmethod
     def about(

@@ -1,4 +1,4 @@
-"""Questions that are answered with yes or no."""
+"""The base class of questions that are decided with yes or no."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HINT = 'Send {"approved": true}, {"action": "approve"} or {"answer": "yes"}, or
 class Approved(Decided):
     said: ClassVar = ("approved", True)
     arguments: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
-    """Those of the call, in place of the shown ones, in full."""
+    """All arguments of the call, instead of the ones shown; None if they are unchanged."""
 
 
 @attrs.frozen(kw_only=True)
@@ -74,7 +74,8 @@ class YesOrNo(Asked[Approved | Rejected]):
 
 
 def _says_yes(words: Mapping[str, Any]) -> bool:
-    """`answer` wins over `action` over `approved`. Raises `AgentError` ``decision_required``."""
+    """`answer` takes precedence over `action`, and `action` over `approved`. Raises `AgentError`
+    ``decision_required``."""
     if "answer" in words:
         said = _word(words["answer"], _YES_ANSWERS, _NO_ANSWERS)
     elif "action" in words:

@@ -1,8 +1,7 @@
-"""The thread of an agent: a trio loop of its own, and calls that other threads make there.
+"""The thread of an agent: it runs a trio loop, and other threads call the agent there.
 
-A call is a task of the loop, for as long as its caller waits for it, so there is no queue and nothing to
-bound: a caller that gives up cancels its task. Each call comes back as a `concurrent.futures.Future`, for
-which both a thread and an asyncio task know how to wait.
+Each call runs as a task of that loop, and cancelling the call cancels the task. There is no queue, so nothing
+needs a bound. The caller gets a `concurrent.futures.Future`, which a thread and an asyncio task can wait for.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Source: TypeAlias = Callable[[Agent], AbstractAsyncContextManager[AsyncIterator[T]]]
-"""Opens a stream of the agent's, in its thread."""
+"""Opens a stream of the agent, in the thread of the agent."""
 
 AHEAD = 64
-"""Items of a stream that are read before their reader asks for them; the agent's own bounds come behind."""
+"""Maximum number of items that a stream reads ahead, beside the buffers of the agent itself."""
 ENDING = 0.2
-"""Seconds that calls get to learn that the agent has ended."""
+"""Seconds that calls get to return after the agent has ended."""
 NAP = 0.5
-"""Seconds between two looks at whether the program has come to its end without closing the agent."""
+"""Seconds between two checks whether the program has ended without closing the agent."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,49 +46,48 @@ class AgentThread:
         """
         self._opening = opening
         self.opened: Future[Agent] = Future()
-        """The agent, once it is open; fails with the error that kept it from opening."""
+        """Resolves to the open agent, or fails with the error of opening it."""
         self.ended: Future[None] = Future()
-        """Done when the thread has nothing left to do. Never fails."""
+        """Resolves at the end of the thread. Never fails."""
         self.failure: BaseException | None = None
-        """The error that an open agent ended with."""
-        # The interpreter waits for the thread at its exit, so work in flight then gets the grace period, too.
+        """The error that ended an open agent."""
+        # Not a daemon: at exit the interpreter waits for it, so that calls in flight get the grace period.
         self._thread = threading.Thread(target=self._run, name="stopgo agent", daemon=False)
         self._token: trio.lowlevel.TrioToken | None = None
         self._open: set[Future[Any]] = set()
         self._asked = 0
-        """How often `stop` was called."""
-        # Of the loop:
+        """The number of calls of `stop`."""
+        # Used in the loop only:
         self._stop = trio.Event()
         self._scope = trio.CancelScope()
         self._over = trio.Event()
         """Set when the agent has ended."""
         self._calls: trio.Nursery | None = None
-        """Where calls run, while there is an agent."""
+        """The nursery of the calls while the agent is open."""
 
     def start(self) -> None:
-        """Start the thread; `opened` and `ended` say how it goes on."""
+        """Start the thread. `opened` and `ended` report its progress."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the agent to stop within its grace period; asked again, or before it is open, it stops at once.
-
-        Does not wait.
+        """Stop the agent within its grace period, without waiting for that. A second call, or a call before
+        the agent is open, stops it immediately.
         """
         self._asked += 1
-        self.soon(self._heed)
+        self.soon(self._apply_stop)
 
     def join(self) -> None:
-        """Wait for the end of the thread. May be interrupted, and called again."""
+        """Wait for the end of the thread. It can be interrupted and called again."""
         if self._thread.is_alive():
-            self.ended.result()  # an interrupted `Thread.join` takes the thread for ended, up to Python 3.12
+            self.ended.result()  # up to Python 3.12, an interrupted `Thread.join` marks the thread as ended
             self._thread.join()
 
     def is_alive(self) -> bool:
-        """Whether the thread runs; false in a forked process."""
+        """Whether the thread is running. False in a forked process."""
         return self._thread.is_alive()
 
     def is_current(self) -> bool:
-        """Whether this is called in the thread itself, which cannot wait for itself."""
+        """Whether the caller runs in this thread, which must not wait for itself."""
         return threading.current_thread() is self._thread
 
     def submit(
@@ -101,8 +99,8 @@ class AgentThread:
     ) -> Future[T]:
         """Call an async function with the agent, in its thread. Cancelling the future cancels the call.
 
-        The future raises what the function raises, and `AgentError` ``shutting_down`` when the agent has
-        stopped; the failure of the agent, if there was one, is the cause of that error.
+        The future raises the error of the function, or `AgentError` ``shutting_down`` if the agent has
+        stopped. The cause of the latter is the failure of the agent, if any.
         """
         future: Future[T] = Future()
         self._open.add(future)
@@ -112,7 +110,7 @@ class AgentThread:
         return future
 
     def soon(self, function: Callable[..., object], *args: Any) -> bool:
-        """Have the loop call a function. False when no loop runs, as in a child after a fork."""
+        """Call a function in the loop. Return False if no loop is running, as in a forked child."""
         if self._token is None or not self._thread.is_alive():
             return False
         try:
@@ -122,13 +120,14 @@ class AgentThread:
         return True
 
     def _refusal(self) -> AgentError:
-        """The error of a call that comes too late."""
+        """Make the error of a call after the end of the agent."""
         error = shutting_down(accepted=False)
         error.__cause__ = self.failure
         return error
 
     def _cut_off(self, error: BaseException | None = None) -> AgentError:
-        """The error of a call that had begun when the agent ended. That end may have caused `error`."""
+        """Make the error of a call that was running when the agent ended. `error` may be a consequence of
+        that."""
         text = "the agent has stopped; a command goes on at the next start if it was stored by then"
         cut_off = AgentError("shutting_down", text, hint="Repeat a command with the same key.")
         cut_off.__cause__ = self.failure or error
@@ -140,7 +139,7 @@ class AgentThread:
         try:
             trio.run(self._serve, clock=ProcessClock())
         except BaseException as error:
-            # No frame is above this one; the end of the block raises the error in the program's thread.
+            # No caller could catch it here. The block raises it in the thread of the program.
             self._end_by(error)
         finally:
             for call in list(self._open):
@@ -151,7 +150,7 @@ class AgentThread:
     async def _serve(self) -> None:
         with self._scope:
             self._token = trio.lowlevel.current_trio_token()
-            self._heed()
+            self._apply_stop()
             async with trio.open_nursery() as calls:
                 calls.start_soon(self._watch_program)
                 try:
@@ -164,7 +163,8 @@ class AgentThread:
                 finally:
                     self._calls = None
                     self._over.set()
-                    # Calls outlive the agent: it tells each of them what became of its command.
+                    # The calls outlast the agent for a moment, so that they can return the outcome of their
+                    # command.
                     calls.cancel_scope.deadline = trio.current_time() + ENDING
 
     def _end_by(self, error: BaseException) -> None:
@@ -174,20 +174,21 @@ class AgentThread:
             self.failure = error
             logger.critical("the agent has stopped: %s", error, exc_info=error)
 
-    def _heed(self) -> None:
+    def _apply_stop(self) -> None:
         if self._asked:
             self._stop.set()
         if self._asked > 1 or (self._asked and self._calls is None):
             self._scope.cancel()
 
     async def _watch_program(self) -> None:
-        """Stop when the main thread has ended: the interpreter then waits for this one."""
+        """Stop the agent when the main thread has ended, because the interpreter then waits for this
+        thread."""
         while threading.main_thread().is_alive():
             with trio.move_on_after(NAP):
                 await self._over.wait()
                 return
         self._asked = max(1, self._asked)
-        self._heed()
+        self._apply_stop()
 
     def _begin(self, future: Future[T], function: Callable[[Agent], Awaitable[T]]) -> None:
         if self._calls is None:
@@ -208,7 +209,7 @@ class AgentThread:
             except AgentError as error:
                 _fail(future, error)
             except Exception as error:
-                over = self._over.is_set()  # and with the agent its journal
+                over = self._over.is_set()  # then the error may come from the closed journal
                 _fail(future, self._cut_off(error) if over else error)
             except BaseException:
                 _fail(future, self._cut_off())
@@ -216,17 +217,17 @@ class AgentThread:
 
 
 class Stream(Generic[T]):
-    """A stream of the agent's, read in another thread a batch at a time. For one reader.
+    """A stream of the agent, read in batches by one reader in another thread.
 
-    A task of the agent's thread reads ahead, at most `AHEAD` items, until the stream ends or is closed. The
-    reader gets what was read also after the end of the agent.
+    A task in the agent's thread reads up to `AHEAD` items ahead, until the stream ends or is closed. The
+    reader also gets the items that were read before the end of the agent.
     """
 
     def __init__(self, thread: AgentThread, source: Source[T]) -> None:
         self.begun: Future[None] = Future()
-        """Done when the stream is open; fails with the error that kept it from opening."""
+        """Resolves when the stream is open, or fails with the error of opening it."""
         self._thread = thread
-        # The collector may drop a stream, and so close it, wherever it runs: while it hands over, too.
+        # Reentrant, because the garbage collector can close a stream anywhere, also inside `_hand_over`.
         self._lock = threading.RLock()
         self._items: list[T] = []
         self._reader: Future[list[T]] | None = None
@@ -236,7 +237,7 @@ class Stream(Generic[T]):
         self._reading.add_done_callback(self._end)
 
     def take(self) -> Future[list[T]]:
-        """The next items; none when the stream is over."""
+        """Return the next items; an empty list at the end of the stream."""
         taken: Future[list[T]] = Future()
         with self._lock:
             self._reader = taken
@@ -244,15 +245,15 @@ class Stream(Generic[T]):
         return taken
 
     def over(self) -> None:
-        """To be called when `take` brought nothing. Raises the error of the stream: that the agent has ended
-        only if the stream had not begun."""
+        """Raise the error that ended the stream, if any. Called after `take` returned no items. The end of
+        the agent counts as an error only if the stream was not open yet."""
         error = None if self._reading.cancelled() else self._reading.exception()
         is_end = isinstance(error, AgentError) and error.code == "shutting_down"
         if error is not None and not (is_end and self.begun.exception() is None):
             raise error
 
     def close(self) -> None:
-        """Stop reading. Waits for nothing, so a generator that is dropped may call it."""
+        """Stop reading. It does not wait, so the finalizer of a generator may call it."""
         self._reading.cancel()
 
     async def _read(self, source: Source[T], agent: Agent) -> None:
@@ -274,7 +275,7 @@ class Stream(Generic[T]):
         self._hand_over()
 
     def _hand_over(self) -> None:
-        """Give the reader the items that are there. Called in the thread that changed something."""
+        """Give the reader the items that were read. Called in any thread."""
         reader, taken = None, []
         with self._lock:
             if self._items or self._ended:
@@ -290,12 +291,12 @@ class Stream(Generic[T]):
 
 
 def _settle(future: Future[T], result: T) -> None:
-    """Unless it is settled or cancelled."""
+    """Set the result, unless the future is done."""
     with suppress(InvalidStateError):
         future.set_result(result)
 
 
 def _fail(future: Future[Any], error: BaseException) -> None:
-    """Unless it is settled or cancelled."""
+    """Set the error, unless the future is done."""
     with suppress(InvalidStateError):
         future.set_exception(error)

@@ -1,4 +1,4 @@
-"""An agent for programs without an event loop: every call blocks until it is done."""
+"""An agent for programs without an event loop: every call blocks until it returns."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def blocking(opening: AbstractAsyncContextManager[Agent]) -> Iterator[BlockingAg
         with blocking(open_agent(config)) as agent:
             turn = agent.start_conversation("list all resources")
 
-    Leaving the block stops the agent within `config.shutdown_grace` seconds; Ctrl-C meanwhile stops it at
-    once. Raises the errors of `open_agent`, also that of an agent that failed while it ran.
+    Leaving the block stops the agent within `config.shutdown_grace` seconds, or immediately after Ctrl-C.
+    Raises the errors of `open_agent`, and the error of an agent that fails while it runs.
     """
     thread = AgentThread(opening)
     ended = False
@@ -55,7 +55,8 @@ def blocking(opening: AbstractAsyncContextManager[Agent]) -> Iterator[BlockingAg
 
 
 def _close(thread: AgentThread) -> None:
-    """Wait for the end of the agent. An interruption hastens that end, and is raised after it."""
+    """Stop the agent and wait for its end. An interruption stops it immediately, and is raised after the
+    end."""
     try:
         thread.stop()
         thread.join()
@@ -76,20 +77,20 @@ def _blocking(
 
 
 class BlockingAgent:
-    """An agent in a thread of its own, with the methods of `Agent`. All other threads may use it.
+    """An agent in a thread of its own, with the methods of `Agent`. Any other thread may use it.
 
-    A method returns and raises the same as that of `Agent`. Ctrl-C ends the waiting, and nothing else. After
-    the end of the agent every method raises `AgentError` ``shutting_down``.
+    Each method returns and raises the same as the method of `Agent`. Ctrl-C ends only the wait. After the end
+    of the agent, every method raises `AgentError` ``shutting_down``.
     """
 
     def __init__(self, thread: AgentThread, agent: Agent) -> None:
         self._thread = thread
         self.config: AgentConfig = agent.config
-        """The configuration that it was opened with."""
+        """The configuration of this agent."""
         self.id: str = agent.id
-        """The id of this agent for other agents."""
+        """The id by which other agents recognize this agent."""
         self.started: float = agent.started
-        """When this process opened it, in UTC seconds."""
+        """The time at which this process opened the agent, in UTC seconds since the epoch."""
 
     start_conversation = _blocking(Agent.start_conversation)
     send = _blocking(Agent.send)
@@ -129,7 +130,7 @@ class BlockingAgent:
     def events(
         self, id: str, after: int = 0, *, deltas: bool = False
     ) -> Generator[Event | AnyDelta, None, None]:
-        """The events of a conversation, see `Agent.events`. Ends with the conversation or the agent."""
+        """Iterate over the events of a conversation; see `Agent.events`."""
         stream = Stream(self._thread, lambda agent: aclosing(agent.events(id, after, deltas=deltas)))
         try:
             yield from self._items(stream)
@@ -145,7 +146,7 @@ class BlockingAgent:
         conversations: Collection[str] = (),
         deltas: bool = False,
     ) -> Iterator[Iterator[Watched]]:
-        """The events of all conversations from now on, see `Agent.all_events`. Ends with the agent."""
+        """Watch the events of all conversations from now on; see `Agent.all_events`."""
         stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
         try:
             self._wait(stream.begun)
@@ -161,14 +162,14 @@ class BlockingAgent:
     def _wait(self, future: Future[T]) -> T:
         try:
             if self._thread.is_current():
-                raise RuntimeError("the agent would wait for itself: this is its own thread")
+                raise RuntimeError("cannot wait for the agent in its own thread: call it from another thread")
             return future.result()
         except BaseException:
             future.cancel()
             raise
 
 
-# ------------------------------------------------- methods of `Agent` in the shape that its thread calls
+# ------------------------------------------------------ methods of `Agent` as async functions
 
 
 async def tools(agent: Agent) -> tuple[ListedTool, ...]:

@@ -1,4 +1,4 @@
-"""An agent for programs on asyncio: every call is awaited, on whatever loop the caller runs."""
+"""An agent for programs on asyncio: every call is awaited in the loop of its caller."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ async def for_asyncio(opening: AbstractAsyncContextManager[Agent]) -> AsyncItera
         async with for_asyncio(open_agent(config)) as agent:
             turn = await agent.start_conversation("list all resources")
 
-    The loop goes on while the agent opens and closes. Leaving the block stops the agent within
-    `config.shutdown_grace` seconds; cancelling that stops it at once. Raises the errors of `open_agent`, also
-    that of an agent that failed while it ran.
+    Opening and closing the agent does not block the loop. Leaving the block stops the agent within
+    `config.shutdown_grace` seconds, or immediately after a cancellation. Raises the errors of `open_agent`,
+    and the error of an agent that fails while it runs.
     """
     thread = AgentThread(opening)
     ended = False
@@ -50,7 +50,8 @@ async def for_asyncio(opening: AbstractAsyncContextManager[Agent]) -> AsyncItera
 
 
 async def _close(thread: AgentThread) -> None:
-    """Wait for the end of the agent. An interruption hastens that end, and is raised after it."""
+    """Stop the agent and wait for its end. An interruption stops it immediately, and is raised after the
+    end."""
     thread.stop()
     if not thread.is_alive():
         return
@@ -66,7 +67,7 @@ async def _close(thread: AgentThread) -> None:
 
 
 async def _undisturbed(future: Future[T]) -> T:
-    """The result of a future that goes on when the waiting is cancelled."""
+    """Wait for a future without cancelling it when the wait is cancelled."""
     return await asyncio.shield(asyncio.wrap_future(future))
 
 
@@ -83,21 +84,21 @@ def _awaited(
 class AsyncioAgent:
     """An agent in a thread of its own, with the methods of `Agent`, for asyncio. Several loops may use it.
 
-    A method returns and raises the same as that of `Agent`. All are awaited, also `tools`, `health` and
-    `warnings`, but for `events` and `all_events`. Cancelling a call cancels the waiting, and nothing else.
-    After the end of the agent every method raises `AgentError` ``shutting_down``.
+    Each method returns and raises the same as the method of `Agent`. All methods except `events` and
+    `all_events` are awaited, also `tools`, `health` and `warnings`. Cancelling a call cancels only the wait.
+    After the end of the agent, every method raises `AgentError` ``shutting_down``.
     """
 
     def __init__(self, thread: AgentThread, agent: Agent) -> None:
         self._thread = thread
         self.config: AgentConfig = agent.config
-        """The configuration that it was opened with."""
+        """The configuration of this agent."""
         self.id: str = agent.id
-        """The id of this agent for other agents."""
+        """The id by which other agents recognize this agent."""
         self.started: float = agent.started
-        """When this process opened it, in UTC seconds."""
+        """The time at which this process opened the agent, in UTC seconds since the epoch."""
         self.blocking: BlockingAgent = BlockingAgent(thread, agent)
-        """The same agent for functions that a framework runs in threads."""
+        """The same agent, for functions that a framework runs in threads."""
 
     start_conversation = _awaited(Agent.start_conversation)
     send = _awaited(Agent.send)
@@ -136,7 +137,7 @@ class AsyncioAgent:
     async def events(
         self, id: str, after: int = 0, *, deltas: bool = False
     ) -> AsyncGenerator[Event | AnyDelta, None]:
-        """The events of a conversation, see `Agent.events`. Ends with the conversation or the agent."""
+        """Iterate over the events of a conversation; see `Agent.events`."""
         stream = Stream(self._thread, lambda agent: aclosing(agent.events(id, after, deltas=deltas)))
         try:
             async with aclosing(self._items(stream)) as items:
@@ -154,11 +155,12 @@ class AsyncioAgent:
         conversations: Collection[str] = (),
         deltas: bool = False,
     ) -> AsyncIterator[AsyncIterator[Watched]]:
-        """The events of all conversations from now on, see `Agent.all_events`. Ends with the agent."""
+        """Watch the events of all conversations from now on; see `Agent.all_events`."""
         stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
         try:
             await asyncio.wrap_future(stream.begun)
-            # Not closed here: another task may be reading it, and then gets its end.
+            # Do not close the generator here, because another task may be reading it. It ends with the
+            # stream.
             yield self._items(stream)
         finally:
             stream.close()

@@ -42,7 +42,7 @@ ErrorCode: TypeAlias = Literal[
 
 
 class AgentError(Exception):
-    """A request that the agent does not carry out. Its text is a sentence for a person."""
+    """A request that the agent refuses. Its text is a sentence for a person."""
 
     def __init__(
         self,
@@ -54,29 +54,29 @@ class AgentError(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
-        """Stable: one of [these](errors.md#requests)."""
+        """A stable code, one of [these](errors.md#requests)."""
         self.message = message
         """The text."""
         self.hint = hint
-        """What to do about it."""
+        """A suggestion how to correct the request."""
         self.details: Mapping[str, Any] = details or {}
-        """Further fields that a program can use."""
+        """Further fields for programs."""
 
 
 @attrs.frozen
 class Fault:
-    """The failure of a node, as it is recorded."""
+    """The recorded failure of a node."""
 
     code: str
-    """A stable word."""
+    """A stable code."""
     message: str
-    """For the user."""
+    """A text for the user."""
     fatal: bool = False
-    """It ends the run, whatever the nodes above do about failures."""
+    """Whether it ends the run, regardless of how the nodes above handle failures."""
 
 
 class NodeFailed(Refused):
-    """A node could not do its work. The parameters are those of `Fault`."""
+    """A node has failed. The parameters are those of `Fault`."""
 
     def __init__(self, failure: str, message: str, *, fatal: bool = False) -> None:
         super().__init__(message)
@@ -93,12 +93,12 @@ class NodeFailed(Refused):
 
 
 class StartError(Exception):
-    """The agent could not be started; the text names every reason, in the order of the config."""
+    """The agent cannot start. The text has all reasons, in the order of the configuration."""
 
 
 class Misconfigured(StartError):
-    """One of the reasons is in the agent file, in a file that it names, or in a variable that is not set, so
-    another attempt fails, too."""
+    """The agent cannot start because of the agent file, a file that it names, or an unset variable, so
+    another attempt would fail as well."""
 
 
 def no_conversation(id: str) -> AgentError:
@@ -196,7 +196,7 @@ def not_accepted(outcome: NotAccepted, id: str) -> AgentError:
 
 
 def already(question: Question) -> AgentError:
-    """Why a question that stands as it does cannot be decided (any more). The details hold it."""
+    """Make the error for a question that can no longer be decided. Its details hold the question."""
     details = {"approval": question}
     if question.state == "decided":
         return AgentError("already_decided", "the approval was decided before", details=details)
@@ -210,7 +210,7 @@ def already(question: Question) -> AgentError:
 
 
 def sentences(error: BaseException) -> list[str]:
-    """Everything that is wrong, a line each, out of any groups."""
+    """Return the lines of all errors, including those inside groups."""
     if isinstance(error, BaseExceptionGroup):
         return [sentence for inner in error.exceptions for sentence in sentences(inner)]
     return str(error).splitlines() or [type(error).__name__]

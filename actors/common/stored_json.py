@@ -1,7 +1,7 @@
-"""Between attrs classes and the JSON that is stored of them. Pure.
+"""Conversion between attrs classes and their stored JSON. Pure.
 
-A field that has its default is left out, unless its class is stored whole, and a field that is not known is
-ignored. Types are checked, not converted: a text in the place of a number is an error.
+Fields with their default value are left out, unless the class is stored whole. Unknown fields are ignored.
+Types are checked, not converted: a string in place of a number is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 
 def new_converter() -> Converter:
-    """Its `structure` raises LookupError, TypeError or ValueError for JSON of another shape."""
+    """Return a converter. Its `structure` raises LookupError, TypeError or ValueError for unexpected JSON."""
     converter = Converter(omit_if_default=True, detailed_validation=False)
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, exactly)
@@ -30,7 +30,7 @@ def new_converter() -> Converter:
 
 
 def store_whole(converter: Converter, kind: type[Any]) -> None:
-    """Have all fields of an attrs class written, also those with their defaults, and demanded when read."""
+    """Write all fields of an attrs class, including defaults, and require all of them when reading."""
     write, read = make_dict_unstructure_fn(kind, converter), make_dict_structure_fn(kind, converter)
     names = tuple(attrs.fields_dict(kind))
 
@@ -45,7 +45,7 @@ def store_whole(converter: Converter, kind: type[Any]) -> None:
 
 
 def exactly(value: Any, kind: type[Any]) -> Any:
-    """The value. Raises TypeError when it is of another type."""
+    """Return the value. Raises TypeError if it has another type."""
     if type(value) is not kind:
         raise TypeError(f"{str(value)[:40]!r} is no {kind.__name__}")
     return value

@@ -1,4 +1,4 @@
-"""TLS to models and tool servers: whom to trust, and what to say when nobody was reached."""
+"""TLS to models and tool servers: the trusted authorities, and the reasons of failed connections."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import lru_cache
 import httpx2
 
 _VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Of OpenSSL: where the authorities are whose certificates count. Else they are those of the system."""
+"""Variables of OpenSSL that name the trusted authorities. The default is those of the system."""
 
 _DEPTH = 20
-"""How many errors over each other are looked through: they may go in a circle."""
+"""Maximum length of a chain of errors to follow, because a chain can have a cycle."""
 
 
 class TlsUnusable(Exception):
-    """The authorities to trust cannot be read; the text says which."""
+    """The trusted authorities cannot be read. The text says which."""
 
 
 def trusted() -> ssl.SSLContext:
@@ -46,9 +46,9 @@ def _load(path: str, changed: int | None) -> ssl.SSLContext:
 
 
 def why_unreached(error: BaseException) -> str | None:
-    """What TLS or the system said when no connection could be made; None if neither did.
+    """Return the reason that TLS or the system gives for a failed connection, or None.
 
-    Their own words alone: those of an HTTP library may quote an address or a header, and a key with it.
+    The text of an HTTP library is not used, because it may quote an address or a header, and a key in it.
     """
     cause = _origin(error)
     match cause:
@@ -66,17 +66,17 @@ def why_unreached(error: BaseException) -> str | None:
 
 
 def distrusted(error: BaseException) -> bool:
-    """Whether a certificate was refused: trying again is of no use."""
+    """Return whether a certificate was refused, so that a retry is useless."""
     return isinstance(_origin(error), ssl.SSLCertVerificationError)
 
 
 def _origin(error: BaseException) -> OSError | None:
-    """What the system or TLS raised, below whatever was raised over it."""
+    """Return the error of the system or of TLS at the end of a chain of errors."""
     below: BaseException | None = error
     for _ in range(_DEPTH):
         if below is None or (isinstance(below, OSError) and below.errno is not None):
             return below
-        if isinstance(below, BaseExceptionGroup):  # one address after the other was tried
+        if isinstance(below, BaseExceptionGroup):  # one error for each address that was tried
             below = below.exceptions[0]
         else:
             below = below.__cause__ or below.__context__
