@@ -108,7 +108,7 @@ class Asked(Occasion, ABC, Generic[D]):
     def check_kind(cls, decision: Decided) -> None:
         """Raise ValueError if the decision does not belong to this kind of question."""
         if not isinstance(decision, cls.decisions):
-            raise ValueError(f"a {type(decision).__name__} does not decide {cls.kind} approvals")
+            raise ValueError(f"{type(decision).__name__} does not decide {cls.kind} approvals")
 
     # --------------------------------------------------------- parsing decisions
 

@@ -232,7 +232,7 @@ def test_a_decision_and_its_stored_form(
     if kind in kinds:
         KINDS[kind].check_kind(decision_of(form))
     else:
-        with pytest.raises(ValueError, match="not one about"):
+        with pytest.raises(ValueError, match="does not decide"):
             KINDS[kind].check_kind(decision_of(form))
 
 
