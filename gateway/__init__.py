@@ -1,4 +1,4 @@
-"""The edge: HTTP requests in, commands down; events up, responses out.
+"""The edge: turns HTTP requests into commands, and events into responses.
 
 Belongs here: routes, wire shapes, the HTTP server, and the process around it. Not here: decisions about a
 conversation; the routes call `actors/agent.py`. Read first: `app.py`, then `operations.py`, the table of

@@ -14,13 +14,13 @@ from .http.quart_app import Application
 from .live_routes import Live
 from .openapi import document
 from .operations import OPERATIONS
-from .refused_request import naming
+from .refused_request import named_on_error
 from .system_routes import System, docs_page
 from .web.page_routes import Page
 
 
 def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | None = None) -> Application:
-    """Every route of the contract, and the page.
+    """Build the application: every route of the contract, A2A, and the page.
 
     Without `push`, A2A offers no push notifications.
     """
@@ -38,9 +38,9 @@ def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | 
     sockets = live.sockets()
     for operation in OPERATIONS:
         if operation.id in sockets:
-            app.add_socket(operation.path, operation.id, naming(agent, sockets[operation.id]))
+            app.add_socket(operation.path, operation.id, named_on_error(agent, sockets[operation.id]))
         else:
-            view = naming(agent, views[operation.id])
+            view = named_on_error(agent, views[operation.id])
             app.add(operation.path, operation.id, view, [operation.method])
     A2A.of(agent, offered, push).add_to(app)
     Page(agent).add_to(app)

@@ -64,7 +64,7 @@ class Approvals:
         return approval
 
     async def _settled(self, request: Request, uuid: str, error: AgentError) -> Reply:
-        """Whoever comes too late is told what stands."""
+        """The error for a decision that came too late, with the approval as it was decided."""
         approval = await self._named(request, uuid)
         details = {**error.details, "approval": views.approval_view(approval)}
         if (successor := approval.asked.superseded_by) is not None:

@@ -13,7 +13,7 @@ from . import views
 from .http import headers, query
 from .http.body import message_of
 from .http.errors import RequestError
-from .http.request import Request, concerns
+from .http.request import Request, set_conversation
 from .http.responses import Reply, View, nothing, reply_in_parts
 from .refused_request import name_conversation
 from .wire.shapes import ConversationBody
@@ -63,7 +63,7 @@ class Conversations:
 
     async def get(self, request: Request, id: str) -> Reply:
         conversation = await self.agent.get(id)
-        concerns(conversation.id, conversation.head.session_id)
+        set_conversation(conversation.id, conversation.head.session_id)
         view = views.conversation_view(conversation, tree=self.agent.config.has_tree)
         return await reply_in_parts(ConversationBody(conversation=view))
 
@@ -107,18 +107,18 @@ class Conversations:
 
 
 def _origin(request: Request) -> Origin | None:
-    """The origin that the run's calls of other agents pass on."""
+    """The origin that the run's calls of remote agents pass on."""
     trace = headers.traceparent(request.headers)
     return None if trace is None else Origin((), trace)
 
 
 async def turn_reply(agent: Agent, turn: Turn, status: int = 200, headers: Mapping[str, str] = {}) -> Reply:
-    concerns(turn.conversation.id, turn.conversation.head.session_id)
+    set_conversation(turn.conversation.id, turn.conversation.head.session_id)
     return await reply_in_parts(views.turn_view(turn, tree=agent.config.has_tree), status, headers)
 
 
 async def accepted(agent: Agent, turn: Turn) -> Reply:
-    """The answer to `Prefer: respond-async`: it is durable, and here is where to look."""
+    """The answer to `Prefer: respond-async`: the command is durable; `Location` is the conversation."""
     location = f"/conversations/{turn.conversation.id}"
     return await turn_reply(
         agent, turn, status=202, headers={"Location": location, "Preference-Applied": "respond-async"}

@@ -1,10 +1,10 @@
-"""The examples of the contract: one conversation that adds a resource. Pure."""
+"""The examples in the OpenAPI document: one conversation that adds a resource. Pure."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..runtime.json_text import dump_wire
+from .http import sse
 from .wire import agui_shapes as g
 from .wire import frame_shapes as f
 from .wire import shapes as w
@@ -15,6 +15,7 @@ S = TypeVar("S", bound=Shape)
 
 
 def changed(shape: S, **changes: Any) -> S:
+    """A copy of the shape with other values in some fields."""
     return type(shape)(**vars(shape) | changes)
 
 
@@ -125,7 +126,7 @@ AGUI_INPUT = g.RunAgentInput(
     messages=[g.AGUIMessage(id="m-1", role="user", content=MESSAGE)],
 )
 _STARTED = {"type": "RUN_STARTED", "threadId": CONVERSATION_ID, "runId": "r-1", "protocolVersion": "1.0"}
-AGUI_STREAM = f"data: {dump_wire(_STARTED).decode()}\n\n"
+AGUI_STREAM = sse.encode(_STARTED).decode()
 
 EVENT = f.Event(
     conversation_id=CONVERSATION_ID,
@@ -135,4 +136,4 @@ EVENT = f.Event(
     body={"text": MESSAGE, "command": "c1"},
 )
 HEARTBEAT = f.Heartbeat()
-STREAM = f"id: {EVENT.seq}\nevent: {EVENT.type}\ndata: {dump_wire(EVENT).decode()}\n\n"
+STREAM = sse.encode(EVENT, EVENT.type, EVENT.seq).decode()

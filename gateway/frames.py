@@ -21,9 +21,9 @@ def as_message(frame: Frame) -> bytes:
 
 
 def as_sse(frame: Frame) -> bytes:
-    """The server-sent event. Only events of the journal have an id: their place in their conversation."""
+    """The server-sent event. Only journal events have an id: their seq, which is a cursor to resume from."""
     shape = _shape(frame)
-    return sse.encode(frame.seq if isinstance(frame, Event) else None, shape.type, shape)
+    return sse.encode(shape, shape.type, frame.seq if isinstance(frame, Event) else None)
 
 
 def _shape(frame: Frame) -> f.Frame:

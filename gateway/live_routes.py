@@ -1,6 +1,7 @@
-"""Live streams: the events of one conversation, replayed and then followed, and those of all conversations.
+"""The routes of live streams.
 
-Each comes as server-sent events and as a websocket, with the same frames.
+A stream of one conversation replays its events and then follows it. A stream over all conversations starts
+now. Both exist as server-sent events and as websockets, with the same frames.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .http.web_socket import STOPS, Socket
 from .views import STATUSES
 
 RETRY = 1.0
-"""Seconds after which a client whose stream ended comes back."""
+"""Seconds that a client waits before it reconnects."""
 FRAME_TYPES = (*TYPES, CONVERSATION_DELETED, MODEL_DELTA, TOOL_PROGRESS)
 TYPE_FILTERS = (*FRAME_TYPES, *dict.fromkeys(f"{name.partition('.')[0]}.*" for name in FRAME_TYPES))
 
@@ -68,16 +69,16 @@ class Live:
         await (socket.close(1000, "conversation deleted") if deleted else socket.close(*STOPS))
 
     async def _place(self, request: Request, id: str) -> tuple[int, bool]:
-        """Where the stream begins, and whether it has deltas."""
+        """The seq after which the stream begins, and whether it includes deltas."""
         query.known(request.args, ("after", "deltas"))
         after = query.number(request.args, "after", default=0, least=0)
         deltas = query.flag(request.args, "deltas")
-        # Sent by a client that comes back, so it is newer than the address that the client first used.
-        came_back = request.headers.get("Last-Event-ID")
-        seen = None if came_back is None else query.whole_number(came_back, "Last-Event-ID", least=0)
+        # A client that reconnects sends it to its first URL, so it is newer than the `after` in that URL.
+        last_id = request.headers.get("Last-Event-ID")
+        seen = None if last_id is None else query.whole_number(last_id, "Last-Event-ID", least=0)
         end = await self.agent.log_end(id)
-        request.concerns(id, end.session_id)
-        if seen is not None:  # beyond the last one if an older copy of the journal was restored
+        request.set_conversation(id, end.session_id)
+        if seen is not None:  # beyond the last event if an older backup of the journal was restored
             return min(seen, end.last_seq), deltas
         if after > end.last_seq:
             raise query.invalid("after", f"the last event is {end.last_seq}, not {after}")
@@ -98,7 +99,7 @@ class Live:
         return stream_reply(StreamBody(_live(watched), self.agent.draining.wait, "-"))
 
     async def watch_socket(self, socket: Socket) -> None:
-        with self._watched(socket.request) as events:  # before the handshake is answered
+        with self._watched(socket.request) as events:  # subscribe first, so that no later event is missed
             await socket.accept()
             async for event in events:
                 await socket.send(as_message(event))
@@ -116,6 +117,6 @@ class Live:
 
 async def _live(watched: AbstractContextManager[AsyncIterator[Watched]]) -> AsyncGenerator[bytes, None]:
     with watched as events:
-        yield sse.retry(RETRY)  # the head of the reply leaves with this
+        yield sse.retry(RETRY)  # sends the head of the reply at once
         async for event in events:
             yield as_sse(event)

@@ -1,8 +1,8 @@
-"""The log: lines on stdout for people and for what collects them.
+"""The log: lines on stdout, for people and for log collectors.
 
     2026-11-21T10:00:00.123Z INFO stopgo.access: POST /conversations 201 12.3ms conversation=9b2... sid=1f0c
 
-Bodies, query strings and headers are never logged: they may hold what is secret.
+Bodies, query strings and headers are never logged, because they may contain secrets.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 STALL = 1.0
-"""Seconds that everything waits for a reader of the log that does not read, before it misses lines."""
+"""Seconds that the process waits for a log reader that does not read, before lines are dropped."""
 PIECE = 1000
-"""Characters that are written at once: on Linux a pipe that is ready takes 4096 bytes."""
+"""Characters per write: on Linux a pipe that polls as ready takes at least 4096 bytes."""
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 
 
 def in_one_line(text: str) -> str:
-    """The text with everything escaped that could end a line, move a cursor or turn the direction of writing:
-    servers and clients have written part of what is logged."""
+    """Escape every character that could end a line, move the cursor or change the writing direction, because
+    parts of a log line come from servers and clients."""
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class Lines(logging.Formatter):
-    """One line for each record, whatever is in it; only a traceback of our own adds more."""
+    """Formats each record as one line; only a traceback of our own adds more."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -45,33 +45,33 @@ class Lines(logging.Formatter):
 
 
 class Unblocked(logging.StreamHandler[TextIO]):
-    """Goes on without the log while nobody reads it: a write to a full pipe would hold up the event loop, and
-    with it every request and every signal.
+    """A stream handler that drops lines while stdout is not being read. Otherwise a write to a full pipe
+    would block the event loop, and with it every request and every signal.
 
-    Raises OSError when there is no file behind the stream.
+    Raises `OSError` if the stream has no file descriptor.
     """
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._ready = select.poll()
         self._ready.register(stream.fileno(), select.POLLOUT)
-        self._left_out = 0
+        self._dropped = 0
         self._cut = False
-        """The last line is there in part."""
+        """Only a part of the last line has been written."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            if self._left_out and self._write(self.format(_left_out(self._left_out))):
-                self._left_out = 0
-            if self._left_out or not self._write(self.format(record)):
-                self._left_out += 1
+            if self._dropped and self._write(self.format(_dropped(self._dropped))):
+                self._dropped = 0
+            if self._dropped or not self._write(self.format(record)):
+                self._dropped += 1
         except (OSError, ValueError):
             self.handleError(record)
 
     def _write(self, line: str) -> bool:
         text = f"{self.terminator if self._cut else ''}{line}{self.terminator}"
         for at in range(0, len(text), PIECE):
-            if not self._ready.poll(0 if self._left_out else STALL * 1000):
+            if not self._ready.poll(0 if self._dropped else STALL * 1000):
                 return False
             self.stream.write(text[at : at + PIECE])
             self.flush()
@@ -79,21 +79,21 @@ class Unblocked(logging.StreamHandler[TextIO]):
         return True
 
 
-def _left_out(lines: int) -> logging.LogRecord:
+def _dropped(lines: int) -> logging.LogRecord:
     text = "%d log lines were dropped because stdout was not being read"
     return logging.LogRecord("stopgo.log", logging.WARNING, "", 0, text, (lines,), None)
 
 
 def configure() -> None:
-    """Set up the logging of this process: everything goes to stdout, one level, no file."""
+    """Set up logging for this process: one level, to stdout, no file."""
     try:
         handler: logging.Handler = Unblocked(sys.stdout)
-    except (AttributeError, OSError):  # it is closed, or a program's own
+    except (AttributeError, OSError):  # stdout is closed, or an object without a file
         handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(Lines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # A reader of our stdout that went away is no reason to fill stderr with tracebacks.
+    # When the reader of stdout is gone, each line would otherwise print a traceback to stderr.
     logging.raiseExceptions = False
-    # Libraries speak up when something is wrong; what they do all day is not news.
+    # These libraries log each request at INFO.
     for name in ("httpx2", "httpcore2", "mcp", "anthropic"):
         logging.getLogger(name).setLevel(logging.WARNING)

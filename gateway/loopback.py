@@ -1,4 +1,4 @@
-"""Names and addresses that lead to this machine alone. Pure."""
+"""Loopback names and addresses. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address, without a port, is that of the machine itself.
+    """Whether a host name or an address, without a port, always means this machine.
 
-    Names below `localhost` are: browsers ask nobody where they lead (RFC 6761).
+    Names below `localhost` do, because browsers resolve them without DNS (RFC 6761).
     """
     try:
         return ipaddress.ip_address(host).is_loopback

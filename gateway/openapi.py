@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made of the table of routes and the shapes. Pure."""
+"""The OpenAPI 3.1 document, generated from the table of operations and the shapes. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _operation(operation: Operation, tag: str) -> dict[str, Any]:
     }
     if operation.description:
         described["description"] = operation.description
-    # OpenAPI has a place of its own for Authorization and ignores it among the parameters.
+    # OpenAPI describes Authorization under `security` and ignores it among the parameters.
     if any(parameter.name == "Authorization" for parameter in operation.parameters):
         described["security"] = [{}, {"bearer": []}]
     described["parameters"] = [

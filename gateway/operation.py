@@ -1,4 +1,4 @@
-"""One operation: its parameters and all of its answers. Pure."""
+"""One operation of the HTTP API: its parameters and all of its answers. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Parameter:
 
 
 def query(name: str, description: str, type: Any = str, **schema: Any) -> Parameter:
-    """`schema` has keywords beside those of the type."""
+    """A query parameter. `schema` adds keywords to the schema of the type."""
     return Parameter(name, "query", description, Annotated[type, With(**schema)])
 
 
@@ -37,12 +37,12 @@ class Answer:
     status: int
     description: str
     body: Any = None
-    """A shape that is an example, or the type of the body; None: there is no body."""
+    """A shape that serves as the example, or the type of the body; None: there is no body."""
     example: Any = None
-    """Of a body that is no shape of its own."""
+    """The example, if `body` is a type."""
     content_type: str = "application/json"
     headers: Mapping[str, str] = {}
-    """Headers that only this answer has, with their meanings."""
+    """Headers specific to this answer, with their meanings."""
 
 
 @attrs.frozen
@@ -52,9 +52,9 @@ class Operation:
     """Method and path, with variables in braces as OpenAPI writes them."""
     summary: str
     own_answers: tuple[Answer, ...]
-    """The first is that of success. Others follow from the route."""
+    """The success answer first. `answers` adds the common ones of the route."""
     own_parameters: tuple[Parameter, ...] = ()
-    """Others follow from the route."""
+    """`parameters` adds the variables of the path and the idempotency key."""
     body: Shape | None = None
     """An example of the request's body."""
     description: str = ""
@@ -76,7 +76,7 @@ class Operation:
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """By status. An answer of its own stands in place of the common one with its status."""
+        """All answers by status. The operation's own answer replaces the common one with the same status."""
         common = {each.status: each for name, each in NOT_FOUND.items() if f"{{{name}}}" in self.path}
         common |= {each.status: each for each in COMMON.get(self.method, ())}
         own = {each.status: each for each in self.own_answers}
@@ -91,7 +91,7 @@ def error(status: int, description: str) -> Answer:
 LOCATION = {"Location": "The path of the conversation"}
 ACCEPTED = Answer(
     202,
-    "With `Prefer: respond-async`: the request is on disk; `Location` is where to look",
+    "With `Prefer: respond-async`: the request is on disk; `Location` names the conversation",
     Turn(conversation=ex.NEW),
     headers={**LOCATION, "Preference-Applied": "`respond-async`"},
 )
@@ -133,7 +133,7 @@ VARIABLES = {
 }
 KEY = header(
     "Idempotency-Key",
-    "Makes it safe to repeat the request: a repeat has no effect and gets the first answer",
+    "Makes the request safe to repeat: a repeat has no effect and gets the first answer",
     minLength=1,
     maxLength=255,
 )

@@ -1,4 +1,4 @@
-"""The one table of routes: what is served is what is described."""
+"""The table of operations. Both the routes and the OpenAPI document are made from it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TOKEN = header("Authorization", "`Bearer TOKEN`, forwarded to tool servers, neve
 
 ENDED = w.Turn(conversation=ex.ENDED, result=ex.FINISHED)
 UNTIL = (
-    "The answer comes when the turn has finished, or when only a person or a credential can move it on. "
+    "The answer comes when the turn has finished, or when only a decision or a credential can move it on. "
     "If the client disconnects, the turn continues."
 )
 
@@ -55,26 +55,26 @@ CONVERSATIONS = (
         (
             Answer(
                 201,
-                "Created; `result` only if there was a message",
+                "Created; has a `result` only if there was a message",
                 w.Turn(conversation=ex.NEW),
                 headers=LOCATION,
             ),
         ),
         (SESSION, TOKEN),
         w.NewConversation(message="list all resources"),
-        f"With a `message` it is its first turn. {UNTIL}",
+        f"A `message` starts the first turn. {UNTIL}",
     ),
     Operation(
         "listConversations",
         "GET /conversations",
         "List conversations, the newest first",
-        (Answer(200, "A page of them", ex.CONVERSATIONS), INVALID),
+        (Answer(200, "A page of conversations", ex.CONVERSATIONS), INVALID),
         (
-            query("status", "Only those with this status", Status),
+            query("status", "Only conversations with this status", Status),
             query(
                 "q",
-                "Only those with this in the title. A page covers 10,000 conversations at most, so it may "
-                "have few or none and still a `next_cursor`",
+                "Only conversations whose title contains this text. A page covers 10,000 conversations at "
+                "most, so it may have few or none and still a `next_cursor`",
                 maxLength=MAX_TEXT,
             ),
             LIMIT,
@@ -95,7 +95,7 @@ CONVERSATIONS = (
         (
             Answer(
                 200,
-                "The outcome. While an approval is pending the message is not stored: `waiting_approval` is "
+                "The outcome. While an approval is pending, the message is not stored: `waiting_approval` is "
                 "true and `code` is `waiting_approval`",
                 w.Turn(conversation=ex.WAITING, result=ex.ASKED),
             ),
@@ -153,7 +153,7 @@ CONVERSATIONS = (
         ),
         (
             AFTER,
-            header("Last-Event-ID", "The same, as sent by clients that reconnect", int),
+            header("Last-Event-ID", "Sent by clients that reconnect; overrides `after`", int),
             DELTAS,
         ),
         description="The id of an event is its seq. When the stream ends, reconnect with the seq of the last "
@@ -163,20 +163,20 @@ CONVERSATIONS = (
 
 FILTERS = (
     attrs.evolve(
-        query("status", "Only of conversations with one of these statuses, separated by commas"),
+        query("status", "Only frames of conversations with one of these statuses, separated by commas"),
         example="active,completed",
     ),
     attrs.evolve(
-        query("type", "Only of these types, separated by commas; `approval.*` stands for a group"),
+        query("type", "Only frames of these types, separated by commas; `approval.*` is a group"),
         example="approval.*",
     ),
-    query("conversation", "Only of these conversations, separated by commas"),
+    query("conversation", "Only frames of these conversations, separated by commas"),
     DELTAS,
 )
 SWITCHED = Answer(101, "A websocket; each text message is a frame", Frame, ex.HEARTBEAT)
 LIVE = (
     "Live only: connect first, then read the lists that you keep up to date. A client that reads too slowly "
-    "gets a Gap in place of the frames that it missed, and reads its lists again."
+    "gets a Gap in place of the frames that it missed, and must read its lists again."
 )
 
 EVENTS = (
@@ -202,7 +202,7 @@ EVENTS = (
         "Stream a conversation's events over a websocket: stored ones, then new ones",
         (SWITCHED, INVALID),
         (AFTER, DELTAS),
-        description="Close codes: 1000 the conversation was deleted, 1001 the server stops.",
+        description="Close codes: 1000, the conversation was deleted; 1001, the server is stopping.",
     ),
 )
 
@@ -211,10 +211,10 @@ APPROVALS = (
         "listApprovals",
         "GET /approvals",
         "List approvals of all conversations, the oldest first",
-        (Answer(200, "A page of them", w.ApprovalList(approvals=[ex.APPROVAL])), INVALID),
+        (Answer(200, "A page of approvals", w.ApprovalList(approvals=[ex.APPROVAL])), INVALID),
         (
-            query("state", "Only those in this state", QuestionState, default="pending"),
-            query("kind", "Only those of this kind", w.Kind),
+            query("state", "Only approvals in this state", QuestionState, default="pending"),
+            query("kind", "Only approvals of this kind", w.Kind),
             LIMIT,
             CURSOR,
         ),
@@ -237,17 +237,20 @@ APPROVALS = (
                 "Nothing was decided: `decision_required`, `invalid_request` (`field` names the field), "
                 f"{MALFORMED}",
             ),
-            error(404, "`approval_not_found`, or `conversation_not_found`: it was deleted meanwhile"),
+            error(
+                404,
+                "`approval_not_found`, or `conversation_not_found`: the conversation was deleted meanwhile",
+            ),
             error(
                 409,
-                "`already_decided`: `approval` has the accepted decision. `conversation_read_only`: the "
-                "decision is kept for the newer version that wrote the conversation",
+                "`already_decided`: `approval` has the decision. `conversation_read_only`: the decision "
+                "is kept for the newer version that wrote the conversation",
             ),
             error(410, "`expired` or `void`; `superseded_by` names the approval that replaces it, if any"),
             error(
                 422,
-                "`invalid_arguments` (`errors` has the mistakes) or `denied_by_policy`: it is still pending. "
-                f"{REUSED}",
+                "`invalid_arguments` (`errors` lists the mistakes) or `denied_by_policy`: the approval is "
+                f"still pending. {REUSED}",
             ),
         ),
         (PREFER, TOKEN),
@@ -277,7 +280,7 @@ AGUI = (
         ),
         (SESSION, TOKEN),
         ex.AGUI_INPUT,
-        "If the client disconnects, the run continues, and the same request follows it again.",
+        "If the client disconnects, the run continues; repeat the request to follow it again.",
         keyed=False,
     ),
 )
@@ -304,15 +307,15 @@ SYSTEM = (
     Operation(
         "acceptTool",
         "POST /tools/{name}/accept",
-        "Accept the weaker hints that a tool's server lists",
+        "Accept the weaker hints that the tool server lists",
         (
             Answer(200, "The hints are in effect", s.ToolBody(tool=ex.TOOL)),
-            error(400, f"`invalid_request`: there is no `hash`; {MALFORMED}"),
+            error(400, f"`invalid_request`: `hash` is missing; {MALFORMED}"),
             error(409, "`tool_changed`: the definition has another hash now"),
         ),
         (),
         ex.ACCEPTANCE,
-        "`name` is that of the Tool whose `held` has the hash. A repeat changes nothing.",
+        "`name` is the name of the Tool whose `held` has the hash. A repeat changes nothing.",
     ),
     Operation(
         "getDocs",

@@ -1,4 +1,4 @@
-"""Names the conversation of a refused request, and its session, in the access log."""
+"""Sets the conversation and session of a failed request for the access log."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ T = TypeVar("T")
 R = TypeVar("R", Request, Socket)
 
 
-def naming(agent: Agent, view: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-    """The view of a route. When it raises, the log and the reply name the conversation with the `id` in the
-    path, or that of the approval with the `uuid`. A view that returns a reply names it itself."""
+def named_on_error(agent: Agent, view: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    """Wrap the view of a route: when it raises, the log and the reply name the conversation, found by the
+    `id` or the approval's `uuid` in the path. A view that returns a reply names the conversation itself."""
 
-    async def named(to: R, **variables: str) -> T:
+    async def wrapped(target: R, **variables: str) -> T:
         try:
-            return await view(to, **variables)
+            return await view(target, **variables)
         except Exception:
             id = variables.get("id")
             with suppress(AgentError, JournalError):
                 if "uuid" in variables:
                     id = (await agent.approval(variables["uuid"])).stream
             if id is not None:
-                await name_conversation(agent, to.request if isinstance(to, Socket) else to, id)
+                await name_conversation(agent, target.request if isinstance(target, Socket) else target, id)
             raise
 
-    return named
+    return wrapped
 
 
 async def name_conversation(agent: Agent, request: Request, id: str) -> None:
-    """Tell the access log which conversation a request is about, if there is one of this id."""
+    """Set the conversation of a request for the access log, if one with this id exists."""
     with suppress(AgentError, JournalError):
-        request.concerns(id, (await agent.log_end(id)).session_id)
+        request.set_conversation(id, (await agent.log_end(id)).session_id)

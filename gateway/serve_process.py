@@ -1,4 +1,9 @@
-"""The process that serves one agent: signals, shutdown under one deadline, exit code."""
+"""The process of `stopgo serve`: signals, shutdown under one deadline, exit code.
+
+The first signal drains: running turns and open requests have `shutdown_grace` seconds. The second signal, or
+any signal during startup, cancels everything; cleanup still runs, such as stopping the processes of tool
+servers. If the process still runs `LAST_RESORT` seconds later, a thread ends it.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +34,25 @@ from .a2a.push import open_push
 from .app import make_app
 from .http.http_server import BindError, Server, bind, open_server
 from .log_lines import configure
-from .signals import until_the_end, wishes
+from .signals import distinct, receive_stops
 
 log = logging.getLogger(__name__)
 
 LAST_RESORT = 15.0
-"""Seconds after which a process that should have ended is ended, whatever it hangs in."""
+"""Seconds after which a process that hangs during shutdown is ended."""
 NAP = 1.0
-"""How many of these seconds are slept at a time."""
+"""Seconds of each sleep while waiting for that."""
 ANSWERING = 0.1
-"""Part of the grace that is kept for telling those who still wait that we stop."""
+"""Fraction of the grace reserved for answering open requests with `shutting_down`."""
 YOUNG_OBJECTS = 10_000
-"""New objects before the garbage collector looks at them; a turn makes some hundred that all die with it."""
+"""Allocations between two runs of the garbage collector; a turn allocates some hundred objects, all
+short-lived."""
 
 
 def run_process(
     config: AgentConfig, host: str, port: int, record: Path | None = None
 ) -> tuple[int, tuple[str, ...]]:
-    """Serve until a signal comes; the exit code, and for people why the agent could not go on."""
+    """Serve until a signal arrives. Returns the exit code, and sentences that say why the agent failed."""
     configure()
     failures: tuple[str, ...] = ()
     code = 1
@@ -60,7 +66,7 @@ def run_process(
 
 
 async def _serve(config: AgentConfig, host: str, port: int, record: Path | None) -> int:
-    with ExitStack() as stack, until_the_end() as signals:
+    with ExitStack() as stack, receive_stops() as signals:
         sockets = bind(host, port)
         for sock in sockets:
             stack.enter_context(sock)
@@ -82,8 +88,8 @@ async def _serve(config: AgentConfig, host: str, port: int, record: Path | None)
 
 
 def _settle_memory() -> None:
-    """Keep the garbage collector from what the start has loaded: hundreds of thousands of objects that live
-    as long as the process, and that it would walk through again and again."""
+    """Exempt the objects that startup has loaded from garbage collection. They are hundreds of thousands,
+    live as long as the process, and would be traversed again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS)
@@ -91,7 +97,7 @@ def _settle_memory() -> None:
 
 def _announce(config: AgentConfig, server: Server) -> None:
     servers = [f"MCP Server [{each.name}]: {each.as_written}" for each in config.enabled_servers]
-    # In one piece: many a reader has what it wants with the first line, and leaves.
+    # In one write, because many readers close the pipe after the first line.
     lines = [f"listening on {server.url}", *(servers or ["No MCP servers configured"])]
     print("\n".join([*lines, ""]), end="")
 
@@ -104,27 +110,26 @@ async def _drain(agent: Agent, server: Server, grace: float) -> None:
 
 @attrs.define(eq=False)
 class Shutdown:
-    """What signals mean: the first stops in an orderly way within the grace, the second at once.
+    """The reaction to signals: the first starts the drain, the second cancels.
 
-    Until the agent serves there is nothing to finish, so then the first already stops at once. Stopping at
-    once is cancellation: what has to be cleaned up, such as processes of tool servers, still is.
+    Before the agent serves there is nothing to drain, so the first signal cancels.
     """
 
     grace: float
     scope: trio.CancelScope
-    """Of everything that serves."""
+    """Contains the agent and the server."""
     code: int = 0
     """The exit code."""
     _serving: bool = False
     _asked: trio.Event = attrs.field(factory=trio.Event)
 
     async def asked(self) -> None:
-        """Returns when an orderly shutdown has to begin; from then on all of it has `grace` seconds."""
+        """Wait for the first signal. From then on the whole shutdown has `grace` seconds."""
         self._serving = True
         await self._asked.wait()
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
-        async for number in wishes(signals):
+        async for number in distinct(signals):
             name = signal.Signals(number).name
             if self._serving and not self._asked.is_set():
                 log.info("%s: stopping within %gs, a second signal stops at once", name, self.grace)
@@ -139,12 +144,12 @@ class Shutdown:
 
 
 def _exit_at_last(seconds: float, code: int) -> None:
-    # In a thread, for the loop may hang from here on. A daemon: it never keeps us alive.
+    # In a thread, because the event loop may hang; a daemon, so that it does not keep the process alive.
     threading.Thread(target=_exit_after, args=(seconds, code), daemon=True).start()
 
 
 def _exit_after(seconds: float, code: int) -> None:
-    # Nap by nap: the time in which the process is stopped counts no more for this than for the loop.
+    # In short sleeps, so that time in which the process is suspended (SIGSTOP) does not count.
     while seconds > 0:
         time.sleep(min(seconds, NAP))
         seconds -= NAP

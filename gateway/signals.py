@@ -1,4 +1,4 @@
-"""Signals, as wishes of people."""
+"""SIGINT and SIGTERM as requests to stop."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from contextlib import contextmanager
 
 import trio
 
-SAME_WISH = 0.5
-"""Seconds after a signal in which another one says nothing new: Ctrl-C reaches every process of a terminal,
-and whoever started us may send it on."""
+REPEAT = 0.5
+"""Seconds after a signal in which another one counts as the same: Ctrl-C reaches every process of a terminal,
+and our parent process may forward it again."""
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def until_the_end() -> Iterator[AsyncIterator[int]]:
-    """The signals that mean a stop, for the rest of the process's life: after the block they are ignored.
+def receive_stops() -> Iterator[AsyncIterator[int]]:
+    """Receive the signals that stop the process, until it exits: after the block they are ignored.
 
-    How it ends is settled then, and one that is sent twice would still kill it: trio raises again what
-    nobody has taken, under the handlers of before, and an interpreter that ends has none at all.
+    The exit code is decided by then, and a late second signal would change it: trio re-raises signals that
+    were not consumed, under the previous handlers, and an interpreter that shuts down has no handlers.
     """
-    masked = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # what comes now is heard a moment later
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until the receiver is there
     try:
         for number in STOPS:
             signal.signal(number, signal.SIG_IGN)
@@ -34,10 +34,10 @@ def until_the_end() -> Iterator[AsyncIterator[int]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
 
 
-async def wishes(signals: AsyncIterator[int]) -> AsyncGenerator[int, None]:
-    """The signals that say something new."""
+async def distinct(signals: AsyncIterator[int]) -> AsyncGenerator[int, None]:
+    """The signals without repeats."""
     last = -math.inf
     async for number in signals:
-        if trio.current_time() >= last + SAME_WISH:
+        if trio.current_time() >= last + REPEAT:
             last = trio.current_time()
             yield number

@@ -1,4 +1,4 @@
-"""The routes that are about the agent as a whole, and the page of interactive documentation."""
+"""The routes of health, tools and the API documentation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DocsPage:
 
 
 def docs_page(openapi: bytes) -> DocsPage:
-    """The page for this document. It loads nothing and may run only what it came with."""
+    """The documentation page with the document embedded. Its policy permits only its own inline code."""
     page = files("stopgo.gateway.web").joinpath("docs.html").read_bytes()
     sources: dict[str, list[str]] = {"script": [], "style": []}
     for tag, text in _INLINE.findall(page):
@@ -39,7 +39,7 @@ def docs_page(openapi: bytes) -> DocsPage:
         f"style-src {' '.join(sources['style'])}; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
-    # Within a script element only "<" can end the text or change how it is read.
+    # Within a script element only "<" can end the element or change the parser's state.
     html = page.replace(_DOCUMENT, openapi.replace(b"<", b"\\u003c"))
     return DocsPage(html, {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"})
 
@@ -51,7 +51,7 @@ def docs_page(openapi: bytes) -> DocsPage:
 class System:
     agent: Agent
     openapi: bytes
-    """The document, as it is served."""
+    """The OpenAPI document, as served."""
     docs: DocsPage
 
     def views(self) -> Mapping[str, View]:
@@ -78,10 +78,12 @@ class System:
         return reply({"tools": tools, "warnings": list(self.agent.warnings)})
 
     async def accept(self, request: Request, name: str) -> Reply:
-        headers.post_key(request)  # accepting twice changes nothing, so the key is checked and not kept
+        headers.post_key(request)  # a repeat changes nothing, so the key is checked but not stored
         hash = (await request.json(("hash",))).get("hash")
         if not isinstance(hash, str) or not hash:
-            raise query.invalid("hash", "hash must be that of the definition to accept", "GET /tools has it.")
+            raise query.invalid(
+                "hash", "hash must be the hash of the definition to accept", "GET /tools has it."
+            )
         return reply({"tool": tool_view(await self.agent.accept_tool(name, hash))})
 
     async def document(self, request: Request) -> Reply:

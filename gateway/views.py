@@ -1,4 +1,4 @@
-"""The runtime's values as shapes of the contract. Pure."""
+"""Conversion of the runtime's values to the shapes of the contract. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def timestamp(at: float) -> str:
 
 @lru_cache(maxsize=4096)
 def _minute(number: int) -> str:
-    # Cached, because each message and event has its time, and most share their minute with others.
+    # Cached, because most messages and events share their minute with others.
     return datetime.fromtimestamp(60 * number, UTC).isoformat()[: len("2026-11-21T10:00:")]
 
 
@@ -56,7 +56,7 @@ def _minute(number: int) -> str:
 
 
 def conversation_view(conversation: Conversation, *, tree: bool) -> w.Conversation:
-    """`tree`: the agent has a tree of nodes, so a pause has a place in it."""
+    """`tree`: the agent has a tree of nodes, so a paused run has a `pipeline_state`."""
     approvals = conversation.approvals
     pending = conversation.pending_approvals
     return w.Conversation(
@@ -153,7 +153,7 @@ def _size_of_message(message: Message) -> int:
 
 
 def _size(values: Mapping[str, Any]) -> int:
-    """Of the texts among them: only these are ever long."""
+    """Characters of the texts among the values; other values are never long."""
     return sum(len(value) for value in values.values() if isinstance(value, str))
 
 
@@ -191,8 +191,8 @@ def conversations_view(page: ConversationPage, *, tree: bool) -> w.ConversationL
 
 
 def _broken(reasons: Mapping[str, str]) -> Sequence[w.Broken] | None:
-    told = {id: errors.broken(why) for id, why in reasons.items()}
-    broken = [w.Broken(id=id, error=it.message, code=it.code, hint=it.hint) for id, it in told.items()]
+    found = ((id, errors.broken(reason)) for id, reason in reasons.items())
+    broken = [w.Broken(id=id, error=error.message, code=error.code, hint=error.hint) for id, error in found]
     return broken or None
 
 
@@ -204,11 +204,11 @@ _FROM_BODY = {field.name for field in attrs.fields(w.Approval) if field.default 
     "expires_at",
     "decision",
 }
-"""Fields that have the names of their values in the body of a question."""
+"""Fields whose values are in the question's body under the same names."""
 
 
 def approval_view(question: Question, *, with_schema: bool = True) -> w.Approval:
-    """`with_schema`: it has the schema of edited arguments, which is often larger than all the rest."""
+    """`with_schema`: include the schema of edited arguments, which is often larger than all the rest."""
     body, expires = question.body, question.expires
     named = _FROM_BODY if with_schema else _FROM_BODY - {"input_schema"}
     return w.Approval(
@@ -236,7 +236,7 @@ def _size_of_approval(question: Question) -> int:
 
 
 def _decision(decision: Mapping[str, Any], settled: float | None) -> w.Decision:
-    assert settled is not None  # like the decision
+    assert settled is not None  # set together with the decision
     given = {name: decision[name] for name in _FROM_DECISION & decision.keys()}
     return w.Decision(**given, decided_at=timestamp(settled))
 
@@ -258,7 +258,7 @@ def tool_view(listed: ListedTool) -> s.Tool:
         name=tool.name,
         description=tool.description,
         inputSchema=tool.input_schema,
-        # Existing clients take a server for one that has tools.
+        # Existing clients assume that a named server is a tool server.
         server=None if is_remote(tool.server) else tool.server,
         policy=listed.policy,
         title=tool.title,
@@ -298,7 +298,7 @@ def _part(part: PartHealth) -> s.PartHealth:
 
 
 def event_view(event: Event, status: Status | None = None) -> f.Event:
-    """`status`: that of the conversation after the event, in a stream over all conversations."""
+    """`status`: the conversation's status after the event, in a stream over all conversations."""
     return f.Event(
         conversation_id=event.stream,
         seq=event.seq,
@@ -330,15 +330,15 @@ def delta_view(delta: ModelDelta) -> f.Delta:
     )
 
 
-def progress_view(told: ToolProgress) -> f.Progress:
+def progress_view(report: ToolProgress) -> f.Progress:
     return f.Progress(
-        conversation_id=told.conversation,
-        key=told.key,
-        node=told.node,
-        tool=told.tool,
-        server=told.server,
-        attempt=told.attempt,
-        progress=told.progress.progress,
-        total=told.progress.total,
-        message=told.progress.message,
+        conversation_id=report.conversation,
+        key=report.key,
+        node=report.node,
+        tool=report.tool,
+        server=report.server,
+        attempt=report.attempt,
+        progress=report.progress.progress,
+        total=report.progress.total,
+        message=report.progress.message,
     )

@@ -37,7 +37,7 @@ from ...runtime.json_text import dump_wire
 from ..http import headers, sse
 from ..http.body import parse_json
 from ..http.errors import MethodNotAllowed, NotFound, RequestError
-from ..http.etag import etag_of, has_it
+from ..http.etag import etag_of, matches
 from ..http.event_stream import StreamBody, stream_reply
 from ..http.quart_app import Application
 from ..http.request import Request as HTTPRequest
@@ -61,12 +61,12 @@ from .push import PushNotifier, SetBy
 from .task_server import TaskServer
 
 MAX_STREAMS = 100
-"""Of one client, at the same time."""
+"""Maximum number of concurrent streams of one client."""
 CARD_AGE = 60
-"""Seconds for which a card may be kept."""
+"""Seconds for which a client may cache a card."""
 _A2A_JSON = "application/a2a+json"
 _CURL_DEFAULT = "application/x-www-form-urlencoded"
-"""What curl sends without a header for it."""
+"""The default of curl; accepted, because many examples use curl."""
 _V03_STREAMS = ("message/stream", "tasks/resubscribe")
 
 
@@ -77,9 +77,9 @@ class A2A:
     _tasks: TaskServer
     _push: PushNotifier | None
     _streams: Counter[str] = attrs.field(factory=Counter)
-    """How many are open, by the address of their client."""
+    """Numbers of open streams by client address."""
     _started: float = attrs.field(factory=time)
-    """The cards are as old as that, UTC seconds."""
+    """When the cards last changed (UTC seconds)."""
 
     @classmethod
     def of(cls, agent: Agent, offered: Offered, push: PushNotifier | None = None) -> A2A:
@@ -96,7 +96,7 @@ class A2A:
     # -------------------------------------------------------------------- bindings
 
     async def json_rpc(self, http: HTTPRequest) -> Reply:
-        """Errors have status 200, as all answers."""
+        """Handle a JSON-RPC call. Every answer has status 200, errors included."""
         id: Id = None
         dialect = V1
         body: Any = None
@@ -116,8 +116,8 @@ class A2A:
         except A2AError as error:
             refused = write_error(id, error, details=dialect.is_v1)
             if dialect is V03 and isinstance(body, Mapping) and body.get("method") in _V03_STREAMS:
-                # Clients of 0.3 expect the kind of answer that they asked for.
-                return Reply(_event(refused), content_type=sse.CONTENT_TYPE)
+                # Clients of 0.3 expect a stream as the answer to a streaming method, errors included.
+                return Reply(sse.encode(refused), content_type=sse.CONTENT_TYPE)
             return reply(refused)
 
     async def http(self, http: HTTPRequest, path: str) -> Reply:
@@ -150,7 +150,7 @@ class A2A:
         write_answer: Callable[[Answer], Any],
         write_item: Callable[[StreamItem], Any],
     ) -> Reply:
-        """Raises `A2AError`."""
+        """Answer a request with an object or a stream. Raises `A2AError`."""
         extensions = extensions_in(http.headers)
         self._check(wanted, extensions)
         if isinstance(wanted, Subscribe) or (isinstance(wanted, Send) and wanted.stream):
@@ -192,7 +192,7 @@ class A2A:
             case GetTask():
                 if LOOK in extensions:
                     await self._tasks.look(wanted)
-                return await self._tasks.get(wanted, hitl=hitl, tell_pending=LOOK in extensions)
+                return await self._tasks.get(wanted, hitl=hitl, with_pending=LOOK in extensions)
             case CancelTask():
                 return await self._tasks.cancel(wanted, hitl=hitl)
             case ListTasks():
@@ -204,10 +204,10 @@ class A2A:
             case GetCard():
                 return card(self._about(http), self.offered, extended=True)
             case SetPush() | GetPush() | ListPush() | DeletePush():
-                assert self._push is not None  # `_check` saw to it
+                assert self._push is not None  # `_check` has refused the request otherwise
                 return await self._push.answer(wanted, SetBy(dialect.is_v1, hitl, http.peer))
             case Subscribe():
-                raise AssertionError("it has a stream for an answer")
+                raise AssertionError("a subscription is answered with a stream")
             case _:
                 assert_never(wanted)
 
@@ -234,7 +234,7 @@ class A2A:
         items: AsyncGenerator[StreamItem, None],
         write_item: Callable[[StreamItem], Any],
     ) -> Reply:
-        """Wait for the first item before the response begins, so that a refusal is an error response."""
+        """Wait for the first item before the response begins, so that a refusal becomes an error response."""
         peer = http.peer
         if self._streams[peer] >= MAX_STREAMS:
             raise A2AError("RESOURCE_EXHAUSTED", f"{MAX_STREAMS} streams of this client are open")
@@ -247,9 +247,9 @@ class A2A:
         async def events() -> AsyncGenerator[bytes, None]:
             with self._counted(peer):
                 async with aclosing(items):
-                    yield _event(write_item(first))
+                    yield sse.encode(write_item(first))
                     async for item in items:
-                        yield _event(write_item(item))
+                        yield sse.encode(write_item(item))
 
         return stream_reply(StreamBody(events(), self.agent.draining.wait, first.context or ""))
 
@@ -294,14 +294,14 @@ class A2A:
             "ETag": etag,
             "Last-Modified": formatdate(self._started, usegmt=True),
         }
-        if has_it(http.headers, etag):
+        if matches(http.headers, etag):
             return Reply(b"", 304, headers=caching)
         return Reply(body, headers=caching)
 
     def _about(self, http: HTTPRequest) -> About:
         config = self.agent.config
-        # The name by which the client reaches the agent, one of those that `host_and_origin` admits: agents
-        # that call this one send credentials to no other origin.
+        # Without `public_url`, the host that the client used, admitted by `host_and_origin`: agents that call
+        # this one send credentials to no other origin.
         url = config.server.public_url or f"http://{http.host}"
         return About(
             config.name, config.description, version(DISTRIBUTION), url.rstrip("/"), self.agent.tools()
@@ -332,10 +332,6 @@ def _version(http: HTTPRequest) -> str:
 
 
 def _http_reply(http: HTTPRequest, body: Any, status: int = 200) -> Reply:
-    """In the media type of A2A if the client accepts or sends it, else as plain JSON."""
+    """A reply in the media type of A2A if the client accepts or sends it, else in plain JSON."""
     asked = f"{http.headers.get('Accept', '')},{http.headers.get('Content-Type', '')}"
     return Reply(dump_wire(body), status, _A2A_JSON if _A2A_JSON in asked else JSON)
-
-
-def _event(body: Any) -> bytes:
-    return b"data: " + dump_wire(body) + b"\n\n"

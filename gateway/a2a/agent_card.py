@@ -1,7 +1,7 @@
-"""The card that tells clients what the agent is, what it can do and where. Pure.
+"""The agent card, which describes the agent, its skills and its endpoints to clients. Pure.
 
-The fields of version 1.0 and of 0.3 stand side by side: their names do not collide, and readers pass over
-those they do not know (version 1.0.1, section 5.7).
+One card has the fields of both version 1.0 and 0.3: their names do not collide, and readers ignore unknown
+fields (version 1.0.1, section 5.7).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ EXTENSIONS: Mapping[str, str] = {
     LOOK: "Before a task is read, the agents that it has called are asked what they still wait for.",
 }
 INPUT_MODES = ("text/plain", "application/json", "text", "data", "file")
-"""The last three are how older clients call them."""
+"""The last three are the names of older clients."""
 
 
 @attrs.frozen
 class Offered:
-    """What the agent offers of A2A. Only tests take something away."""
+    """The parts of A2A that the agent offers. Only tests turn some off."""
 
     streaming: bool = True
     push: bool = True
@@ -43,18 +43,18 @@ ALL_OFFERED = Offered()
 
 @attrs.frozen
 class About:
-    """What a card says of the agent."""
+    """The data of a card."""
 
     name: str
     description: str
     version: str
     url: str
-    """Of the agent; the endpoint is below it."""
+    """Base URL of the agent; the endpoint is below it."""
     tools: Sequence[ListedTool] = ()
 
 
 def card(about: About, offered: Offered, *, extended: bool = False) -> Json:
-    """`extended`: the card for clients that ask for it by a method; it says which calls need approval."""
+    """The card. `extended`: the card that a method returns; it says which tools need approval."""
     endpoint = f"{about.url}/a2a"
     body: Json = {
         "name": about.name,
@@ -79,14 +79,14 @@ def card(about: About, offered: Offered, *, extended: bool = False) -> Json:
             "additionalInterfaces": [
                 {"url": url, "transport": binding} for url, binding in _interfaces(endpoint, "0.3")
             ],
-            # That of 0.3 is for clients that have authenticated, and there is no authentication.
+            # In 0.3 the extended card is for authenticated clients, and there is no authentication.
             "supportsAuthenticatedExtendedCard": False,
         }
     return body
 
 
 def _interfaces(endpoint: str, version: Version) -> tuple[tuple[str, str], ...]:
-    # Clients of 0.3 add the "/v1" of its paths themselves.
+    # Clients of 0.3 append "/v1" themselves.
     return (endpoint, "JSONRPC"), (endpoint, "HTTP+JSON")
 
 
@@ -120,7 +120,7 @@ def _skill(listed: ListedTool, *, extended: bool) -> Json:
 
 
 def _talk(about: About) -> Json:
-    """An agent without tools answers."""
+    """The skill of an agent without tools."""
     return {
         "id": "talk",
         "name": about.name,

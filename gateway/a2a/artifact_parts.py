@@ -1,4 +1,4 @@
-"""The parts of artifacts: what tools gave, and what a script says. Pure.
+"""The parts of artifacts, from tool results and from scripted replies. Pure.
 
 The content blocks are those of MCP (2025-11-25, server/tools, "Tool Result").
 """
@@ -21,7 +21,7 @@ from ...actors.tools.tool import ToolResult
 
 
 def of_script(artifact: ScriptedArtifact) -> Sequence[Part]:
-    """Each part is sent by itself."""
+    """The parts of a scripted artifact. Each one is sent separately."""
     match artifact:
         case TextArtifact(chunks=chunks):
             return tuple(map(Text, chunks))
@@ -36,7 +36,7 @@ def of_script(artifact: ScriptedArtifact) -> Sequence[Part]:
 
 
 def of_result(result: ToolResult) -> Sequence[Part]:
-    """The files and the data. Plain text is left out: the final answer tells of it."""
+    """The files and the data of a tool result. Plain text is omitted, because the final answer reports it."""
     parts = [part for block in result.parts for part in _part(block)]
     if result.structured is not None:
         parts.append(Data(result.structured))

@@ -1,4 +1,4 @@
-"""The refusals of the agent, as errors of the protocol. Pure."""
+"""Conversion of the agent's errors to errors of A2A. Pure."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def as_a2a_error() -> Iterator[None]:
         yield
     except AgentError as error:
         reason = _REASONS.get(error.code, "INTERNAL_ERROR")
-        said = f"{error.message}{_decided(error)}"
-        text = said if error.hint is None else f"{said}. {error.hint}"
-        # Clients know nothing of conversations.
+        message = f"{error.message}{_decided(error)}"
+        text = message if error.hint is None else f"{message}. {error.hint}"
+        # The agent's own sentence names the conversation, which is no term of A2A.
         raise A2AError(reason, "Task not found" if reason == "TASK_NOT_FOUND" else text) from error
 
 
 def _decided(error: AgentError) -> str:
-    """How, if that is why."""
+    """The earlier decision as the end of the sentence, for `already_decided`."""
     if error.code != "already_decided":
         return ""
     match error.details["approval"].decision:

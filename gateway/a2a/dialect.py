@@ -1,4 +1,4 @@
-"""The ways to write A2A, and which of them a request is written in. Pure, but for ids."""
+"""The dialects of A2A, and the choice of the dialect of a request. Pure, except for random ids."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..http.request import Headers
 
 _V1 = re.compile(r"1(\.0(\.\d+)?)?")
 _V03 = re.compile(r"(0\.[23](\.\d+)?)?")
-"""No version at all stands for 0.3 (section 3.6.2)."""
+"""A missing version means 0.3 (section 3.6.2)."""
 
 
 @attrs.frozen
 class Dialect:
     read: Callable[[str, Any], Request]
-    """By method name, as JSON-RPC has it, and parameters. Raises `A2AError`."""
+    """Takes the JSON-RPC name of the method and the parameters. Raises `A2AError`."""
     write_answer: Callable[[Request, Answer], Any]
     write_item: Callable[[StreamItem], Json]
     write_error: Callable[[A2AError], Json] = http_error
@@ -48,7 +48,8 @@ _NO_ID = secrets.token_hex(16)
 
 
 def _read_older(method: str, params: Any) -> Request:
-    """A message that has no id gets an empty one: a new one would make every repeat another message."""
+    """Read a request. A message without an id gets an empty one, because with a random id every repeat would
+    be another message."""
     wanted = older_codec.read_request(method, params, message_id=_NO_ID)
     if isinstance(wanted, Send) and wanted.message.id == _NO_ID:
         return attrs.evolve(wanted, message=attrs.evolve(wanted.message, id=""))
@@ -59,7 +60,7 @@ OLDER = Dialect(_read_older, older_codec.write_answer, v03_codec.write_item)
 
 
 def dialect_of(call: Call, version: str) -> Dialect:
-    """The dialect of a call in JSON-RPC: the names of methods differ in every version.
+    """The dialect of a JSON-RPC call, which its method name determines.
 
     Raises:
         A2AError: METHOD_NOT_FOUND or VERSION_NOT_SUPPORTED.

@@ -1,8 +1,8 @@
 """The extension of kagent for approvals, version 1 (its docs/architecture/human-in-the-loop.md). Pure.
 
-The metadata of a status message holds a request under the URI of the extension, that of the client's message
-the response. Tools are approved or rejected; any other question has one answer of a few words. A response
-decides all that its request asked.
+A status message carries the request in its metadata, under the URI of the extension; the client's message
+carries the response in the same place. Tool calls are approved or rejected; any other question is answered
+with one of a few words. A response must decide everything in its request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RESPONSES = ("tool_approval_response", "ask_user_response")
 
 
 def request_of(pending: Sequence[Asked[Any]], hint: str) -> Mapping[str, Any] | None:
-    """What is put to the client; None: nothing that the extension has words for."""
+    """The request for the pending questions; None: the extension cannot express any of them."""
     tools = [asked for asked in pending if isinstance(asked.original, YesOrNo)]
     if tools:
         return {
@@ -39,7 +39,7 @@ def request_of(pending: Sequence[Asked[Any]], hint: str) -> Mapping[str, Any] | 
 
 
 def actions_of(asked: Asked[Any]) -> frozenset[str]:
-    """The words that decide a question which is not one of yes or no."""
+    """The words that decide a question other than yes or no."""
     return frozenset(
         value for _, value in (kind.said for kind in asked.original.decisions) if isinstance(value, str)
     )
@@ -63,7 +63,7 @@ def response_in(message: Message) -> Mapping[str, Any] | None:
 def decisions_of(response: Mapping[str, Any], pending: Sequence[Asked[Any]]) -> dict[str, Mapping[str, Any]]:
     """The words of each decision by the id of its approval.
 
-    Raises `A2AError` INVALID_PARAMS for a response that leaves a tool out or decides it twice.
+    Raises `A2AError` INVALID_PARAMS for a response that omits a tool or decides it twice.
     """
     if response["type"] == "ask_user_response":
         return _answered(response)

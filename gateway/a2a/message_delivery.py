@@ -1,7 +1,14 @@
-"""A message of a client on its way to its conversation: what it is a part of, and what it becomes.
+"""Delivery of a client's message: find its context and task, and turn it into commands.
 
-It begins a run, or decides questions, or brings a token. Whatever it becomes is a command with the key of the
-message, so a message that comes again with its key is the same command.
+| the message | becomes |
+|---|---|
+| names or words decide pending questions (`task_answer`) | `decide` for each question |
+| the task waits for a token, and the request has one | `resume` |
+| the task waits for a decision, and the message has none | nothing; the task is returned with `UNDECIDED` |
+| anything else | a message that starts a run: of the task, of a new task, or in a new conversation |
+
+The keys of the commands derive from the key of the message, so a repeated message is the same command. A
+message without a key gets a random one.
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from ...actors.agent import Agent
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import Result
 from ...actors.log.events import Origin
-from ..http.request import concerns
+from ..http.request import set_conversation
 from .as_a2a_error import as_a2a_error
 from .message_text import text_of
 from .push import PushNotifier, SetBy
@@ -28,37 +35,37 @@ from .task_log import TaskLog
 from .task_page import context_of
 
 CONTEXT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-"""A context that a client may name; a conversation of that id is made when there is none."""
+"""A context id that a client may choose; a conversation with that id is created if there is none."""
 
 _NAMESPACE = uuid.UUID("0b7c9f56-5f5e-4e5b-8f57-6a0f8c1d2e4a")
-"""Of contexts that are derived from a key."""
+"""Namespace of context ids that are derived from a key."""
 
 UNDECIDED = "The message decides nothing and is not kept. The task still waits:"
 
 
 @attrs.frozen(kw_only=True)
 class Caller:
-    """What a request says beside its parameters."""
+    """The properties of a request beside its parameters."""
 
     session_id: str
     key: str | None = None
-    """The message is a repetition of the one that came with this key before."""
+    """Idempotency key: a message with the same key is a repeat."""
     token: str | None = attrs.field(default=None, repr=False)
-    """A bearer token for the calls of the turn."""
+    """The bearer token for the calls of the turn."""
     hitl: bool = False
-    """It activates the extension for approvals."""
+    """The request activates the extension for approvals."""
     continues: bool = False
-    """A message to a task that has ended continues it (the older dialect)."""
+    """A message to an ended task continues the task (the older dialect)."""
     is_v1: bool = True
-    """It speaks version 1.0."""
+    """The request is in version 1.0."""
     peer: str = ""
-    """The address that it came from."""
+    """The client's address."""
     origin: Origin | None = None
 
 
 @attrs.frozen
 class Delivery:
-    """Made by `deliver_to`. Methods raise `A2AError`."""
+    """A message and its destination, made by `deliver_to`. Methods raise `A2AError`."""
 
     _agent: Agent
     _push: PushNotifier | None
@@ -66,16 +73,18 @@ class Delivery:
     _caller: Caller
     task: str
     key: str
-    """Of the command that the message becomes."""
+    """The key of the command that the message becomes."""
     log: TaskLog
-    """The tasks of the context as they were before."""
+    """The tasks of the context before the message."""
     _is_new: bool = False
-    """There is no such context yet."""
+    """The context does not exist yet."""
 
     async def carry_out(self) -> str | Message | None:
-        """None: done. A text: why the message changed nothing. A message: the same, without a task.
+        """Deliver the message, and set its configuration for push notifications, which covers the updates
+        after the message.
 
-        Its configuration for push notifications gets the updates from the message on.
+        Returns None if the message was delivered; a text that says why it changed nothing; or a message that
+        says so, if there is no task to return.
         """
         config, push = self._send.push, self._push
         if config is None or push is None:
@@ -85,10 +94,11 @@ class Delivery:
         by = SetBy(self._caller.is_v1, self._caller.hitl, self._caller.peer)
         if not log.has_taken(self.key):
             push.check_room(config, by)
-        # The task has to be there first, and must not be over by then; with its key, the message is the same.
-        told = await attrs.evolve(self, send=attrs.evolve(self._send, wait=False))._carry_out()
-        if told is not None:
-            return told
+        # The configuration needs an existing task, so deliver the message without waiting, set the
+        # configuration, and then wait: with the same key, the second delivery is a repeat.
+        notice = await attrs.evolve(self, send=attrs.evolve(self._send, wait=False))._carry_out()
+        if notice is not None:
+            return notice
         task = log.task(self.task) if log.has_taken(self.key) else None
         is_over = task is not None and task.status.state in TERMINAL
         await push.set(config, by, after=log.last_seq, is_over=is_over)
@@ -101,7 +111,7 @@ class Delivery:
                 return await self._resume()
             decisions = self.decisions()
             if {asked.id for asked in log.decided.get(self.key, ())} - decisions.keys():
-                raise A2AError("INVALID_PARAMS", "this key came with another message before")
+                raise A2AError("INVALID_PARAMS", "this key was already used for a different message")
             if decisions:
                 await self._decide(decisions)
                 return None
@@ -110,13 +120,13 @@ class Delivery:
                 return UNDECIDED
             if state == "auth-required" and log.is_live(self.task):
                 return await self._resume()
-        result = await self._say(text_of(message))
+        result = await self._send_text(text_of(message))
         if result is not None and result.code == "waiting_approval" and result.state == "waiting":
             return await self._not_begun(result.response)
         return None
 
     def decisions(self) -> Decisions:
-        """Those that a message brings; a message that begins a run brings none."""
+        """The decisions in the message; none if it starts a run."""
         log, message = self.log, self._send.message
         if self.key in log.commands or self.task not in log.ids:
             return {}
@@ -124,7 +134,7 @@ class Delivery:
         pending = repeated or (log.pending if log.is_live(self.task) else ())
         named = named_decisions(message, pending)
         of_another = {asked.id for asked in log.pending if asked not in pending}
-        if named and (pending or log.asked.keys() & named.keys() - of_another):  # else it is like any other
+        if named and (pending or log.asked.keys() & named.keys() - of_another):
             return named
         if len(pending) != 1 or self._caller.hitl:
             return {}
@@ -132,21 +142,22 @@ class Delivery:
         return {pending[0].id: words} if words is not None else {}
 
     def _refuse(self) -> State | None:
-        """The state of the task, None: it is new. Raises `A2AError` when it takes no message."""
+        """The state of the task; None: it is new. Raises `A2AError` if it accepts no message."""
         task = self.log.task(self.task)
         if task is None:
             return None
         state = task.status.state
         if state in TERMINAL and not self._caller.continues:
             raise A2AError(
-                "UNSUPPORTED_OPERATION", f"the task is {state}; a message without its id begins another"
+                "UNSUPPORTED_OPERATION",
+                f"the task is {state}; to begin another, send a message without the task id",
             )
         late = self.log.asked and not self.log.pending and is_yes_or_no(word_of(self._send.message) or "")
         if late and self.log.is_live(self.task):
             raise A2AError("UNSUPPORTED_OPERATION", "the task has no open question; all have been answered")
         return state
 
-    async def _say(self, text: str) -> Result | None:
+    async def _send_text(self, text: str) -> Result | None:
         message, context = self._send.message, self.log.context
         with as_a2a_error():
             if message.task is None and message.context is None:
@@ -176,24 +187,25 @@ class Delivery:
         return turn.result
 
     async def _make_context(self) -> None:
-        """So that a message to a context is the same command whether it came first or not."""
+        """Create the conversation separately, so that a message to a context is always the same command, even
+        if it is the first one."""
         context = self.log.context
         try:
             await self._agent.start_conversation(
                 id=context, key=f"{context}:context", session_id=self._caller.session_id
             )
         except AgentError as error:
-            if error.code != "idempotency_key_reused":  # another client has just made it
+            if error.code != "idempotency_key_reused":  # another client has just created it
                 raise
 
     async def _decide(self, decisions: Decisions) -> None:
-        """Make all decisions, or none if one of them is invalid. Only the last one is waited for: the run
-        goes on when all have been made."""
+        """Make all decisions, or none if one is invalid. Wait only for the last one, because the run
+        continues when all have been made."""
         asked, pending = self.log.asked, {each.id for each in self.log.pending}
         of_others = frozenset() if self.log.is_live(self.task) else pending
         if unknown := decisions.keys() - (asked.keys() - of_others):
             raise invalid("message.parts", f"the task has no approval {min(unknown)[:64]}")
-        ids = sorted(decisions, key=pending.__contains__)  # those decided already are refused first
+        ids = sorted(decisions, key=pending.__contains__)  # decided ones first, because they are refused
         with as_a2a_error():
             for id in ids if len(ids) > 1 else ():
                 question = asked[id].original
@@ -203,7 +215,7 @@ class Delivery:
                 await self._agent.decide(id, decisions[id], key=key, token=self._caller.token, wait=wait)
 
     async def _resume(self) -> str | None:
-        """Continue the task with the token of the message; its text is not kept."""
+        """Continue the task with the token of the message; the text is discarded."""
         if self._caller.token is None:
             return UNDECIDED
         with as_a2a_error():
@@ -223,24 +235,24 @@ class Delivery:
 
     @property
     def _waits(self) -> bool:
-        """For the end of the run, or until it needs its client."""
+        """Whether to wait until the run ends or needs its client."""
         return self._send.wait and not self._send.stream
 
 
 async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller: Caller) -> Delivery:
-    """Find where a message goes. Raises `A2AError`."""
+    """Find the context and the task of a message. Raises `A2AError`."""
     message, key = send.message, caller.key or str(uuid.uuid4())
     if message.task is not None:
         context = context_of(message.task)
-        # Section 3.4.3; version 0.3 says nothing of a context that is not that of the task.
+        # Section 3.4.3; version 0.3 does not define a mismatch of context and task.
         if caller.is_v1 and message.context not in (None, context):
-            raise invalid("message.contextId", "is not that of the task")
+            raise invalid("message.contextId", "is not the context of the task")
         log = await read_own_tasks(agent, context, hitl=caller.hitl)
         known_task(log, message.task)
         return Delivery(agent, push, send, caller, message.task, key, log)
-    if caller.key is None and message.context is None:  # there can be no such context yet
+    if caller.key is None and message.context is None:  # a new context
         context = str(uuid.uuid4())
-        concerns(context, caller.session_id)
+        set_conversation(context, caller.session_id)
         return Delivery(agent, push, send, caller, context, key, TaskLog(context, caller.hitl))
     context = message.context or str(uuid.uuid5(_NAMESPACE, key))
     if not CONTEXT.fullmatch(context):

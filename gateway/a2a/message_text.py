@@ -1,4 +1,4 @@
-"""The text that the agent gets for the message of a client. Pure."""
+"""Conversion of a client's message to the text that the agent gets. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ...actors.a2a.wire.a2a_errors import A2AError
 from ...actors.a2a.wire.task import Data, File, Link, Message, Part, Text
 
 MAX_FILE = 256 * 1024
-"""Bytes of a text file that is put into the message."""
+"""Maximum bytes of a text file in the message."""
 
 
 def text_of(message: Message) -> str:
-    """All parts, a paragraph each. An address is named, and never fetched.
+    """All parts, a paragraph each. A URL is quoted and never fetched.
 
-    Raises `A2AError` CONTENT_TYPE_NOT_SUPPORTED for what is no text, and INVALID_PARAMS when there is none.
+    Raises `A2AError` CONTENT_TYPE_NOT_SUPPORTED for a part that is not text, and INVALID_PARAMS without text.
     """
     text = "\n\n".join(filter(None, map(_part, message.parts)))
     if not text.strip():

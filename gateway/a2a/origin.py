@@ -1,4 +1,4 @@
-"""The agents that a message came through. Pure."""
+"""The agents that a message has passed through. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ...actors.a2a.wire.task import Message
 from ...actors.log.events import Origin
 
 MOST_HOPS = 16
-"""Agents that a message may come through."""
+"""Maximum number of agents that a message may pass through."""
 LONGEST_ID = 128
 
 
 def origin_of(message: Message, traceparent: str | None, own_id: str) -> Origin | None:
     """The origin that calls of further agents pass on; None: there is none.
 
-    Raises `A2AError` UNSUPPORTED_OPERATION for a message that has come through this agent before, or through
-    too many: agents that call each other in a circle would never end.
+    Raises `A2AError` UNSUPPORTED_OPERATION for a message that has passed through this agent before, or
+    through too many, because agents that call each other in a circle would never end.
     """
-    said = (message.metadata or {}).get(PATH)
-    visited = said.get("agents") if isinstance(said, Mapping) else ()
+    path = (message.metadata or {}).get(PATH)
+    visited = path.get("agents") if isinstance(path, Mapping) else ()
     if not isinstance(visited, list | tuple) or not all(isinstance(each, str) for each in visited):
         raise invalid("message.metadata", "must name the agents as a list of strings")
     if own_id in visited:

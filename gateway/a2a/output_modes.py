@@ -1,4 +1,4 @@
-"""The media types that a client takes (`acceptedOutputModes`). Pure."""
+"""The media types that a client accepts (`acceptedOutputModes`). Pure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ...actors.a2a.wire.task import (
 )
 
 OFFERED = ("text/plain", "application/json")
-"""What answers are made of; tools may add files of other types."""
+"""The media types of answers; tools may add files of other types."""
 
 _KINDS = {"text": "text/*", "data": "application/json", "file": "*/*"}
-"""What older clients say instead of a media type."""
+"""The words of older clients, with their media types."""
 
 
 def _normal(modes: Sequence[str]) -> frozenset[str]:
@@ -37,17 +37,17 @@ def _normal(modes: Sequence[str]) -> frozenset[str]:
 @attrs.frozen
 class OutputModes:
     _modes: frozenset[str] = attrs.field(converter=_normal)
-    """In lower case, without parameters, a wildcard always as `*`; none: all. A set, for a client may send as
-    many as a body holds."""
+    """In lower case, without parameters, a wildcard always as `*`; empty: all. A set, because a client may
+    send very many."""
 
     def check(self) -> None:
-        """Raises `A2AError` CONTENT_TYPE_NOT_SUPPORTED when the client takes nothing that the agent says."""
-        if not any(map(self._takes, OFFERED)):
+        """Raises `A2AError` CONTENT_TYPE_NOT_SUPPORTED if the client accepts no media type of the agent."""
+        if not any(map(self._accepts, OFFERED)):
             offered = " and ".join(OFFERED)
             raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"the agent answers in {offered}")
 
     def item(self, item: StreamItem) -> StreamItem | None:
-        """The item without the parts of artifacts that the client does not take; None: nothing is left."""
+        """The item without the parts of artifacts that the client does not accept; None: nothing is left."""
         match item:
             case Task():
                 shown = (self._artifact(artifact) for artifact in item.artifacts)
@@ -61,10 +61,10 @@ class OutputModes:
                 assert_never(item)
 
     def _artifact(self, artifact: Artifact) -> Artifact | None:
-        parts = tuple(part for part in artifact.parts if self._takes(_type_of(part)))
+        parts = tuple(part for part in artifact.parts if self._accepts(_type_of(part)))
         return attrs.evolve(artifact, parts=parts) if parts else None
 
-    def _takes(self, media_type: str) -> bool:
+    def _accepts(self, media_type: str) -> bool:
         kind = media_type.partition("/")[0]
         return not self._modes or not self._modes.isdisjoint(("*", f"{kind}/*", media_type))
 

@@ -1,10 +1,18 @@
-"""Push notifications: what changes of a task, sent to addresses that its clients set.
+"""Push notifications: updates of a task, sent to URLs that clients configure.
 
-Each configuration of a live task has a follower. It folds the conversation's events and sends each update
-before it reads the next event. The journal is its queue: a slow receiver needs no buffer and misses nothing.
+A configuration is live, paused or over:
 
-Configurations are kept as notes, without the token and the credentials: these stay in memory. So after a
-restart a configuration is listed, and paused until a client sets it again.
+| state | follower | meaning |
+|---|---|---|
+| live | yes | updates are sent |
+| paused | no | loaded after a restart; a client has to set it again |
+| over | no | the task has ended, and all updates were sent |
+
+The follower of a live configuration folds the conversation's events and sends each update before it reads the
+next event. The journal is its queue: a slow receiver needs no buffer and misses nothing.
+
+Configurations are stored as notes, without the token and the credentials, which are only in memory; hence the
+pause after a restart.
 """
 
 from __future__ import annotations
@@ -47,26 +55,28 @@ from .task_page import context_of
 log = logging.getLogger(__name__)
 
 NOTES = "a2a.push"
-"""The kind of the notes. Their keys are numbers that are used again, so there are never more notes than
-configurations at one time."""
+"""The kind of the notes. Their keys are numbers that are reused, so there are never more notes than
+`MOST_CONFIGS`."""
 MOST_CONFIGS = 1000
-"""In all. To make room, those of tasks that have ended are forgotten, then paused ones, the oldest first."""
+"""Maximum number of configurations. A new one replaces the oldest that is over, else the oldest paused
+one."""
 MOST_OF_A_TASK = 16
 MOST_OF_A_PEER = 250
-"""Live configurations set from one address, so that one client cannot use up the room of all."""
+"""Maximum number of live configurations from one client address, so that one client cannot exhaust the
+limit."""
 LONGEST_ID = 128
 DEFAULT_ID = "default"
 LONGEST_SECRET = 4096
 """Characters of a token, and of credentials."""
 
 ATTEMPTS = 8
-"""For one update."""
+"""Maximum number of attempts for one update."""
 FIRST_PAUSE = 1.0
-"""Seconds after the first attempt. Each pause is twice the one before, and at random up to half shorter."""
+"""Seconds after the first attempt. Each pause doubles, and is shortened at random by up to half."""
 LONGEST_PAUSE = 60.0
 """Seconds."""
 CLOSING = 1.0
-"""Seconds in which connections have to be closed."""
+"""Seconds to close the connections."""
 
 MEDIA_TYPE = "application/a2a+json"
 V03_MEDIA_TYPE = "application/json"
@@ -79,14 +89,14 @@ PushRequest: TypeAlias = SetPush | GetPush | ListPush | DeletePush
 
 @attrs.frozen
 class SetBy:
-    """The request that set a configuration; it fixes what is sent."""
+    """The request that set a configuration; it determines the format of the notifications."""
 
     is_v1: bool
-    """In version 1.0, which sends what has changed; 0.3 sends tasks."""
+    """Version 1.0 sends updates; version 0.3 sends whole tasks."""
     hitl: bool = False
-    """With the extension for approvals."""
+    """Whether the extension for approvals is active."""
     peer: str = ""
-    """The address it came from."""
+    """The client's address."""
 
 
 @attrs.define(eq=False)
@@ -96,11 +106,11 @@ class _Hook:
     slot: str
     """The key of its note."""
     is_over: bool = False
-    """The task has ended, and all of it was sent."""
+    """The task has ended, and all updates were sent."""
     failing: bool = False
-    """The last update was given up."""
+    """Sending the last update was given up."""
     scope: trio.CancelScope | None = None
-    """Of its follower. None: it is paused or over."""
+    """Cancel scope of the follower. None: paused or over."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -109,7 +119,7 @@ class _Hook:
 
 @attrs.define(eq=False)
 class PushNotifier:
-    """Made by `open_push`. Methods raise `A2AError`."""
+    """Stores configurations and runs their followers. Made by `open_push`. Methods raise `A2AError`."""
 
     _agent: Agent
     _nursery: trio.Nursery
@@ -119,7 +129,8 @@ class PushNotifier:
     _writing: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def answer(self, request: PushRequest, by: SetBy) -> PushConfig | Sequence[PushConfig] | None:
-        """A configuration that was read has neither token nor credentials: whoever knows a task may ask."""
+        """Answer a request about configurations. Returned configurations contain neither token nor
+        credentials, because any client that knows the task may ask."""
         id = request.config.task if isinstance(request, SetPush) else request.task
         tasks = await read_tasks(self._agent, context_of(id))
         task = known_task(tasks, id)
@@ -142,7 +153,7 @@ class PushNotifier:
                 assert_never(request)
 
     async def check(self, config: PushConfig) -> None:
-        """Raises `A2AError` INVALID_PARAMS for what `set` must not be given."""
+        """Raises `A2AError` INVALID_PARAMS for an invalid configuration; call it before `set`."""
         try:
             await self._post.check(target_of(config.url))
         except BadAddress as error:
@@ -150,13 +161,13 @@ class PushNotifier:
         if len(config.id) > LONGEST_ID or not config.id.isprintable():
             raise invalid("id", f"must be printable and at most {LONGEST_ID} characters long")
         if config.scheme is not None and not _SCHEME.fullmatch(config.scheme):
-            raise invalid("authentication.scheme", "is not the name of a scheme")
+            raise invalid("authentication.scheme", "is not a valid name of a scheme")
         for field, secret in (("token", config.token), ("authentication.credentials", config.credentials)):
             if secret is not None and not (len(secret) <= LONGEST_SECRET and _SECRET.fullmatch(secret)):
                 raise invalid(field, f"must be ASCII without controls, at most {LONGEST_SECRET} characters")
 
     def check_room(self, config: PushConfig, by: SetBy) -> None:
-        """Raises `A2AError` UNSUPPORTED_OPERATION when `set` would have no room for a live configuration."""
+        """Raises `A2AError` UNSUPPORTED_OPERATION if a live configuration would exceed a limit."""
         hook = self._hooks.get((config.task, config.id or DEFAULT_ID))
         if hook is None or hook.scope is None:
             self._check_peer(by.peer)
@@ -164,10 +175,11 @@ class PushNotifier:
             self._replaceable(config.task)
 
     async def set(self, config: PushConfig, by: SetBy, *, after: int, is_over: bool) -> PushConfig:
-        """Keep a configuration that passed `check`, in the place of the one with the same id, and send what
-        comes after the event `after`, unless the task `is_over`. The configuration, with its id."""
+        """Store a configuration that passed `check`, replacing the one with the same id, and send the updates
+        after the event `after`, unless the task `is_over`. Returns the configuration with its id."""
         if not config.id:
-            # Clients of 0.3 that name none have one for each task, and may ask for the default one.
+            # A client of 0.3 that gives no id has one configuration per task, which it may ask for without
+            # id.
             config = attrs.evolve(config, id=str(uuid.uuid4()) if by.is_v1 else DEFAULT_ID)
         async with self._writing:
             hook = self._hooks.get((config.task, config.id))
@@ -186,7 +198,7 @@ class PushNotifier:
         return config
 
     async def load(self) -> None:
-        """Take in what was kept by the process before."""
+        """Load the stored configurations."""
         notes = await self._agent.notes.notes(NOTES)
         hooks = [hook for slot, note in notes.items() if (hook := _from_json(slot, note)) is not None]
         self._hooks = {hook.key: hook for hook in hooks}
@@ -220,7 +232,8 @@ class PushNotifier:
             )
 
     def _replaceable(self, task: str) -> _Hook | None:
-        """What is forgotten for a new configuration of the task; None: nothing has to be."""
+        """The configuration that a new one of the task would replace; None: there is room. Raises `A2AError`
+        if the limit is reached."""
         if len(self._of(task)) >= MOST_OF_A_TASK:
             raise A2AError("UNSUPPORTED_OPERATION", f"a task has at most {MOST_OF_A_TASK} configurations")
         if len(self._hooks) < MOST_CONFIGS:
@@ -239,7 +252,7 @@ class PushNotifier:
         return next(slot for slot in map(str, range(MOST_CONFIGS)) if slot not in used)
 
     async def _forget(self, hook: _Hook) -> None:
-        """Call it with `_writing`."""
+        """Delete a configuration. The caller holds `_writing`."""
         await self._agent.notes.write_notes(NOTES, {hook.slot: {}})
         del self._hooks[hook.key]
         if hook.scope is not None:
@@ -257,7 +270,7 @@ class PushNotifier:
             except JournalError:
                 raise
             except Exception:
-                # One task that cannot be followed must not end the process for all others.
+                # An error in one follower must not end the process.
                 is_over = False
                 log.exception("push notifications of a task ended")
             async with self._writing:
@@ -276,7 +289,8 @@ class PushNotifier:
         return True
 
     async def _send_updates(self, hook: _Hook, after: int) -> bool:
-        """Whether the task has ended, not just its conversation or the agent."""
+        """Send all updates. Returns whether the task has ended, as opposed to its conversation or the
+        agent."""
         id = hook.config.task
         tasks = TaskLog(context_of(id))
         end: int | None = None
@@ -287,11 +301,11 @@ class PushNotifier:
                 updates = [each for each in tasks.apply(entry) if each.task == id]
                 if entry.seq > after and updates:
                     task = known_task(tasks, id)
-                    # Version 0.3 sends the task as it is after the event, so once.
+                    # Version 0.3 sends the whole task, so once per event is enough.
                     for update in updates if hook.by.is_v1 else updates[-1:]:
                         await self._deliver(hook, update, task)
                     if task.status.state in TERMINAL:
-                        # A message in the inbox continues the task with another run.
+                        # A message in the inbox may continue the task with another run.
                         now = await read_tasks(self._agent, tasks.context)
                         end = now.last_seq if known_task(now, id).status.state in TERMINAL else None
                 if end is not None and entry.seq >= end:
@@ -299,12 +313,14 @@ class PushNotifier:
         return False
 
     async def _deliver(self, hook: _Hook, update: Update, task: Task) -> None:
-        """Send one update, or give it up. While a receiver fails, only what says that a task ended or waits
-        is worth more than one attempt: else a client would learn of that late."""
-        told = v1_codec.write_notification(update) if hook.by.is_v1 else v03_codec.write_notification(task)
+        """Send one update, or give up after all attempts. While a receiver fails, only updates that end or
+        interrupt the task get more than one attempt; otherwise the client would learn of these late."""
+        notification = (
+            v1_codec.write_notification(update) if hook.by.is_v1 else v03_codec.write_notification(task)
+        )
         media_type = MEDIA_TYPE if hook.by.is_v1 else V03_MEDIA_TYPE
-        body = dump_wire(told)
-        attempts = 1 if hook.failing and not _matters(update) else ATTEMPTS
+        body = dump_wire(notification)
+        attempts = 1 if hook.failing and not _is_urgent(update) else ATTEMPTS
         for pause in _pauses(attempts):
             target = target_of(hook.config.url)
             try:
@@ -323,7 +339,7 @@ class PushNotifier:
 
 @asynccontextmanager
 async def open_push(agent: Agent, *, resolve: Resolve = resolve) -> AsyncIterator[PushNotifier]:
-    """Send notifications for the length of the block. `resolve` is asked for the addresses of hosts."""
+    """Send notifications during the block. `resolve` resolves host names."""
     post = Post(agent.config.server.push_to_private, resolve)
     try:
         async with trio.open_nursery() as nursery:
@@ -336,12 +352,12 @@ async def open_push(agent: Agent, *, resolve: Resolve = resolve) -> AsyncIterato
             await post.aclose()
 
 
-def _matters(update: Update) -> bool:
+def _is_urgent(update: Update) -> bool:
     return isinstance(update, StatusUpdate) and update.status.state in TERMINAL | INTERRUPTED
 
 
 def _pauses(attempts: int) -> Sequence[float | None]:
-    """Seconds after each attempt; None: it is the last one."""
+    """Seconds after each attempt; None after the last one."""
     pauses = (min(FIRST_PAUSE * 2**number, LONGEST_PAUSE) for number in range(attempts - 1))
     return [*(pause * random.uniform(0.5, 1.0) for pause in pauses), None]
 
@@ -356,14 +372,14 @@ def _headers(config: PushConfig, media_type: str) -> Mapping[str, str]:
 
 
 def _to_json(hook: _Hook) -> Mapping[str, Any]:
-    """What is kept of it."""
+    """The stored form, without secrets."""
     config = hook.config
     kept = {"task": config.task, "id": config.id, "url": config.url, "scheme": config.scheme}
     return {**kept, "is_v1": hook.by.is_v1, "is_over": hook.is_over}
 
 
 def _from_json(slot: str, note: Mapping[str, Any] | None) -> _Hook | None:
-    """None: nothing is kept there, or it cannot be read."""
+    """None: the note is empty or cannot be read."""
     match note:
         case {
             "task": str(task),

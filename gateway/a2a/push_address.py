@@ -1,7 +1,8 @@
-"""To which addresses notifications may go. Pure.
+"""The addresses that may receive notifications. Pure.
 
-A client names the address, and the agent connects to it from inside its own network: without a check, a
-client could reach what only the agent can. Host names are checked by what they resolve to.
+A client chooses the address, and the agent connects to it from inside its own network. Without a check, a
+client could reach services that only the agent can reach (SSRF). Host names are checked by their IP
+addresses.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class BadAddress(Exception):
-    """An address that is refused; the message is the predicate of a sentence about it."""
+    """An address that is refused. The text is a predicate, such as "is not a URL"."""
 
 
 @attrs.frozen
 class Target:
-    """An address in parts, of which `host` is still to be resolved unless it is an IP address."""
+    """A parsed URL. `host` is an IP address or a name that is not resolved yet."""
 
     scheme: str
     host: str
@@ -50,11 +51,11 @@ class Target:
 
     @property
     def origin(self) -> str:
-        """What may be logged: paths and queries of such addresses often hold a secret."""
+        """The part that may be logged. Paths and queries of such URLs often contain a secret."""
         return f"{self.scheme}://{self.host_header}"
 
     def at(self, address: str) -> str:
-        """The same with an IP address in place of the name."""
+        """The URL with an IP address in place of the name."""
         return f"{self.scheme}://{_bracketed(address)}:{self.port}{self.path}"
 
 
@@ -63,7 +64,7 @@ def target_of(url: str) -> Target:
     if len(url) > LONGEST_URL:
         raise BadAddress(f"is longer than {LONGEST_URL} characters")
     if not _CHARACTERS.fullmatch(url):
-        raise BadAddress("has characters that no URL has")
+        raise BadAddress("has characters that are not allowed in a URL")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -83,9 +84,9 @@ def target_of(url: str) -> Target:
 
 
 def reach_of(address: str) -> Reach:
-    """Whether an IP address is public, private (of a local network or this machine), or never sent to.
+    """Whether an IP address is public, private (local network or this machine), or never allowed.
 
-    Link-local addresses are never sent to: cloud providers serve the credentials of a machine there.
+    Link-local addresses are never allowed, because cloud providers serve credentials of the machine there.
     """
     meant = _meant(ip_address(address))
     if meant.is_loopback:
@@ -98,7 +99,7 @@ def reach_of(address: str) -> Reach:
 
 
 def is_allowed(address: str, *, to_private: bool) -> bool:
-    """`to_private`: addresses of networks and of this machine are allowed, too."""
+    """`to_private`: private addresses are allowed, too."""
     reach = reach_of(address)
     return reach == "public" or (to_private and reach == "private")
 

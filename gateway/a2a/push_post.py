@@ -1,4 +1,10 @@
-"""One notification to one address: resolved, checked, and sent to the very address that was checked."""
+"""One attempt to send a notification.
+
+The host name is resolved, all of its IP addresses are checked, and the request is sent to one of the checked
+addresses, with the name in `Host` and in SNI. A name that resolves differently a moment later (DNS rebinding)
+therefore gains nothing. For the same reason redirects are not followed, proxies of the environment are
+ignored, and no connection is reused. Cookies are not kept.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +21,13 @@ if TYPE_CHECKING:
     import httpx2
 
 TIMEOUT = 10.0
-"""Seconds for an attempt, the look-up of the name included."""
+"""Seconds for an attempt, including name resolution."""
 CONNECT_TIMEOUT = 3.0
-"""Seconds for one of the addresses of a name."""
+"""Seconds to connect to one address."""
 MOST_ADDRESSES = 4
-"""Of a name, that an attempt tries."""
+"""Maximum number of addresses of a name that an attempt tries."""
 MOST_AT_ONCE = 16
-"""Attempts, of all notifications; as many checks of addresses that clients set."""
+"""Maximum number of concurrent attempts, and of concurrent checks of new addresses."""
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The IP addresses of a host. Raises `OSError` or `UnicodeError`."""
@@ -33,7 +39,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 
 class NotDelivered(Exception):
-    """The text says why, without anything that the client gave; `again`: it may be of use to try again."""
+    """A failed attempt. The text quotes nothing that the client sent. `again`: a retry may succeed."""
 
     def __init__(self, why: str, *, again: bool) -> None:
         super().__init__(why)
@@ -42,26 +48,21 @@ class NotDelivered(Exception):
 
 @attrs.define(eq=False)
 class Post:
-    """Close it with `aclose`.
-
-    Nothing of the environment counts, such as the variables that name a proxy: it would resolve the name
-    again. Redirects are not followed, cookies not kept, and no connection is used twice: a name must not be
-    served over a connection that was checked for another.
-    """
+    """Sends notifications. Close it with `aclose`."""
 
     to_private: bool
     resolve: Resolve = resolve
     _room: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(MOST_AT_ONCE))
     _room_to_check: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(MOST_AT_ONCE))
-    """Separate, so that a check does not wait for slow receivers."""
+    """Separate, so that checks do not wait for slow receivers."""
     _transport: httpx2.AsyncHTTPTransport | None = None
 
     async def addresses(self, target: Target) -> Sequence[str]:
-        """All of them are allowed.
+        """The checked IP addresses of a host.
 
         Raises:
-            BadAddress: one is not.
-            OSError, UnicodeError: the name cannot be resolved, at least now.
+            BadAddress: one of them is not allowed.
+            OSError, UnicodeError: the name cannot be resolved at present.
         """
         found = [target.host] if target.is_literal else await self.resolve(target.host, target.port)
         if not all(is_allowed(address, to_private=self.to_private) for address in found):
@@ -71,7 +72,8 @@ class Post:
         return found[:MOST_ADDRESSES]
 
     async def check(self, target: Target) -> None:
-        """Refuse at once what no attempt would be sent to; a name that is not known yet may be later.
+        """Refuse an address to which no attempt would be sent. An unknown name passes, because it may become
+        known later.
 
         Raises:
             BadAddress
@@ -115,7 +117,7 @@ class Post:
         raise NotDelivered("it cannot be reached", again=True)
 
     async def _post(self, target: Target, address: str, headers: Mapping[str, str], body: bytes) -> int:
-        """The status; what else is in the answer is left unread."""
+        """The status of the answer; its body is not read."""
         import httpx2
 
         timeout = {"connect": CONNECT_TIMEOUT, "read": TIMEOUT, "write": TIMEOUT, "pool": TIMEOUT}
@@ -134,7 +136,7 @@ class Post:
         return response.status_code
 
     def _open(self) -> httpx2.AsyncHTTPTransport:
-        """Opened when it is first needed: the library takes its time to load."""
+        """The transport, opened on first use because the library is slow to import."""
         if self._transport is None:
             import httpx2
 

@@ -1,12 +1,12 @@
-"""The answer of a client to a task that waits for input: the questions that it decides, and how. Pure.
+"""Decisions in a client's message to a task that waits for input. Pure.
 
-Rules:
+The first rule that matches applies:
 
-1. A response of the extension `HITL` decides what it names.
-2. Else a data part decides the approval that it names: ``{"id", ...words}``, or a list of these under
-   ``approvals``. One that decides an open question twice, or in two ways, is refused.
-3. Else the whole text may be one word that decides, where exactly one question is pending and the extension
-   is not active.
+1. A response of the extension `HITL` decides the approvals that it names.
+2. A data part decides the approval that it names: ``{"id", ...words}``, or a list of these under
+   ``approvals``. A message that decides an open question twice, or in two ways, is refused.
+3. If exactly one question is pending and the extension is not active, a text of one word such as "yes" may
+   decide it.
 4. Any other message decides nothing.
 """
 
@@ -28,13 +28,13 @@ _YES = frozenset({"yes", "y", "true", "approve", "approved", "ok", "confirm"})
 _NO = frozenset({"no", "n", "false", "reject", "rejected"})
 _NAMES = ("id", "approval_id", "uuid")
 _OTHER_FIELDS = frozenset({"approved", "action", "answer"})
-"""Fields that say yes or no, besides `decision`, which is read as `action`."""
+"""Fields that contradict `decision`, which is a synonym of `action`."""
 
 
 def named_decisions(message: Message, pending: Sequence[Asked[Any]]) -> Decisions:
-    """Those that name their approval (rules 1 and 2).
+    """The decisions that name their approval (rules 1 and 2).
 
-    Whether there is such an approval, and whether the words are a decision about it, is for `Agent.decide`.
+    `Agent.decide` checks whether the approval exists and whether the words are valid for it.
     Raises `A2AError` INVALID_PARAMS.
     """
     response = response_in(message)
@@ -55,7 +55,7 @@ def named_decisions(message: Message, pending: Sequence[Asked[Any]]) -> Decision
 
 
 def decision_in_words(message: Message, asked: Asked[Any]) -> Mapping[str, Any] | None:
-    """The decision about the only pending question in the text of a message (rule 3)."""
+    """The decision about the only pending question in a message's text (rule 3)."""
     text = word_of(message)
     if text is None:
         return None
@@ -65,7 +65,7 @@ def decision_in_words(message: Message, asked: Asked[Any]) -> Mapping[str, Any] 
 
 
 def word_of(message: Message) -> str | None:
-    """The whole text of a message, if there is nothing else in it."""
+    """The text of a message in lower case; None if the message has other parts."""
     texts = [part.text for part in message.parts if isinstance(part, Text)]
     return " ".join(texts).strip().lower() if len(texts) == len(message.parts) else None
 
@@ -75,7 +75,7 @@ def is_yes_or_no(word: str) -> bool:
 
 
 def _structured(value: Any) -> Iterator[tuple[Set[str], Mapping[str, Any]]]:
-    """What may be decisions: the ids that each names, and its words."""
+    """Possible decisions: the ids that each names, and its words."""
     match value:
         case {"approvals": list(approvals)}:
             for each in approvals:

@@ -1,4 +1,4 @@
-"""Tasks, read from the events of the agent."""
+"""Reading of tasks from a conversation's events."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from ...actors.common.errors import damage_as_agent_error
 from ...actors.log.event_json import decode
 from ...actors.log.events import Entry
 from ...runtime.journal.errors import Reading
-from ..http.request import concerns
+from ..http.request import set_conversation
 from .as_a2a_error import as_a2a_error
 from .task_log import TaskLog
 
 
 async def read_tasks(agent: Agent, context: str, *, hitl: bool = False) -> TaskLog:
-    """The tasks of a conversation as they are now. Raises `A2AError`."""
+    """The current tasks of a conversation. Raises `A2AError`."""
     log = TaskLog(context, hitl)
     with as_a2a_error():
-        # Before the events, for a command leaves the inbox in the commit of its first event.
+        # Read before the events, because a command is removed from the inbox in the commit of its first
+        # event; in the other order it could be missing from both.
         queued = await agent.inbox(context)
         async with aclosing(entries(agent, context, (await agent.log_end(context)).last_seq)) as found:
             async for entry in found:
@@ -32,14 +33,14 @@ async def read_tasks(agent: Agent, context: str, *, hitl: bool = False) -> TaskL
 
 
 async def read_own_tasks(agent: Agent, context: str, *, hitl: bool = False) -> TaskLog:
-    """The same for the conversation that the current request is about. Raises `A2AError`."""
+    """`read_tasks` for the conversation of the current request. Raises `A2AError`."""
     log = await read_tasks(agent, context, hitl=hitl)
-    concerns(context, log.session_id)
+    set_conversation(context, log.session_id)
     return log
 
 
 async def entries(agent: Agent, context: str, end: int | None = None) -> AsyncGenerator[Entry, None]:
-    """The events of a conversation, those that come included, or up to `end`. Raises `AgentError`."""
+    """The events of a conversation, past and future, or up to `end`. Raises `AgentError`."""
     if end == 0:
         return
     async with aclosing(agent.events(context)) as events:
@@ -52,7 +53,7 @@ async def entries(agent: Agent, context: str, end: int | None = None) -> AsyncGe
 
 
 def known_task(log: TaskLog, id: str) -> Task:
-    """Raises `A2AError` TASK_NOT_FOUND."""
+    """The task with this id. Raises `A2AError` TASK_NOT_FOUND."""
     task = log.task(id)
     if task is None:
         raise A2AError("TASK_NOT_FOUND", "Task not found")

@@ -1,8 +1,22 @@
-"""The tasks of one conversation, folded from its events. Pure.
+"""The fold of a conversation's events to its A2A tasks. Pure.
 
-A conversation is a context. Each of its runs belongs to a task: the one that `run.started` names, else the
-first, which has the id of the conversation. The newest run of a task decides its state. A message in the
-inbox is a task that is submitted, unless a run of its task is going on.
+A conversation is a context. Each run belongs to a task: the one that `run.started` names, else the first
+task, whose id is that of the conversation. A task's newest run determines its state:
+
+| event | state of the task | also sent |
+|---|---|---|
+| message in the inbox, no run of the task yet | submitted | |
+| `run.started` | working | |
+| reply with text and tool calls; `approval.requested` | working | a status message with the text |
+| tool result with files or data; scripted artifact | | an artifact |
+| `run.waiting` | input-required | all pending questions in one message |
+| `run.auth_required` | auth-required | the server that needs the token |
+| `run.finished` | completed, or the state that a script dictates | the answer as an artifact |
+| `run.failed`, `run.cancelled` | failed, canceled | the sentence |
+| `conversation.completed` | canceled, if the task was interrupted | |
+
+`apply` returns the updates of one event; `queue` adds the commands that are still in the inbox. A stream of a
+task is the state after one event, followed by the updates of the later events.
 """
 
 from __future__ import annotations
@@ -52,37 +66,37 @@ class _Task:
     history: list[Message] = attrs.field(factory=list)
     rejected: bool = False
     end: A2AEnd | None = None
-    """What a script says of the end of the live run."""
+    """The end of the live run that a script dictates."""
 
 
 @attrs.define(eq=False)
 class TaskLog:
     context: str
     hitl: bool = False
-    """Questions are put in the words of the extension `HITL`, too."""
+    """Also express questions in the extension `HITL`."""
     last_seq: int = 0
-    """Of the last event that was applied."""
+    """The seq of the last applied event."""
     asked: dict[str, Asked[Any]] = attrs.field(factory=dict)
     """All questions of the conversation, by id."""
     decided: dict[str, list[Asked[Any]]] = attrs.field(factory=dict)
-    """The questions with a decision, by the key of the message that brought it."""
+    """Decided questions by the key of the message with the decision."""
     commands: dict[str, str] = attrs.field(factory=dict)
-    """The id of the task, by the key of the command that its run began with, or will begin with."""
+    """Task ids by the key of the command that started, or will start, a run of the task."""
     resumed: set[str] = attrs.field(factory=set)
-    """The keys of the commands that brought a token."""
+    """The keys of the commands that resumed a run with a token."""
     _tasks: dict[str, _Task] = attrs.field(factory=dict)
     """By id, oldest first."""
     _current: _Task | None = None
-    """That of the live run."""
+    """The task of the live run."""
     _pending: dict[str, Asked[Any]] = attrs.field(factory=dict)
     _queued: set[str] = attrs.field(factory=set)
     """The keys of the commands in the inbox."""
     _head: Head = attrs.field(factory=Head)
-    _said: str = ""
+    _user_text: str = ""
     """The last message of the user."""
 
     def apply(self, entry: e.Entry) -> Sequence[Update]:
-        """Advance by the next event; the updates that it means for clients."""
+        """Apply the next event and return the updates for clients."""
         self.last_seq = entry.seq
         if entry.event is None:
             return ()
@@ -90,7 +104,7 @@ class TaskLog:
         return tuple(self._updates(entry, entry.event))
 
     def queue(self, received: Received) -> None:
-        """Take in a command that is in the inbox still, after the events."""
+        """Apply a command that is still in the inbox. Call it after all events."""
         match received.command:
             case Create(message=str(text), message_id=message_id):
                 task = None
@@ -98,7 +112,7 @@ class TaskLog:
                 pass
             case _:
                 return
-        if received.key in self.commands:  # it has left the inbox since
+        if received.key in self.commands:  # its run has started since
             return
         id = self.commands[received.key] = task or self.context
         self._queued.add(received.key)
@@ -106,7 +120,7 @@ class TaskLog:
             self.submit(id, text, message_id or received.key, received.at)
 
     def submit(self, id: str, text: str, message_id: str, at: float | None = None) -> None:
-        """Begin a task whose message is in the inbox, or go on with one whose run has ended."""
+        """Begin a task whose message is in the inbox, or continue a task whose run has ended."""
         task = self._tasks.setdefault(id, _Task(id))
         task.status, task.end = Status("submitted", at), None
         self._add_message(id, text, message_id)
@@ -117,7 +131,7 @@ class TaskLog:
 
     @property
     def ids(self) -> Sequence[str]:
-        """Of all tasks, oldest first."""
+        """The ids of all tasks, oldest first."""
         return tuple(self._tasks)
 
     def task(self, id: str) -> Task | None:
@@ -134,7 +148,7 @@ class TaskLog:
         )
 
     def message(self, id: str) -> Message | None:
-        """The answer in place of a task, where a script says that there is none."""
+        """The answer in place of a task, if a script dictates a message."""
         found = self._tasks[id]
         if found.end is None or found.end.state != "message":
             return None
@@ -146,8 +160,8 @@ class TaskLog:
         return tuple(self._pending.values())
 
     def has_taken(self, key: str, decided: Set[str] = frozenset()) -> bool:
-        """Whether the message with this key has left the inbox, and none of the approvals that it decides is
-        open still: each is a command of its own."""
+        """Whether the message with this key has been removed from the inbox, and none of the approvals that
+        it decides is still pending; each decision is a separate command."""
         begun = key in self.commands and key not in self._queued
         taken = begun or key in self.decided or key in self.resumed
         return taken and decided.isdisjoint(self._pending)
@@ -165,7 +179,7 @@ class TaskLog:
     def _updates(self, entry: e.Entry, event: e.LogEvent) -> Iterator[Update]:
         match event:
             case e.MessageAdded(text=text):
-                self._said = text
+                self._user_text = text
             case e.RunStarted():
                 yield self._begin(entry, event)
             case e.StepFinished(outcome=Replied() as reply, key=key):
@@ -200,13 +214,13 @@ class TaskLog:
         self._current = task = self._tasks.setdefault(id, _Task(id))
         task.run, task.end, task.rejected = event.run, None, False
         self._pending.clear()
-        self._add_message(id, self._said, event.message_id or event.command)
+        self._add_message(id, self._user_text, event.message_id or event.command)
         update = self._status(entry, "working")
         return attrs.evolve(update, metadata={"continued": True}) if continued else update
 
     def _add_message(self, task: str, text: str, id: str) -> None:
-        said = Message(id=id, role="user", parts=(Text(text),), task=task, context=self.context)
-        self._tasks[task].history.append(said)
+        message = Message(id=id, role="user", parts=(Text(text),), task=task, context=self.context)
+        self._tasks[task].history.append(message)
 
     def _replied(self, entry: e.Entry, key: str, reply: Replied) -> Iterator[Update]:
         if reply.a2a is not None:
@@ -234,7 +248,7 @@ class TaskLog:
         match event:
             case e.ApprovalRequested(asked=asked):
                 self.asked[asked.id] = self._pending[asked.id] = asked
-                # Other branches go on: the state says "input-required" only when the whole run waits.
+                # Other branches continue; the state is "input-required" only when the whole run waits.
                 parts = (Text(asked.waits), Data({"pending": [item_of(asked)]}))
                 yield self._status(entry, "working", self._message(asked.id, *parts))
             case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
@@ -271,7 +285,7 @@ class TaskLog:
         return attrs.evolve(message, extensions=(HITL,), metadata={HITL: request})
 
     def _results(self, event: e.ToolFinished) -> Iterator[Update]:
-        """The files and the data that a tool gave, as an artifact."""
+        """The files and the data of a tool result, as an artifact."""
         if parts := artifact_parts.of_result(event.result):
             yield self._artifact(Artifact(id=f"{self._live.run}:{event.key}", parts=parts))
 
@@ -303,7 +317,7 @@ class TaskLog:
         yield self._status(entry, "completed")
 
     def _closed(self, entry: e.Entry) -> Iterator[Update]:
-        """Tasks that wait for a message, as a script says, can no longer get one."""
+        """Cancel the interrupted tasks, because no further message can reach them."""
         for task in self._tasks.values():
             if task.status.state in INTERRUPTED:
                 task.status = Status("canceled", entry.at)
@@ -336,7 +350,7 @@ def _metadata(task: _Task) -> dict[str, bool] | None:
 
 
 def item_of(asked: Asked[Any]) -> dict[str, Any]:
-    """A pending question, for a program that answers it."""
+    """A pending question as data, for programs."""
     proxy = asked if isinstance(asked, ProxyQuestion) else None
     item = {
         "id": asked.id,

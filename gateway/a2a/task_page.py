@@ -1,4 +1,4 @@
-"""Parts of tasks, and pages of them, as a request wants them. Pure."""
+"""The part of a task that a request asks for, and pages of tasks. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ def context_of(task: str) -> str:
 
 
 def ends_stream(state: State) -> bool:
-    """Whether nothing follows in the stream. A task that needs a token stays in it (section 7.6)."""
+    """Whether this state ends a stream. A task that needs a token stays in it (section 7.6)."""
     return state in TERMINAL or state == "input-required"
 
 
 def with_history(task: Task, length: int | None) -> Task:
-    """The task with its newest messages, at most so many; None: all."""
+    """The task with at most `length` messages, the newest ones; None: all."""
     if length is None or len(task.history) <= length:
         return task
     return attrs.evolve(task, history=tuple(task.history)[len(task.history) - length :])
 
 
 def with_notice(task: Task, text: str) -> Task:
-    """The task with a sentence before the message of its status."""
+    """The task with a sentence in front of its status message."""
     status = task.status
     message = status.message or Message(
         id=f"{task.id}:notice", role="agent", parts=(), task=task.id, context=task.context
@@ -42,9 +42,9 @@ def matches(task: Task, request: ListTasks) -> bool:
 
 
 def page_offset(token: str) -> int:
-    """Where a page begins. Raises `A2AError` INVALID_PARAMS."""
+    """The index of a page's first task. Raises `A2AError` INVALID_PARAMS."""
     if not token:
         return 0
     if not (token.isascii() and token.isdigit()) or len(token) > 9:
-        raise invalid("pageToken", "is not a token of this list")
+        raise invalid("pageToken", "is not valid for this list")
     return int(token)

@@ -1,11 +1,11 @@
-"""What clients ask of tasks, carried out by the agent.
+"""The methods of A2A about tasks.
 
-A task is a view on the events of its conversation: each answer is folded from them, and a stream is the state
-after one event, then what the following events change, from one ordered source. So an answer never
-contradicts the journal, and every stream tells the same.
+A task is a view of its conversation's events (`task_log`). Each answer is folded from them, and a stream is
+the state after one event, followed by the updates of the later ones. An answer therefore never contradicts
+the journal, and all streams agree.
 
-A context is a conversation. Its first task has the id of the conversation; the ids of later ones begin with
-it, so that each is found without an index.
+A context is a conversation. Its first task has the id of the conversation; the ids of later tasks begin with
+that id, so no index is needed to find them.
 """
 
 from __future__ import annotations
@@ -44,61 +44,61 @@ from .task_log import TaskLog
 from .task_page import context_of, ends_stream, matches, page_offset, with_history, with_notice
 
 MOST_LISTED = 1000
-"""Conversations whose tasks a list without a context looks at, the newest first."""
+"""Conversations that a list without a context covers, the newest first."""
 
 
 LOOK_TIME = 3.0
-"""Seconds for the questions of a task: less than an agent waits that asks for it."""
+"""Seconds to check a task's questions at other agents; less than the requesting agent waits."""
 
 
 @attrs.frozen
 class TaskServer:
-    """Every method raises `A2AError`; a stream, only before its first item."""
+    """Methods raise `A2AError`; streams raise it only before the first item."""
 
     agent: Agent
     push: PushNotifier | None = None
 
     async def send(self, send: Send, caller: Caller) -> Task | Message:
         delivery = await deliver_to(self.agent, self.push, send, caller)
-        told = await delivery.carry_out()
-        if isinstance(told, Message):
-            return told
+        notice = await delivery.carry_out()
+        if isinstance(notice, Message):
+            return notice
         log = await read_own_tasks(self.agent, delivery.log.context, hitl=caller.hitl)
         task = with_history(known_task(log, delivery.task), send.history_length)
-        return log.message(delivery.task) or (with_notice(task, told) if told else task)
+        return log.message(delivery.task) or (with_notice(task, notice) if notice else task)
 
     async def stream(self, send: Send, caller: Caller) -> AsyncGenerator[StreamItem, None]:
-        """The task as it was before the message, then its updates, to the one that closes the stream."""
+        """The task before the message, then its updates, up to the one that ends the stream."""
         delivery = await deliver_to(self.agent, self.push, send, caller)
-        told = await delivery.carry_out()
-        if isinstance(told, Message):
-            yield told
+        notice = await delivery.carry_out()
+        if isinstance(notice, Message):
+            yield notice
             return
         log = delivery.log
-        if told or log.has_taken(delivery.key):
+        if notice or log.has_taken(delivery.key):
             log = await read_own_tasks(self.agent, delivery.log.context, hitl=caller.hitl)
         elif delivery.task not in log.ids:
             log.submit(delivery.task, text_of(send.message), send.message.id)
         task = with_history(known_task(log, delivery.task), send.history_length)
-        if told:
-            yield with_notice(task, told)
+        if notice:
+            yield with_notice(task, notice)
             return
         decided = frozenset(delivery.decisions())
         async with aclosing(self._follow(log, task, delivery.key, decided)) as items:
             async for item in items:
                 yield item
 
-    async def get(self, request: GetTask, *, hitl: bool, tell_pending: bool = False) -> Task:
-        """`tell_pending`: the metadata has the ids of the open questions, whatever the state is."""
+    async def get(self, request: GetTask, *, hitl: bool, with_pending: bool = False) -> Task:
+        """`with_pending`: put the ids of the open questions into the metadata, in any state."""
         log = await read_own_tasks(self.agent, context_of(request.id), hitl=hitl)
         task = with_history(known_task(log, request.id), request.history_length)
-        if not tell_pending:
+        if not with_pending:
             return task
         pending = [asked.id for asked in log.pending] if log.is_live(request.id) else []
         return attrs.evolve(task, metadata={**(task.metadata or {}), LOOK: {"pending": pending}})
 
     async def look(self, request: GetTask) -> None:
-        """Have the questions of the task taken back that other agents do not ask any more."""
+        """Void the proxy questions of the task that the remote agents have withdrawn."""
         log = await read_own_tasks(self.agent, context_of(request.id))
         if not log.is_live(request.id):
             return
@@ -115,13 +115,13 @@ class TaskServer:
             if (run := log.live_run(request.id)) is not None:
                 await self.agent.cancel(context, run=run)
             elif state in INTERRUPTED:
-                # A script dictated this state and no run is live. Only the end of the conversation records
+                # A script dictated this state and no run is live. Only completing the conversation records
                 # that no answer will come.
                 await self.agent.complete(context)
             else:
                 raise A2AError("TASK_NOT_CANCELABLE", f"the task is {state} and has no run to cancel")
         task = known_task(await read_own_tasks(self.agent, context, hitl=hitl), request.id)
-        # It goes on if another message waited for the run: that is what the client is told then.
+        # The task may continue with a queued message; its new state is then the answer.
         if task.status.state in TERMINAL - {"canceled"}:
             raise A2AError("TASK_NOT_CANCELABLE", f"the task is {task.status.state}")
         return task
@@ -144,7 +144,7 @@ class TaskServer:
         found.sort(reverse=True)
         following = first + request.page_size
         ids = [id for _, id in found[first:following]]
-        # Read again: all tasks of all conversations would not fit into memory.
+        # Read again, because all tasks of all conversations would not fit into memory.
         page: dict[str, Task] = {}
         for context in dict.fromkeys(map(context_of, ids)):
             for task in await self._matching(context, request, hitl=hitl):
@@ -157,7 +157,7 @@ class TaskServer:
     # ------------------------------------------------------------------------- reading
 
     async def _matching(self, context: str, request: ListTasks, *, hitl: bool = False) -> Sequence[Task]:
-        """The tasks of a conversation that are to be listed; none of one that cannot be read."""
+        """The tasks of a conversation that match; none if the conversation cannot be read."""
         try:
             log = await read_tasks(self.agent, context, hitl=hitl)
         except A2AError:
@@ -167,11 +167,11 @@ class TaskServer:
     async def _follow(
         self, read: TaskLog, known: Task, key: str | None = None, decided: Set[str] = frozenset()
     ) -> AsyncGenerator[StreamItem, None]:
-        """`known`, a task as it was after `read`, then what changed since.
+        """`known`, a task as of `read`, then its later updates.
 
-        With a key, the stream stays open until the conversation has taken that message, and with it the
-        decisions about these approvals. Without one, a task that waits is worth following (section 3.1.6).
-        Raises `AgentError` after the first item, when the conversation is deleted, for example.
+        With a key, the stream stays open at least until the conversation has processed that message and the
+        decisions about these approvals. Without a key, a waiting task can be followed, too (section 3.1.6).
+        Raises `AgentError` after the first item, for example when the conversation is deleted.
         """
         yield known
         if key is not None and ends_stream(known.status.state) and read.has_taken(key, decided):

@@ -33,6 +33,6 @@ class AGUI:
             origin=None if trace is None else Origin((), trace),
         )
         run = await open_thread_run(self.agent, run_input, caller)
-        request.concerns(run.conversation, run.session_id)
-        body = StreamBody(run.frames(), run.over, run.conversation, farewell=run.farewell)
+        request.set_conversation(run.conversation, run.session_id)
+        body = StreamBody(run.frames(), run.over, run.conversation, last_chunk=run.last_chunk)
         return stream_reply(body)

@@ -26,8 +26,8 @@ from ...actors.log.inbox import Say
 from ...actors.log.state import Conversation
 from ...runtime.journal.errors import JournalError, Reading
 from ...runtime.journal.protocol import Event
-from ...runtime.json_text import dump_wire
-from ..http.request import concerns
+from ..http import sse
+from ..http.request import set_conversation
 from .agui_events import AGUIEvent, MessagesSnapshot, event_json, messages_of
 from .agui_run import AGUIRun
 from .interrupts import AUTH, decision_in
@@ -89,7 +89,7 @@ class ThreadRun:
         if len(kept) < len(self._input.messages):
             # A client would add the repeated text to the messages that it has, so these are taken back first.
             opening.append(MessagesSnapshot(messages=kept))
-        # At once: `farewell` ends what the log has emitted, all of which must have been sent by then.
+        # At once: `last_chunk` ends what the log has emitted, all of which must have been sent by then.
         yield _frames([*opening, *self._shown])
         if log.ended:
             return
@@ -108,7 +108,7 @@ class ThreadRun:
         except AgentError as error:
             yield _frames(log.fail(error.code, error.message))
             return
-        yield self.farewell()
+        yield self.last_chunk()
 
     async def over(self) -> None:
         """Return when the stream has to end early: the server stops, or the message has been refused after
@@ -126,7 +126,7 @@ class ThreadRun:
                 return
         await agent.draining.wait()
 
-    def farewell(self) -> bytes:
+    def last_chunk(self) -> bytes:
         """The last frame of a stream that ends too early, because the server stops or has a fault."""
         if self._log.ended:
             return b""
@@ -166,7 +166,7 @@ class ThreadRun:
 
 
 def _frames(events: Sequence[AGUIEvent]) -> bytes:
-    return b"".join(b"data: " + dump_wire(event_json(event)) + b"\n\n" for event in events)
+    return b"".join(sse.encode(event_json(event)) for event in events)
 
 
 def _advance(log: AGUIRun, event: Event) -> Sequence[AGUIEvent]:
@@ -193,7 +193,7 @@ async def open_thread_run(agent: Agent, run_input: RunInput, caller: Caller) -> 
 async def _find(agent: Agent, *ids: str) -> str | None:
     for id in ids:
         try:
-            concerns(id, (await agent.log_end(id)).session_id)
+            set_conversation(id, (await agent.log_end(id)).session_id)
         except AgentError as error:
             if error.code != "conversation_not_found":
                 raise

@@ -9,7 +9,7 @@ from typing import TypeVar
 import attrs
 import trio
 
-from ..signals import wishes
+from ..signals import distinct
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Interrupt:
     """The exit code of a run that was cancelled."""
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
-        async for number in wishes(signals):
+        async for number in distinct(signals):
             self.code = 128 + number
             if not self.running or self.stop.is_set():
                 self.scope.cancel()

@@ -16,13 +16,13 @@ MAX_PATH = 300
 CLIENT_LEFT = 499
 """The logged status of a request whose client left before its answer."""
 ANSWERED = "answered"
-"""In the state of a request's scope: the status of an answer that was handed over in full."""
+"""Key in the state of a request's scope: the status of an answer that was passed to Hypercorn in full."""
 
 access = logging.getLogger("stopgo.access")
 
 
 class ServerLog(Logger):
-    """The log of Hypercorn, which it calls when a request is over, answered or not."""
+    """Hypercorn's logger. Hypercorn calls it when a request ends, with or without an answer."""
 
     async def access(self, request: WWWScope, response: ResponseSummary | None, request_time: float) -> None:
         status = int(response["status"]) if response is not None else None
@@ -37,13 +37,13 @@ def _level(status: int) -> int:
 
 
 def log_request(request: WWWScope, status: int, seconds: float) -> None:
-    """The line of a request; only the first counts."""
+    """Log a request once; further calls for it are ignored."""
     known = request["state"]
-    # A client that leaves with the last byte of its answer is reported twice: as gone, and as answered.
+    # A client that disconnects with the last byte of its answer is reported twice: disconnected and answered.
     if "logged" in known:
         return
     known["logged"] = True
-    # The raw path is what came over the wire: percent-encoded, so it cannot forge a line.
+    # The raw path is still percent-encoded, so it cannot forge a log line.
     path = request["raw_path"].decode("ascii", "replace")
     access.log(
         _level(status),

@@ -1,4 +1,4 @@
-"""Request bodies: bounded while they arrive, JSON objects once they are here."""
+"""Request bodies: bounded reading and strict JSON parsing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import RequestError
 MAX_BODY = 1024 * 1024
 """Bytes; more is 413."""
 MAX_DISCARDED = 16 * MAX_BODY
-"""Bytes of a body that is too large which are still read, so that the client gets to hear of it."""
+"""Bytes of a body that is too large which are still read, so that the client receives the 413."""
 
 
 async def read(receive: ASGIReceiveCallable) -> bytes:
@@ -28,9 +28,8 @@ async def read(receive: ASGIReceiveCallable) -> bytes:
 
 
 async def _read(receive: ASGIReceiveCallable) -> bytes:
-    """Read a body that is too large to its end, and forget it.
-
-    Answering and closing while the client still sends resets the connection, and the answer with it.
+    """Read the body. A body that is too large is read to its end and discarded, because closing the
+    connection while the client still sends would reset it, and the answer could be lost.
     """
     data, arrived, more = bytearray(), 0, True
     while more and arrived <= MAX_DISCARDED:
@@ -47,7 +46,7 @@ async def _read(receive: ASGIReceiveCallable) -> bytes:
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """An object; nothing is ``{}``. See `parse_json`."""
+    """Parse a JSON object; an empty body is ``{}``. See `parse_json`."""
     if not data or data.isspace():
         return {}
     value = parse_json(data)
@@ -71,7 +70,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def message_of(body: Mapping[str, Any]) -> str | None:
-    """The `message` of a body; absent, null and blank are all None."""
+    """The `message` of a body; None if it is absent, null or blank."""
     value = body.get("message")
     if value is None:
         return None
@@ -84,11 +83,11 @@ _KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean
 
 
 def kind(value: object) -> str:
-    """What a JSON value is called."""
+    """The name of a JSON value's type, with its article."""
     return _KINDS.get(type(value), "a number")
 
 
-_HINT = 'Send one JSON object: {"message": "..."} to say something, {"approved": true} to decide.'
+_HINT = 'Send one JSON object: {"message": "..."} to send a message, {"approved": true} to decide.'
 
 
 def _invalid(why: str, *, hint: str | None = None, details: Mapping[str, Any] | None = None) -> RequestError:

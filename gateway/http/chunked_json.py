@@ -1,4 +1,8 @@
-"""JSON for clients; a body that may be long is made in parts, each in a bounded time. Pure."""
+"""JSON encoding for clients. A long body is encoded in parts, each in bounded time. Pure.
+
+`Many` marks a long list in a body; `Parted` marks the objects that may contain one. `parts` splits a body at
+these lists. Their items become views, and text, only when their part is due.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,16 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 PART_ITEMS = 64
-"""Items of a list that are made and encoded in one go."""
+"""Maximum number of list items in one part."""
 PART_SIZE = 2**16
-"""Characters in them: an item that is longer is alone in its part."""
+"""Maximum number of characters in one part; a longer item has a part of its own."""
 
 
 class Many(Sequence[T]):
-    """A long list of views, which are made when they are encoded."""
+    """A long list of views, each made when it is encoded."""
 
     def __init__(self, items: Sequence[S], view: Callable[[S], T], size: Callable[[S], int]) -> None:
-        """`size`: about how many characters there are in an item."""
+        """`size` estimates the characters of an item."""
         self._items: Sequence[Any] = items
         self._view: Callable[[Any], T] = view
         self._size: Callable[[Any], int] = size
@@ -35,7 +39,7 @@ class Many(Sequence[T]):
         return list(self)
 
     def batches(self) -> Iterator[list[T]]:
-        """The views in the portions that may be made in one go."""
+        """The views, in lists that are small enough for one part each."""
         begin = size = 0
         for end, item in enumerate(self._items):
             more = self._size(item)
@@ -47,14 +51,14 @@ class Many(Sequence[T]):
 
 
 def listed(items: Sequence[S], view: Callable[[S], T], size: Callable[[S], int]) -> Sequence[T]:
-    """The views of all items, which are made now only if that is little work."""
+    """The views of all items, made now if the list is short, else lazily."""
     if len(items) > PART_ITEMS or sum(map(size, items)) > PART_SIZE:
         return Many(items, view, size)
     return [view(item) for item in items]
 
 
 class Parted:
-    """An object that may have a `Many` in it."""
+    """An object that may contain a `Many`."""
 
     def to_json(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -69,7 +73,7 @@ def _is_long(value: object) -> bool:
 
 
 def parts(value: object) -> Iterator[bytes]:
-    """The value as `dump_wire` writes it; all parts together are its text."""
+    """Encode the value in parts, which together are the text that `dump_wire` makes."""
     if isinstance(value, Many):
         opening = b"["
         for batch in value.batches():

@@ -1,4 +1,4 @@
-"""Every failure as JSON: ``{"error": sentence, "code": word, "hint"?: ...}``."""
+"""Error replies: ``{"error": sentence, "code": word, "hint"?: ...}``, and the status of each code."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ RETRY_AFTER: Mapping[str, int] = {
     "stopped": 5,
     "too_many_connections": 5,
 }
-"""Seconds after which asking again may help."""
+"""Seconds until a retry may succeed, by code."""
 
-STOPPED = (503, "stopped", "the server had to stop at once; what became of the request is not known")
+STOPPED = (503, "stopped", "the server had to stop at once; the outcome of the request is unknown")
 """Status, code and sentence."""
 
 
 class RequestError(Exception):
-    """A request that is refused at the edge, before the agent hears of it."""
+    """A request that is refused at the edge, before it reaches the agent."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ def error_reply(
 
 
 def bare_error(status: int, code: str, message: str) -> bytes:
-    """The whole answer where the application gives none. Its connection ends with it."""
+    """The bytes of an answer without the application. The connection is closed after it."""
     body = _bare_body(code, message)
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
@@ -123,7 +123,7 @@ def refusal_body(status: int) -> bytes:
 
 
 def bare_refusal(status: int) -> bytes:
-    """The same, where the status says it all."""
+    """`bare_error` with code and sentence of the status."""
     return bare_error(status, *_words(status))
 
 
@@ -134,7 +134,7 @@ def _words(status: int) -> tuple[str, str]:
 
 
 def reply_to(error: Exception, path: str) -> Reply:
-    """The reply to a request for `path` that failed."""
+    """The reply for an error raised by the view of `path`."""
     match error:
         case RequestError():
             status = error.status
@@ -151,7 +151,7 @@ def reply_to(error: Exception, path: str) -> Reply:
 
 
 def _routing_reply(error: HTTPException, path: str) -> Reply:
-    """The reply where the framework refuses: there is no such route or method."""
+    """The reply for an error of the framework: no such route or method."""
     headers: dict[str, str] = {}
     match error:
         case WebsocketMismatch():
@@ -171,18 +171,18 @@ def _routing_reply(error: HTTPException, path: str) -> Reply:
 
 
 def _fault_reply(error: Exception) -> Reply:
-    """The reply to a fault of the server: the client gets an id, under which the log has the rest."""
+    """The reply for an unexpected exception. Its `id` finds the traceback in the log."""
     return error_reply(
         500,
         "internal_error",
         "something went wrong on the server",
-        hint="The server's log tells more under this id.",
+        hint="The server's log has the details under this id.",
         details={"id": log_fault(error)},
     )
 
 
 def log_fault(error: Exception, where: str = "") -> str:
-    """Log a fault of the server under a new id, which is returned."""
+    """Log an unexpected exception with a new id, and return the id."""
     id = secrets.token_hex(6)
     log.error("internal error id=%s%s", id, where, exc_info=error)
     return id

@@ -1,4 +1,4 @@
-"""Names of versions, so that a client keeps what it has (RFC 9110, section 8.8.3). Pure."""
+"""Entity tags, which let a client reuse its copy (RFC 9110, section 8.8.3). Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def etag_of(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
-def has_it(headers: Headers, etag: str) -> bool:
-    """Whether a client says that it has this version."""
+def matches(headers: Headers, etag: str) -> bool:
+    """Whether the client already has the version with this entity tag (`If-None-Match`)."""
     known = {each.strip().removeprefix("W/") for each in headers.get("If-None-Match", "").split(",")}
     return bool(known & {etag, "*"})

@@ -1,41 +1,54 @@
-"""Server-sent events as the body of an answer."""
+"""Server-sent events as the body of an answer.
+
+Two tasks share an `_Outlet`, a buffer of encoded events:
+
+* `_pump` reads the subscription and puts events into the outlet. It waits while the outlet holds `STRETCH`
+  bytes, so a slow client delays only its own subscription.
+* The task that sends the answer (`StreamBody.__anext__`) takes everything in the outlet and sends it in one
+  write, because one write costs as much as encoding many events. After `HEARTBEAT` seconds without an event
+  it sends a comment.
+
+The stream ends when the events end, when they fail, or when `ended` returns, for instance at a shutdown. In
+the last two cases the bytes that `last_chunk` returns follow. The status line has been sent by then, so an
+error can only be logged; the client reconnects.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
+from typing import Self
 
 import trio
-from quart.wrappers.response import ResponseBody
 
 from ...actors.common.errors import AgentError
 from . import sse
 from .errors import log_fault
-from .responses import STRETCH, Reply
+from .responses import STRETCH, IteratedBody, Reply
 
 HEARTBEAT = 15.0
-"""Seconds without an event after which a comment shows that the stream is alive."""
+"""Seconds without an event after which a comment keeps the connection alive."""
 
 
-class StreamBody(ResponseBody):
-    """The stream as the framework takes it: entered, iterated and left by the task that sends.
+class StreamBody(IteratedBody):
+    """An event stream as a body of the framework: the sending task enters, iterates and exits it.
 
-    It ends with its events, or when `over` returns, which raises nothing. A stream that ends before its
-    events do, because of that or of a fault, ends with what `farewell` returns.
+    The stream ends with its events, or when `ended` returns; `ended` must not raise. If the stream ends
+    before its events, because `ended` returned or an exception occurred, `last_chunk` makes its last bytes.
     """
 
     def __init__(
         self,
         events: AsyncGenerator[bytes, None],
-        over: Callable[[], Awaitable[None]],
+        ended: Callable[[], Awaitable[None]],
         conversation: str,
         *,
-        farewell: Callable[[], bytes] = bytes,
+        last_chunk: Callable[[], bytes] = bytes,
     ) -> None:
-        self._followed = _follow(events, over, conversation, farewell)
+        self._followed = _follow(events, ended, conversation, last_chunk)
 
-    async def __aenter__(self) -> StreamBody:
+    async def __aenter__(self) -> Self:
         self._outlet = await self._followed.__aenter__()
         return self
 
@@ -43,9 +56,6 @@ class StreamBody(ResponseBody):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._followed.__aexit__(kind, error, trace)
-
-    def __aiter__(self) -> StreamBody:
-        return self
 
     async def __anext__(self) -> bytes:
         with trio.move_on_after(HEARTBEAT):
@@ -57,10 +67,7 @@ class StreamBody(ResponseBody):
 
 
 class _Outlet:
-    """What has been read and not been sent yet. It leaves together, for a send costs as much as many events.
-
-    It holds little, so a client that reads slowly holds up nobody but its own subscription.
-    """
+    """The buffer between the pump and the sending task."""
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
@@ -70,7 +77,7 @@ class _Outlet:
         self._ended = False
 
     async def put(self, chunk: bytes) -> None:
-        """Waits when there is enough for a send."""
+        """Add a chunk. Wait for the next `take` if the outlet is full."""
         self._held.append(chunk)
         self._size += len(chunk)
         self._filled.set()
@@ -79,13 +86,13 @@ class _Outlet:
             await self._emptied.wait()
 
     def end(self, last: bytes = b"") -> None:
-        """There is nothing further than `last`."""
+        """Add the last chunk and end the stream."""
         self._held.append(last)
         self._ended = True
         self._filled.set()
 
     async def take(self) -> bytes:
-        """All there is, once there is something; nothing at the end."""
+        """Wait for a chunk and return all of them; ``b""`` at the end."""
         await self._filled.wait()
         taken = b"".join(self._held)
         self._held.clear()
@@ -99,13 +106,13 @@ class _Outlet:
 @asynccontextmanager
 async def _follow(
     events: AsyncGenerator[bytes, None],
-    over: Callable[[], Awaitable[None]],
+    ended: Callable[[], Awaitable[None]],
     conversation: str,
-    farewell: Callable[[], bytes],
+    last_chunk: Callable[[], bytes],
 ) -> AsyncIterator[_Outlet]:
     outlet = _Outlet()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_pump, events, over, conversation, farewell, outlet)
+        nursery.start_soon(_pump, events, ended, conversation, last_chunk, outlet)
         try:
             yield outlet
         finally:
@@ -114,35 +121,34 @@ async def _follow(
 
 async def _pump(
     events: AsyncGenerator[bytes, None],
-    over: Callable[[], Awaitable[None]],
+    ended: Callable[[], Awaitable[None]],
     conversation: str,
-    farewell: Callable[[], bytes],
+    last_chunk: Callable[[], bytes],
     out: _Outlet,
 ) -> None:
-    last = farewell
+    last = last_chunk
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_cancel_when, over, nursery.cancel_scope)
+        nursery.start_soon(_cancel_when, ended, nursery.cancel_scope)
         try:
             async with aclosing(events):
                 async for event in events:
                     await out.put(event)
             last = bytes
         except AgentError:
-            pass  # It was deleted since the request began: the end is all there is to say.
+            pass  # the conversation was deleted after the request began: the stream just ends
         except Exception as error:
-            # The status line has left: all that can be done is to end, and the client comes back.
             log_fault(error, f" conversation={conversation}")
         finally:
             out.end(last())
         nursery.cancel_scope.cancel()
 
 
-async def _cancel_when(over: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
-    await over()
+async def _cancel_when(ended: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+    await ended()
     scope.cancel()
 
 
 def stream_reply(body: StreamBody | None = None) -> Reply:
     """The reply that streams the body; without one, the reply to HEAD."""
-    # A proxy that buffers would hold events back.
+    # Otherwise nginx and similar proxies would buffer the events.
     return Reply(body or b"", 200, sse.CONTENT_TYPE, {"X-Accel-Buffering": "no"})

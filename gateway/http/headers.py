@@ -1,4 +1,4 @@
-"""The request headers that mean something here. Pure."""
+"""Parsing of the request headers that the routes use. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 def bearer(headers: Headers) -> str | None:
-    """The bearer token, if there is one. Other schemes are not ours to forward.
+    """The bearer token, if there is one. Other schemes are ignored.
 
-    A token that cannot be forwarded is refused, for without it the calls would go out anonymously.
+    A token that cannot be forwarded is refused, because otherwise the calls would be sent without one.
     """
     scheme, _, token = headers.get("Authorization", "").strip().partition(" ")
     if scheme.lower() != "bearer":
@@ -54,17 +54,17 @@ def idempotency_key(headers: Headers, method: str, path: str) -> str | None:
 
 
 def traceparent(headers: Headers) -> str | None:
-    """The trace that the request is a part of (W3C Trace Context, section 3.2); None without a valid one."""
+    """The `traceparent` of the request (W3C Trace Context, section 3.2); None if absent or invalid."""
     given = headers.get("traceparent", "").strip()
     return given if _TRACEPARENT.fullmatch(given) else None
 
 
 def post_key(request: Request) -> str | None:
-    """The idempotency key of a request."""
+    """`idempotency_key` of a request."""
     return idempotency_key(request.headers, request.method, request.path)
 
 
 def wants_async(headers: Headers) -> bool:
-    """Whether the client asks to be answered before the work is done (RFC 7240)."""
+    """Whether the client wants an answer before the work is done (RFC 7240)."""
     preferences = headers.get("Prefer", "").lower().split(",")
     return any(preference.partition(";")[0].strip() == "respond-async" for preference in preferences)

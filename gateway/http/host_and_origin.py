@@ -1,30 +1,31 @@
-"""Which requests come in: the rules for `Host`, `Origin` and `Sec-Fetch-Site`. Pure.
+"""Admission of requests by `Host`, `Origin` and `Sec-Fetch-Site`. Pure.
 
 A browser lets every page send requests to every address that it can reach. It sets these three headers
-itself, so they tell the agent's own pages from others. Programs send neither `Origin` nor `Sec-Fetch-Site`.
+itself, so they distinguish the agent's own pages from others. Programs send neither `Origin` nor
+`Sec-Fetch-Site`.
 
-Host (421 `wrong_host`). A page may have its own name lead to the agent's address (DNS rebinding). To the
-browser the agent is then part of that page's site: the page could read everything, and approve.
+Host (421 `wrong_host`). An attacker's page may resolve its own name to the agent's address (DNS rebinding).
+To the browser the agent then belongs to that page's site: the page could read everything, and approve.
 
 1. Every host that the request names has to be allowed: that of `Host`, and that of a target such as
    `GET http://name/path`.
 2. Allowed are IP addresses, because rebinding needs a name; `localhost`; the host of `server.public_url`; and
-   the names in `server.allowed_hosts`. Case and port do not matter. `localhost.` and `agent.localhost` are
-   other names.
+   the names in `server.allowed_hosts`. Case and port do not matter. `localhost.` and `agent.localhost` do not
+   match `localhost`.
 3. A value that is not one host, with or without a port, is refused: user information, two names, an empty
    value. A request without `Host` names no host. Only HTTP/1.0 has such requests; browsers send none.
 
-Origin (403 `cross_site`). It makes no difference here which hosts are allowed.
+Origin (403 `cross_site`). The allowed hosts have no effect here.
 
 4. `Sec-Fetch-Site`, if sent, has to be `same-origin` or `none`, even with an origin that rule 5 allows. One
    request may come from any site: a `GET` of exactly `/` that opens a tab or replaces the page in one
-   (`Sec-Fetch-Mode: navigate`, `Sec-Fetch-Dest: document`), so that links in mail and chats work. What it
-   gets is the page as everyone has it, without data of the agent. No other site can read, frame or script
-   it, and it decides nothing by itself. All that it asks for after that is `same-origin`.
+   (`Sec-Fetch-Mode: navigate`, `Sec-Fetch-Dest: document`), so that links in mail and chats work. Its answer
+   is the static page, which contains no data of the agent. No other site can read, frame or script the page,
+   and the page decides nothing by itself. Its own requests are `same-origin`.
 5. `Origin`, if sent, has to have the scheme, host and port of `server.public_url`, of an entry of
    `server.allowed_origins`, or of the address that the connection came to: `http`, that address and its port.
-   For a loopback address, `localhost`, `127.0.0.1` and `[::1]` with that port will do as well. `null`, and
-   everything else that is no origin of http or https, is refused.
+   For a loopback address, `localhost`, `127.0.0.1` and `[::1]` with that port are accepted, too. `null`, and
+   every other value that is not an http or https origin, is refused.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _NO_LINKS = (
     "link, enter the address in the browser."
 )
 _SHOWN = 100
-"""Characters of a refused value that the answer repeats."""
+"""Characters of a refused value that the error quotes."""
 
 
 @attrs.frozen
@@ -59,12 +60,12 @@ class Origin:
 
 @attrs.frozen
 class Allowed:
-    """What the file of a server allows beside what is always allowed."""
+    """The hosts and origins that a configuration file allows in addition."""
 
     hosts: frozenset[str]
     origins: frozenset[Origin]
     how: str = "agent file: `server: {{{}}}`"
-    """Where a setting stands in that file, for the hints; with a place for the setting."""
+    """The location of a setting in that file, for the hints; `format` inserts the setting."""
 
 
 def allowed_by(server: ServerConfig) -> Allowed:
@@ -76,8 +77,8 @@ def allowed_by(server: ServerConfig) -> Allowed:
     )
 
 
-def refuse_strangers(scope: WWWScope, allowed: Allowed) -> None:
-    """Raises `RequestError` for a request, or the handshake of a websocket, that may not come in."""
+def check_admission(scope: WWWScope, allowed: Allowed) -> None:
+    """Raises `RequestError` for a request, or the handshake of a websocket, that is not admitted."""
     for text in _named_hosts(scope):
         host, _ = _host_and_port(text)
         if not host or not (host in allowed.hosts or host == "localhost" or _is_address(host)):
@@ -92,7 +93,7 @@ def refuse_strangers(scope: WWWScope, allowed: Allowed) -> None:
 
 
 def _follows_link(scope: WWWScope) -> bool:
-    """Whether a browser opens the page, from wherever that may be."""
+    """Whether a browser opens the page in a tab (rule 4)."""
     return (
         scope["type"] == "http"
         and (scope["method"], scope["raw_path"]) == ("GET", b"/")
@@ -102,7 +103,7 @@ def _follows_link(scope: WWWScope) -> bool:
 
 
 def _values(scope: WWWScope, name: bytes) -> list[str]:
-    """Every value that a header is sent with."""
+    """All values of a header, in lower case."""
     return [value.decode("latin-1").lower() for key, value in scope["headers"] if key.lower() == name]
 
 
@@ -114,7 +115,7 @@ def _named_hosts(scope: WWWScope) -> Iterator[str]:
 
 
 def _host_and_port(text: str) -> tuple[str, int | None]:
-    """A host and its port, where it is told; an empty host for what is none."""
+    """A host and its port, if given; an empty host if the text is not a host."""
     found = _HOST_AND_PORT.fullmatch(text)
     host = found[1] if found else ""
     if host.startswith("["):
@@ -148,7 +149,7 @@ def _origin_of_url(url: str) -> Origin | None:
 
 
 def _own_origins(scope: WWWScope) -> Iterator[Origin]:
-    """Those of the address that the connection came to."""
+    """The origins of the address that the connection came to (rule 5)."""
     host, port = scope["server"] or ("", None)
     if port is None:
         return

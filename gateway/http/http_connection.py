@@ -1,15 +1,25 @@
-"""One client's connection: Hypercorn speaks HTTP on it, with bounds on all that a client can hold up.
+"""One client's connection: Hypercorn's HTTP/1 protocol on a socket, with deadlines for the client.
 
-Hypercorn's own connection starts and ends a timer's task for each request, takes locks that are free, and
-sends head and body apart. Beside that cost:
+Per connection there are a reader (`_read`, which feeds the protocol) and a task per request (`RequestTask`).
+The protocol calls `_send` with bytes to write and with changes between idle and busy.
 
-1. Its sends are shielded without a deadline, so one client that stops reading keeps the server from ever
-   stopping, and no cancellation helps. Sends are bounded here, and end with their connection.
-2. A connection that its client closes while it is idle stays open until the idle time is over. Here it ends
-   at once. The head of a request has a deadline, and an idle connection makes room for a new one
-   (`http_server`).
-3. In HTTP/2 a client that lets nothing through makes the server keep whole answers, and tasks that wait for
-   ever. Only HTTP/1 is spoken here; a proxy may speak HTTP/2 to clients.
+| state | deadline | then |
+|---|---|---|
+| no request begun | `HEAD_TIMEOUT` after the connection opened, `KEEP_ALIVE` after an answer | closed |
+| head of a request incomplete | `HEAD_TIMEOUT` | closed |
+| request in progress | none here; see `request_task` for its body | |
+| unread bytes of an answer | `SEND_TIMEOUT` per `MAX_SENT` bytes | closed |
+| silent websocket | `HEARTBEAT_INTERVAL` | heartbeat |
+
+It replaces Hypercorn's own connection, which starts and ends a timer task for each request, takes uncontended
+locks, sends head and body separately, and:
+
+1. shields its sends without a deadline, so one client that stops reading prevents the server from stopping.
+   Here sends have a deadline, and end with their connection;
+2. keeps a connection that the client closed while idle until its idle time is over. Here it is closed at
+   once, and an idle connection can be closed in favour of a new one (`http_server`);
+3. speaks HTTP/2, in which a client that grants no window makes the server keep whole answers and tasks that
+   wait for ever. Here only HTTP/1 is spoken; a proxy may speak HTTP/2 to clients.
 """
 
 from __future__ import annotations
@@ -41,19 +51,19 @@ from .request_task import RequestTask
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE = 60.0
-"""Seconds that a connection is kept after an answer, until the next request begins."""
+"""Seconds that an idle connection is kept after an answer."""
 HEAD_TIMEOUT = 10.0
-"""Seconds that the head of a request may take to arrive, from when the connection or the request begins."""
+"""Seconds for the head of a request to arrive, from when the connection opens or the head begins."""
 SEND_TIMEOUT = 30.0
-"""Seconds a client may leave bytes unread before its connection is closed."""
+"""Seconds that a client may leave bytes unread before its connection is closed."""
 MAX_RECEIVED = 2**16
-"""Bytes that are read at once."""
+"""Bytes per read."""
 MAX_SENT = 2**16
-"""Bytes of an answer that a client has `SEND_TIMEOUT` for."""
+"""Bytes of an answer per `SEND_TIMEOUT`."""
 
 
 class Connection:
-    """One client. Its sends are bounded and can be cancelled; it ends when its client has left."""
+    """One client's connection, from its first byte until it is closed."""
 
     def __init__(
         self, app: ASGIFramework, config: Config, context: WorkerContext, stream: trio.SocketStream
@@ -67,15 +77,15 @@ class Connection:
         self._sending = trio.Lock()
         self._reading = trio.CancelScope()
         self.idle_since = math.inf
-        """trio's time; never, from when the head of a request is complete until it is answered."""
+        """When it became idle (trio's time). Infinite from the end of a request's head until its answer."""
         self.ends_at = math.inf
-        """When it is closed if it is idle until then."""
+        """When it is closed, if it is still idle."""
         self.beats_at = math.inf
-        """When it sends a heartbeat unless it sends something else; never, if it is no websocket."""
+        """When the websocket's next heartbeat is due; infinite without a websocket."""
         self._socket: RequestTask | None = None
         """The task of a websocket."""
         self._ended = False
-        """No task may be started any more."""
+        """The nursery accepts no more tasks."""
         self._holding = False
         self._held = b""
 
@@ -85,7 +95,7 @@ class Connection:
             client = parse_socket_addr(sock.family, sock.getpeername())
             server = parse_socket_addr(sock.family, sock.getsockname())
         except OSError:
-            return  # it left first
+            return  # the client disconnected first
         try:
             async with trio.open_nursery() as self._nursery:
                 self._protocol = HTTP1(
@@ -114,7 +124,7 @@ class Connection:
             self._reading.cancel()
 
     def drain(self) -> None:
-        """End when the answer under way is complete; a websocket ends with a close frame."""
+        """Close the connection after the current answer; close a websocket with a close frame."""
         self.end_if_idle()
         if self._socket is not None:
             self._socket.stop()
@@ -136,7 +146,7 @@ class Connection:
         scope: HTTPScope | WebsocketScope,
         send: Callable[[ASGISendEvent | None], Awaitable[None]],
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
-        """Hypercorn has a request; what it returns is where the rest of it goes."""
+        """Start the application for a request. Hypercorn passes further messages to the returned function."""
         request = RequestTask(self, scope, send)
         if scope["type"] == "websocket":
             self._socket = request
@@ -164,9 +174,8 @@ class Connection:
                 except (trio.ClosedResourceError, OSError):
                     break
                 await self._protocol.handle(RawData(data))
-                if (
-                    self.idle_since < math.inf and self._protocol.connection.trailing_data[0]
-                ):  # part of a head
+                head_begun = self._protocol.connection.trailing_data[0]
+                if self.idle_since < math.inf and head_begun:
                     self.ends_at = min(self.ends_at, trio.current_time() + HEAD_TIMEOUT)
                 if not data:
                     break
@@ -179,13 +188,13 @@ class Connection:
             self._reading.cancel()
 
     async def _send(self, event: Event) -> None:
-        """Carry out an event of Hypercorn."""
+        """Handle an event of the protocol: bytes to write, idle or busy, closed."""
         if isinstance(event, RawData):
             if self._holding:
                 self._held, self._holding = event.data, False
                 return
             data, self._held = self._held + event.data, b""
-            if data:  # nothing is the end of an answer whose length was told
+            if data:  # empty at the end of an answer with a Content-Length
                 await self._write(data)
         elif isinstance(event, Updated):
             if event.idle:
@@ -197,7 +206,7 @@ class Connection:
             self._reading.cancel()
 
     async def _write(self, data: bytes) -> None:
-        """Write all of it, or end the connection."""
+        """Write all of the data, or close the connection."""
         written = False
         if self.beats_at < math.inf:
             self.beats_at = trio.current_time() + HEARTBEAT_INTERVAL
@@ -212,20 +221,20 @@ class Connection:
             pass
         finally:
             if not written:
-                # Part of it may have left, so nothing that follows would make sense to the client. The reader
-                # may wait for this very answer before it goes on with what the client sent after its request.
+                # A part may have been sent, so further bytes would make no sense to the client. The reader
+                # may wait for this answer before it handles the next request, so cancel it.
                 self._reading.cancel()
                 await trio.aclose_forcefully(self._stream)
 
     def _write_now(self, data: bytes) -> bytes:
-        """Write what the system takes at once, as it does with nearly every answer; the rest of it."""
+        """Write without waiting, which succeeds for nearly every answer. Returns the data that is left."""
         try:
             return data[os.write(self._stream.socket.fileno(), data) :]
         except BlockingIOError:
             return data
 
     async def _write_on(self, data: bytes) -> None:
-        """Write it as fast as the client reads. Raises `trio.TooSlowError` when it does not."""
+        """Write the data as the client reads it. Raises `trio.TooSlowError` if the client stops reading."""
         for at in range(0, len(data), MAX_SENT):
             with trio.fail_after(SEND_TIMEOUT):
                 await self._stream.send_all(data[at : at + MAX_SENT])

@@ -1,12 +1,17 @@
 """HTTP/1 and websockets on one connection: Hypercorn's protocols, with stricter rules.
 
-1. No client can turn the connection into HTTP/2, nor state the length of its body twice.
-2. A websocket only sends. Messages of the client are discarded, each bounded by `MAX_MESSAGE`; Hypercorn
-   would let the connection wait until the application reads them.
-3. permessage-deflate is never negotiated: it costs 94 KiB for each connection.
-4. A violation of the websocket protocol is answered with the close code that RFC 6455 asks for.
-5. After a close frame the connection stays open until the client has closed it, too, at most `CLOSE_GRACE`
-   seconds: a connection that ends with unread bytes is reset, and the close frame may be lost with it.
+`HTTP1` parses requests with h11 and opens one stream at a time: Hypercorn's `HTTPStream` for a request, or
+`WebsocketStream` for a websocket, which then owns the connection. The stream translates between the wire and
+ASGI messages. The rules that Hypercorn does not have:
+
+1. A request is refused (400) if it gives its length twice, if its target is no path or http(s) URL, or if it
+   is a websocket handshake with a body. HTTP/2 is never spoken; its preface gets 505.
+2. A websocket only sends. Messages of the client are discarded, each bounded by `MAX_MESSAGE`; with Hypercorn
+   the connection would wait until the application reads them.
+3. permessage-deflate is never negotiated, because it costs 94 KiB per connection.
+4. A violation of the websocket protocol is answered with the close code of RFC 6455.
+5. After a close frame the connection stays open until the client has closed it, too, for at most
+   `CLOSE_GRACE` seconds. Otherwise unread bytes would reset the connection, and the frame could be lost.
 """
 
 from __future__ import annotations
@@ -37,26 +42,26 @@ if TYPE_CHECKING:
     import h11
 
 MAX_MESSAGE = 2**16
-"""Characters of a text message of a client, or bytes of another one."""
+"""Bytes of a client's message."""
 CLOSE_GRACE = 2.0
-"""Seconds that a client has for its close frame, once ours is sent."""
+"""Seconds to wait for the client's close frame after ours."""
 HEARTBEAT = '{"type":"heartbeat"}'
-"""The message that a silent websocket sends, so that its client can tell silence from a lost connection."""
+"""The message sent on a silent websocket, so that the client can detect a lost connection."""
 HEARTBEAT_INTERVAL = 15.0
-"""Seconds of silence after which it is sent."""
+"""Seconds without a message before a heartbeat."""
 EVENTS_IN_TURN = 64
-"""Frames of a client that are handled before other tasks have their turn."""
+"""Frames of a client that are handled between two checkpoints."""
 
 _FRAMINGS = {b"content-length", b"transfer-encoding"}
 _TARGET = re.compile(rb"(https?://[\w.:-]+)?/", re.IGNORECASE)
 """Accepted request targets: a path, or an http(s) URL as it is sent to a proxy."""
 
 _OPEN = (ASGIWebsocketState.CONNECTED, ASGIWebsocketState.CLOSED)
-"""States in which frames of the client are read; in the latter for its close frame."""
+"""States in which the client's frames are read; in `CLOSED` only its close frame matters."""
 
 
 class HTTP1(H11Protocol):
-    """The requests of a connection, one after the other, or its websocket."""
+    """A connection's requests, one after the other, or its websocket."""
 
     async def _check_protocol(self, event: h11.Request) -> None:
         """Ignore requests for HTTP/2."""
@@ -66,8 +71,8 @@ class HTTP1(H11Protocol):
         if not request.http_version.startswith(b"1."):
             await self._refuse(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
         elif framings == _FRAMINGS or not _TARGET.match(request.target) or (framings and _is_socket(request)):
-            # A proxy may go by the other framing, and read the rest of this request as that of another client
-            # (RFC 9112, section 6.1). The body of a handshake would be read as frames.
+            # A proxy may use the other length, and read the rest of this request as the next one (request
+            # smuggling; RFC 9112, section 6.1). The body of a handshake would be read as frames.
             await self._refuse(HTTPStatus.BAD_REQUEST)
         elif _head_size(request) > self.config.h11_max_incomplete_size:
             # h11 bounds only incomplete heads; a complete one may be larger.
@@ -106,13 +111,13 @@ class HTTP1(H11Protocol):
         await self.send(Closed())
 
     async def _send_error_response(self, status_code: int) -> None:
-        cast("h11.Connection", self.connection).send_failed()  # these bytes end the connection
+        cast("h11.Connection", self.connection).send_failed()  # the connection is closed after these bytes
         await self.send(RawData(bare_refusal(status_code)))
 
     async def stream_send(self, event: StreamEvent) -> None:
         await super().stream_send(event)
         if isinstance(event, EndBody) and isinstance(self.stream, WSStream):
-            # A handshake was refused: Hypercorn would keep the connection for as long as its client does.
+            # A handshake was refused; Hypercorn would keep the connection open until the client closes it.
             await self.send(Closed())
 
     async def beat(self) -> None:
@@ -125,11 +130,11 @@ class WebsocketStream(WSStream):
     """A websocket from its handshake to its last frame."""
 
     _ended: trio.Event
-    """The client has closed the websocket, or the connection."""
+    """Set when the client has closed the websocket or the connection."""
     _length = 0
     """Bytes of the client's current message so far."""
     _broken = False
-    """The client has violated the protocol; the rest of what it sends is discarded."""
+    """The client has violated the protocol; all further frames are discarded."""
 
     async def handle(self, event: StreamEvent) -> None:
         match event:
@@ -180,9 +185,7 @@ class WebsocketStream(WSStream):
                         self._length = 0
                 case Ping():
                     await self._send_wsproto_event(event.response())
-                case CloseConnection() if (
-                    self.connection.state is ConnectionState.OPEN
-                ):  # it cannot be parsed
+                case CloseConnection() if self.connection.state is ConnectionState.OPEN:  # a parse error
                     await self._break(CloseReason(event.code), event.reason or "")
                     return
                 case CloseConnection():
@@ -194,7 +197,7 @@ class WebsocketStream(WSStream):
                     pass
 
     async def _break(self, code: CloseReason, reason: str) -> None:
-        """End the websocket because of what its client sent."""
+        """Close the websocket because the client violated the protocol."""
         self._broken = True
         self.state = ASGIWebsocketState.CLOSED
         await self._send_wsproto_event(CloseConnection(code, reason))
@@ -222,7 +225,7 @@ class WebsocketStream(WSStream):
 
 
 def _is_socket(request: h11.Request) -> bool:
-    """The request is the handshake of a websocket."""
+    """Whether the request is the handshake of a websocket."""
     if request.method != b"GET" or (b"upgrade", b"websocket") not in (
         (name, value.lower()) for name, value in request.headers
     ):
@@ -232,7 +235,8 @@ def _is_socket(request: h11.Request) -> bool:
 
 
 def _without_bad_key(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Without a key that does not encode 16 bytes: a handshake without a key is refused."""
+    """The headers without a `Sec-WebSocket-Key` that does not encode 16 bytes. Hypercorn refuses a handshake
+    without a key, but would accept an invalid one."""
     return [
         (name, value)
         for name, value in headers
@@ -241,6 +245,6 @@ def _without_bad_key(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, by
 
 
 def _head_size(request: h11.Request) -> int:
-    """Bytes of the first line and the headers, each with its line's end."""
+    """Bytes of the first line and the headers, with line ends."""
     first = len(request.method) + len(request.target) + len(b"  HTTP/1.1\r\n")
     return first + sum(len(name) + len(value) + len(b": \r\n") for name, value in request.headers)

@@ -1,7 +1,7 @@
-"""Hypercorn's connections inside our own nursery.
+"""The server: listens, limits the number of connections, and drains.
 
-Listening, stopping and how many connections there may be are ours. A connection that fails in an unforeseen
-way takes Hypercorn's own server down; ours is logged.
+It replaces Hypercorn's own server, which stops when a connection raises an unexpected exception. Here the
+exception is logged and the other connections continue.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ from .http_connection import HEAD_TIMEOUT, Connection
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 2000
-"""Connections at the same time, unless `open_server` is told otherwise. For one more, an idle one is closed,
-or it is turned away."""
+"""Default maximum of concurrent connections. A further one replaces an idle one, or is answered with 503."""
 BACKLOG = 256
 MAX_HEAD = 2**16
-"""Bytes of a request before its body, however the network cuts them."""
+"""Maximum size of a request's head in bytes."""
 
 
 class BindError(Exception):
-    """The address cannot be listened on; the text says why."""
+    """The server cannot listen on an address; the text says why."""
 
 
 def bind(host: str, port: int) -> tuple[socket.socket, ...]:
-    """Sockets for every address of `host`, not listening yet; port 0 picks one port for all of them.
+    """Bind a socket to every address of `host`, not listening yet; port 0 picks one port for all of them.
 
     Raises `BindError`.
     """
@@ -68,7 +67,7 @@ def _refused(host: str, port: int, error: OSError | UnicodeError) -> BindError:
 
 
 class Server:
-    """Accepts connections from when it is opened until it drains."""
+    """Accepts connections until it drains."""
 
     def __init__(self, app: ASGIFramework, sockets: Sequence[socket.socket], max_connections: int) -> None:
         self._app = app
@@ -79,7 +78,8 @@ class Server:
         self._done = trio.Event()
         self._open: set[Connection] = set()
         self.max_connections = min(max_connections, _allowed_files(4 * max_connections) // 2)
-        """As many connections at the same time. They leave the agent as many files, for tools and models."""
+        """Maximum number of concurrent connections: at most half of the files that the process may open, so
+        that as many remain for tools and models."""
         self.host, self.port = sockets[0].getsockname()[:2]
 
     @property
@@ -88,10 +88,8 @@ class Server:
         return f"http://{host}:{self.port}"
 
     async def drain(self) -> None:
-        """Accept nothing more, close idle connections and websockets, and return when the others have their
-        answers.
-
-        How long that may take is the caller's to bound.
+        """Stop accepting, close idle connections and websockets, and wait until the other connections are
+        answered. There is no deadline; the caller sets one.
         """
         self._accepting.cancel()
         await self._context.terminated.set()
@@ -105,11 +103,11 @@ class Server:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._keep_time)
                     task_status.started()
-                    await trio.serve_listeners(self._converse, self._listeners, handler_nursery=connections)
+                    await trio.serve_listeners(self._accept, self._listeners, handler_nursery=connections)
         self._done.set()
 
     async def _keep_time(self) -> None:
-        """One timer for all connections: one for each would have to be set with every request."""
+        """One timer for all connections; a timer for each would have to be set with every request."""
         while True:
             now = trio.current_time()
             for connection in self._open:
@@ -117,7 +115,7 @@ class Server:
                     connection.end_if_idle()
                 if connection.beats_at <= now:
                     connection.beat()
-            # A connection that opens, or a head that begins, from now on has `HEAD_TIMEOUT` at least.
+            # A deadline set during the sleep is at least `HEAD_TIMEOUT` away, so no sleep lasts longer.
             # Heartbeats that are due within a second are sent together.
             beats_at = max(now + 1.0, min([math.inf, *(each.beats_at for each in self._open)]))
             await trio.sleep_until(
@@ -125,16 +123,16 @@ class Server:
             )
 
     def _make_room(self) -> bool:
-        """Close the connection that has been idle for longest, if one is.
+        """Close the connection that has been idle longest; False if none is idle.
 
-        So clients that send no request, or never finish its head, keep no other client out.
+        Clients that send no request, or never finish its head, can therefore not block other clients.
         """
         oldest = min(self._open, key=lambda each: each.idle_since)
         found = oldest.idle_since < math.inf
         oldest.end_if_idle()
         return found
 
-    async def _converse(self, stream: trio.SocketStream) -> None:
+    async def _accept(self, stream: trio.SocketStream) -> None:
         if len(self._open) >= self.max_connections and not self._make_room():
             await _turn_away(stream)
             return
@@ -149,7 +147,7 @@ class Server:
 
 
 def _allowed_files(wanted: int) -> int:
-    """How many files may be open: more than many systems begin with, where they let a process say so."""
+    """Raise the process's limit of open files to `wanted`, if permitted. The files it may now open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
@@ -159,13 +157,13 @@ def _allowed_files(wanted: int) -> int:
 
 
 async def _turn_away(stream: trio.SocketStream) -> None:
-    """Say that there are too many connections, without waiting for a word from the other side."""
+    """Answer 503 without reading the request."""
     with trio.move_on_after(1.0):
         try:
             await stream.send_all(bare_error(503, "too_many_connections", "too many connections are open"))
             await stream.send_eof()
         except trio.BrokenResourceError:
-            pass  # it left first
+            pass  # the client disconnected first
     await trio.aclose_forcefully(stream)
 
 
@@ -173,7 +171,7 @@ async def _turn_away(stream: trio.SocketStream) -> None:
 async def open_server(
     app: ASGIFramework, sockets: Sequence[socket.socket], max_connections: int = MAX_CONNECTIONS
 ) -> AsyncIterator[Server]:
-    """Serve `app` on `sockets` of `bind`. Leaving closes every connection at once; drain first.
+    """Serve `app` on the `sockets` of `bind`. The exit closes every connection at once; drain first.
 
     Raises `BindError`.
     """

@@ -1,7 +1,7 @@
-"""The web framework, without the parts that nothing here uses and every request would pay for.
+"""Quart, reduced to routing: the parts that nothing here uses would cost time in every request.
 
-Quart makes a request of what Hypercorn hands over, and finds its route. From there on `Request`, `Reply` and
-`Socket` are used. `tests/gateway/http/test_private_names.py` holds the private names of Quart that are used.
+Quart makes a request of the ASGI scope and finds its route. After that only `Request`, `Reply` and `Socket`
+are used. `tests/gateway/http/test_private_names.py` checks the private names of Quart used here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from werkzeug.routing import MapAdapter, Rule
 from werkzeug.routing.exceptions import WebsocketMismatch
 
 from . import errors
-from .host_and_origin import Allowed, refuse_strangers
+from .host_and_origin import Allowed, check_admission
 from .request import SESSION_HEADER, Request, current
 from .responses import SAFE_HEADERS, Reply, View, nothing
 from .web_socket import Socket
@@ -45,10 +45,7 @@ _NO_SESSION = NullSession()
 
 
 class QuartRequest(TrioRequest):
-    """A request whose body is read when it is asked for, and not before.
-
-    So the locks, events and buffers that the framework keeps for bodies and forms are not made.
-    """
+    """A request whose body is read only on demand, without the framework's locks, events and buffers."""
 
     receive: ASGIReceiveCallable
 
@@ -70,9 +67,10 @@ class QuartRequest(TrioRequest):
 
 
 class ASGIRequest(TrioASGIHTTPConnection):
-    """One request, in the task that the server has for it and ends when the client leaves.
+    """One request, handled in the server's task for it.
 
-    So no task has to watch the client beside the application, as in the framework's own class.
+    The server cancels that task when the client disconnects, so the framework's own task that watches the
+    client is not needed.
     """
 
     async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
@@ -82,7 +80,7 @@ class ASGIRequest(TrioASGIHTTPConnection):
 
 
 class Context(RequestContext):
-    """Finds the route of a request, and keeps nothing else that a context may hold."""
+    """A context that only finds the route of a request."""
 
     async def push(self) -> None:
         self._cv_tokens.append((_cv_request.set(self), None))
@@ -94,7 +92,7 @@ class Context(RequestContext):
 
 
 class Application(QuartTrio):
-    """Without hooks, signals, sessions, contexts of the application, and routes by host."""
+    """A Quart application without hooks, signals, sessions, application contexts and routes by host."""
 
     asgi_http_class = ASGIRequest
     request_class = QuartRequest
@@ -107,24 +105,24 @@ class Application(QuartTrio):
         self.url_map.merge_slashes = False  # a redirect to a tidied path would be HTML
 
     def add(self, path: str, id: str, view: View, methods: list[str]) -> None:
-        """Answer requests for a path, whose variables are in braces."""
+        """Add a route. Variables of the path are in braces."""
         self._views[id] = view
         self.url_map.add(Rule(_rule(path), endpoint=id, methods=[*methods, "OPTIONS"]))
 
     def add_socket(self, path: str, id: str, view: SocketView) -> None:
-        """Serve websockets at a path."""
+        """Add a route for websockets."""
         self._sockets[id] = view
         self.url_map.add(Rule(_rule(path), endpoint=id, websocket=True))
 
     async def asgi_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        """Every request and every handshake of a websocket passes here, before there are routes."""
+        """Check every request and every websocket handshake, then route it."""
         if scope["type"] == "lifespan":
             await super().asgi_app(scope, receive, send)
             return
         try:
-            refuse_strangers(scope, self.allowed)
+            check_admission(scope, self.allowed)
             if scope["path"].startswith("//"):
-                # The framework passes over slashes in front, and a proxy's rule for a path may not.
+                # The framework ignores extra leading slashes; a proxy's rule for a path may not.
                 raise errors.NotFound
         except (errors.RequestError, errors.NotFound) as error:
             await _refuse(scope, self._request(scope, receive), send, error)

@@ -1,4 +1,4 @@
-"""Query parameters. Pure; what is wrong is a 400 that names the parameter."""
+"""Parsing of query parameters. A wrong parameter is a 400 that names it. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ W = TypeVar("W", bound=str)
 MAX_LIMIT = 200
 MAX_TEXT = 1000
 MAX_SEQ = 2**53
-"""Beyond it JSON numbers are no longer exact."""
+"""Above it, JSON numbers are not exact."""
 
 
 def known(query: Query, names: Sequence[str]) -> None:
-    """Refuse parameters this route does not know: a misspelt filter would quietly show everything. And those
-    that come twice: one of them would be passed over."""
+    """Refuse unknown parameters, because a misspelled filter would silently return everything, and repeated
+    ones, because one of the values would be ignored."""
     for name, values in query.lists():
         if len(values) > 1:
             raise invalid(name, f'query parameter "{name[:50]}" is given more than once')

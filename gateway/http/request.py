@@ -1,4 +1,4 @@
-"""One request as the routes see it, and what the access log is told about it."""
+"""One request as the routes see it, and its facts for the access log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SESSION_HEADER = "X-Session-ID"
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 current: ContextVar[Request] = ContextVar("current")
-"""The request that the task answers, if it answers one."""
+"""The request that the current task answers."""
 
 
 @attrs.frozen(eq=False)
@@ -54,7 +54,7 @@ class Request:
 
     @property
     def host(self) -> str:
-        """The host and port by which the client reached the agent."""
+        """The host and port that the client used."""
         return self._raw.host
 
     @property
@@ -64,7 +64,7 @@ class Request:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts for the access log: ``sid`` and ``conversation``. It reads them from the ASGI scope."""
+        """Facts for the access log: ``sid`` and ``conversation``. The log reads them from the ASGI scope."""
         state: dict[str, Any] = self._raw.scope["state"]
         return state
 
@@ -75,7 +75,7 @@ class Request:
     async def json(self, known: Sequence[str] | None = None) -> dict[str, Any]:
         """The body as an object, whatever its content type; an empty body is ``{}``.
 
-        `known` has the names of its fields. None: the caller checks them. Raises `RequestError`, and
+        `known` lists the valid fields. None: the caller checks them. Raises `RequestError`, and
         `AgentError` ``unknown_field``.
         """
         given = body.parse_object(await self.body())
@@ -84,7 +84,7 @@ class Request:
         return given
 
     def session_id(self, key: str | None = None) -> str:
-        """The session: that of the request's header, else a new one.
+        """The session from the request's header, else a new one.
 
         A request with an idempotency `key` gets the same session each time it is repeated.
         """
@@ -95,15 +95,15 @@ class Request:
         sid: str = self.facts["sid"]
         return sid
 
-    def concerns(self, conversation: str, session_id: str = "") -> None:
-        """Name the conversation that the request is about, for the access log. Its stored session replaces
-        the request's, in the log and in the reply."""
+    def set_conversation(self, conversation: str, session_id: str = "") -> None:
+        """Set the conversation for the access log. Its stored session replaces the request's session, in the
+        log and in the reply."""
         self.facts["conversation"] = conversation
         if session_id:
             self.facts["sid"] = session_id
 
 
-def concerns(conversation: str, session_id: str) -> None:
-    """`Request.concerns` of the current request, if there is one."""
+def set_conversation(conversation: str, session_id: str) -> None:
+    """`Request.set_conversation` of the current request, if there is one."""
     if (request := current.get(None)) is not None:
-        request.concerns(conversation, session_id)
+        request.set_conversation(conversation, session_id)

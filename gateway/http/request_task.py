@@ -1,12 +1,17 @@
-"""The application's task for one request, and what passes between it and Hypercorn.
+"""The application's task for one request, and the ASGI messages between it and Hypercorn.
 
-1. An application that only sends to a client that left would starve every other task of the process, because
-   Hypercorn drops what is sent without a checkpoint. Every send but the last yields here.
-2. Hypercorn leaves it to the application to watch for its client. Here the task is cancelled when its client
-   leaves, unless its answer is complete.
-3. Hypercorn closes a connection whose request is answered before its body has arrived, and the client notices
-   with the next request. Here the answer waits for the body a while.
-4. The task of a websocket is cancelled when the server stops, too, and the close frame says so.
+Hypercorn calls `put` with messages of the client; the application calls `receive` and `send`:
+
+    client -> Hypercorn -> put -> (queue) -> receive -> application -> send -> Hypercorn -> client
+
+1. Every `send` but the last has a checkpoint. Hypercorn drops messages to a disconnected client without one,
+   so an application that only sends would starve all other tasks.
+2. The task is cancelled when its client disconnects, unless the answer is complete. With Hypercorn alone, the
+   application would have to watch for the disconnect.
+3. An answer that starts before the request's body has arrived waits for the body, at most `BODY_GRACE`
+   seconds and `MAX_UNWANTED` bytes. Hypercorn would close the connection, and the next request would fail.
+4. The task of a websocket is also cancelled when the server stops. The close frame then says so (`STOPS`).
+5. If the process is cancelled (a second signal) before an answer has begun, the client gets `STOPPED`.
 """
 
 from __future__ import annotations
@@ -35,37 +40,37 @@ from .web_socket import STOPS
 log = logging.getLogger(__name__)
 
 BODY_TIMEOUT = 60.0
-"""Seconds a request's body may take to arrive, for an application that asks for it."""
+"""Seconds for a request's body to arrive, if the application reads it."""
 BODY_GRACE = 5.0
-"""Seconds an answer waits for the rest of a request's body that the application did not read."""
+"""Seconds that an answer waits for the rest of a body that the application did not read."""
 MAX_UNWANTED = 2**24
-"""Maximum number of bytes of it to wait for."""
+"""Bytes of that rest after which the answer no longer waits."""
 BODY_GIVEN_UP = (408, 413)
-"""Answers that say that the rest of the body is not wanted any more."""
+"""Statuses of answers that do not wait for the rest of the body."""
 MAX_QUEUED = 10
-"""Pieces of a body that wait for the application."""
+"""Maximum number of messages that wait for the application."""
 
 
 class RequestConnection(Protocol):
-    """The connection, as far as a request needs it."""
+    """The part of a connection that a request uses."""
 
     beats_at: float
-    """When a websocket sends a heartbeat unless it sends something else (trio's time)."""
+    """When the websocket's next heartbeat is due (trio's time)."""
 
     @property
     def draining(self) -> bool:
-        """The server stops."""
+        """Whether the server is stopping."""
         ...
 
     def hold(self) -> None:
-        """The bytes sent next leave together with those that follow."""
+        """Delay the next bytes and send them together with those that follow."""
 
     def write_last(self, data: bytes) -> None:
-        """Write what the system takes at once, for there is no time for more."""
+        """Write as much as is possible without waiting, because the process is stopping."""
 
 
 class RequestTask:
-    """One request: the application's task, and what passes between it and Hypercorn."""
+    """One request or websocket."""
 
     def __init__(
         self,
@@ -77,21 +82,21 @@ class RequestTask:
         self._scope = scope
         self._send = send
         self._client = trio.CancelScope()
-        """Cancelled when the client leaves before its answer is complete."""
+        """Cancelled when the client disconnects before its answer is complete."""
         self._queue, self._messages = trio.open_memory_channel[ASGIReceiveEvent](MAX_QUEUED)
         self._arrived = trio.Event()
-        """The body of the request is here, or will not come."""
+        """The request's body has arrived, or will not arrive."""
         self._began = trio.current_time()
         self._status = 0
         self._head: HTTPResponseStartEvent | None = None
-        """Kept until there is something of the body: then both leave together."""
+        """The answer's head, kept until the first bytes of its body, so that both are sent together."""
         self._missing = -1
-        """Bytes of the answer's body that have not been sent; negative when its length is not told."""
+        """Bytes of the answer's body that have not been sent; negative without a Content-Length."""
         self._answered = False
         self._goodbye = False
-        """A close frame has to say that the server stops."""
+        """A close frame with `STOPS` is due."""
         self._unwanted = 0
-        """Bytes of the request's body that have come since it is answered."""
+        """Bytes of the request's body that have arrived since the answer began."""
 
     async def run(self, app: ASGIFramework) -> None:
         try:
@@ -104,29 +109,29 @@ class RequestTask:
             if trio.current_effective_deadline() == -math.inf:
                 self._stopped()
         if self._goodbye and not self._answered:
-            with trio.move_on_after(CLOSE_GRACE):  # a client that does not read is cut off
+            with trio.move_on_after(CLOSE_GRACE):  # the client may not read
                 code, reason = STOPS
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
         await self._send(None)
         del self._send  # breaks a reference cycle
 
     def stop(self) -> None:
-        """End a websocket because the server stops. A handshake under way is answered first."""
+        """Close the websocket because the server stops. A pending handshake is answered first."""
         self._goodbye = True
         if self._status:
             self._client.cancel()
 
     def _stopped(self) -> None:
-        """Tell a client that waits, for there will be no answer any more."""
-        nothing_left = not self._status or self._head is not None
+        """Answer a waiting client with `STOPPED`, and log the request."""
+        unsent = not self._status or self._head is not None
         if self._scope["type"] == "http":
-            if nothing_left:
+            if unsent:
                 self._connection.write_last(bare_error(*STOPPED))
-            status = STOPPED[0] if nothing_left else self._status
+            status = STOPPED[0] if unsent else self._status
             log_request(self._scope, status, trio.current_time() - self._began)
 
     async def put(self, message: ASGIReceiveEvent) -> None:
-        """Take what comes from the client."""
+        """Pass a message of the client to the application."""
         if message["type"] in ("http.disconnect", "websocket.disconnect"):
             self._arrived.set()
             if message["type"] == "websocket.disconnect" or not self._answered:
@@ -136,7 +141,7 @@ class RequestTask:
         if message["type"] == "http.request":
             if not message["more_body"]:
                 self._arrived.set()
-            if self._status:  # the application does not read it any more
+            if self._status:  # the application no longer reads the body
                 self._unwanted += len(message["body"])
                 if self._unwanted > MAX_UNWANTED:
                     self._arrived.set()
@@ -148,7 +153,7 @@ class RequestTask:
                 await self._queue.send(message)
 
     async def receive(self) -> ASGIReceiveEvent:
-        """Raises `trio.TooSlowError` for a body that does not come in time."""
+        """The next message of the client. Raises `trio.TooSlowError` if the body does not arrive in time."""
         try:
             return self._messages.receive_nowait()
         except trio.WouldBlock:
@@ -166,7 +171,7 @@ class RequestTask:
             await self._send_frames(message)
 
     async def _send_frames(self, message: ASGISendEvent) -> None:
-        """Pass on a message of a websocket, or the refusal of its handshake."""
+        """Send a message of a websocket, or the refusal of its handshake."""
         await self._send(message)
         if message["type"] == "websocket.accept":
             self._status = 101
@@ -194,7 +199,7 @@ class RequestTask:
         if self._answered:
             return
         self._missing -= len(data)
-        # With its last byte the client may leave, though the application has not said yet that it is.
+        # The client may disconnect after the last byte, before the application ends the body.
         if self._missing == 0 or not more:
             self._answered = True
             self._scope["state"][ANSWERED] = self._status
@@ -208,5 +213,5 @@ class RequestTask:
 
 
 def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
-    """-1 when it is not said."""
+    """The Content-Length; -1 if absent."""
     return next((int(value) for name, value in headers if name.lower() == b"content-length"), -1)

@@ -1,10 +1,10 @@
-"""Replies: what the routes return, and what is made of it."""
+"""Replies: the return values of the routes."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import attrs
 import trio
@@ -14,11 +14,11 @@ from ...runtime.json_text import dump_wire
 from .chunked_json import Parted, parts
 
 STRETCH = 2**16
-"""Bytes of a reply that are made, and sent, before other tasks have their turn."""
+"""Bytes of a reply that are made and sent between two checkpoints."""
 
 JSON = "application/json"
 SAFE_HEADERS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
-"""In every reply, unless it has its own."""
+"""Headers of every reply, unless it sets its own."""
 
 
 @attrs.define(eq=False)
@@ -28,7 +28,7 @@ class Reply:
     body: bytes | ResponseBody
     status: int = 200
     content_type: str = JSON
-    """Empty: without that header."""
+    """Empty: no Content-Type header."""
     headers: Mapping[str, str] = {}
 
 
@@ -41,7 +41,7 @@ def reply(body: object, status: int = 200, headers: Mapping[str, str] = {}) -> R
 
 
 async def reply_in_parts(body: Parted, status: int = 200, headers: Mapping[str, str] = {}) -> Reply:
-    """`reply` for a body that may be long: other tasks have their turn while it is made."""
+    """`reply` for a body that may be long: yields to other tasks while encoding it."""
     if not body.is_long:
         return reply(body, status, headers)
     stretches: list[bytes] = []
@@ -60,24 +60,30 @@ async def reply_in_parts(body: Parted, status: int = 200, headers: Mapping[str, 
 
 
 def nothing(headers: Mapping[str, str] = {}) -> Reply:
-    """204: done, and there is nothing to say."""
+    """204 No Content."""
     return Reply(b"", 204, "", headers)
 
 
-class _Stretches(ResponseBody):
-    def __init__(self, stretches: Sequence[bytes]) -> None:
-        self._left = iter(stretches)
+class IteratedBody(ResponseBody):
+    """A body that is its own iterator, and has nothing to close."""
 
-    async def __aenter__(self) -> _Stretches:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """There is nothing to close."""
+    ) -> None: ...
 
-    def __aiter__(self) -> _Stretches:
+    def __aiter__(self) -> Self:
         return self
+
+    async def __anext__(self) -> bytes:
+        raise NotImplementedError
+
+
+class _Stretches(IteratedBody):
+    def __init__(self, stretches: Sequence[bytes]) -> None:
+        self._left = iter(stretches)
 
     async def __anext__(self) -> bytes:
         stretch = next(self._left, None)

@@ -1,4 +1,4 @@
-"""Server-sent events on the wire (WHATWG HTML, 9.2). Pure."""
+"""Encoding of server-sent events (WHATWG HTML, 9.2). Pure. The decoder is `actors/common/sse_parser.py`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from ...runtime.json_text import dump_wire
 CONTENT_TYPE = "text/event-stream"
 
 
-def encode(id: int | None, event: str, data: object) -> bytes:
-    """One event. The data is one line, for JSON escapes line ends within strings.
+def encode(data: object, event: str | None = None, id: int | None = None) -> bytes:
+    """Encode one event. The data is one line, because JSON escapes line ends in strings.
 
-    Without an id it does not count for where a client that comes back was.
+    An event without an id does not change the position from which a client resumes.
     """
-    place = "" if id is None else f"id: {id}\n"
-    return f"{place}event: {event}\ndata: ".encode() + dump_wire(data) + b"\n\n"
+    head = "" if id is None else f"id: {id}\n"
+    if event is not None:
+        head += f"event: {event}\n"
+    return f"{head}data: ".encode() + dump_wire(data) + b"\n\n"
 
 
 def comment(text: str) -> bytes:
-    """What clients ignore and connections are kept alive by."""
+    """Encode a comment, which clients ignore; it keeps the connection alive."""
     return f": {text}\n\n".encode()
 
 
 def retry(seconds: float) -> bytes:
-    """How long a client waits before it comes back."""
+    """Encode the time that a client waits before it reconnects."""
     return f"retry: {round(seconds * 1000)}\n\n".encode()

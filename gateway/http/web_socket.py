@@ -1,4 +1,4 @@
-"""One websocket as the routes see it. It only sends: messages of the client are discarded as they come."""
+"""One websocket as the routes see it. It only sends; messages of the client are discarded."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ STOPS = 1001, "shutting down"
 
 @attrs.define(eq=False)
 class Socket:
-    """Accepted by its route. Its task is cancelled when the client leaves and when the server stops; the
-    connection then sends what close frame is due."""
+    """A websocket, accepted by its route. Its task is cancelled when the client disconnects and when the
+    server stops; the connection then sends the close frame."""
 
     request: Request
     """The handshake."""
@@ -24,17 +24,17 @@ class Socket:
     accepted: bool = False
 
     async def accept(self) -> None:
-        """Answer the handshake. Until then an error that the route raises is the reply to it."""
-        await self._tell({"type": "websocket.accept", "subprotocol": None, "headers": []})
+        """Accept the handshake. An error raised before that is the reply to the handshake."""
+        await self._send_message({"type": "websocket.accept", "subprotocol": None, "headers": []})
         self.accepted = True
 
     async def send(self, text: bytes) -> None:
-        """Send one message. Waits for a slow client; ends with the connection when it stops reading."""
-        await self._tell({"type": "websocket.send", "bytes": None, "text": text.decode()})
+        """Send one message. Waits for a slow client; a client that stops reading is disconnected."""
+        await self._send_message({"type": "websocket.send", "bytes": None, "text": text.decode()})
 
     async def close(self, code: int, reason: str) -> None:
-        """Send a close frame (RFC 6455, section 7.4: `code`). The route has to return then."""
-        await self._tell({"type": "websocket.close", "code": code, "reason": reason})
+        """Send a close frame (RFC 6455, section 7.4: `code`). The route must return after it."""
+        await self._send_message({"type": "websocket.close", "code": code, "reason": reason})
 
-    async def _tell(self, message: dict[str, object]) -> None:
+    async def _send_message(self, message: dict[str, object]) -> None:
         await self._send(cast("ASGISendEvent", message))

@@ -1,6 +1,6 @@
-"""The page of an agent at an address of its own: `stopgo web`, in front of an agent somewhere else.
+"""`stopgo web`: a proxy that serves the page of an agent running elsewhere.
 
-Belongs here: what is passed on to the agent and what is not, and the routes of the former web application.
-Not here: the page itself (`gateway/web`), and which hosts and origins come in (`gateway/http`). Read first:
-`proxy_app.py`.
+Belongs here: which requests and headers are forwarded to the agent, and the routes of the former web
+application. Not here: the page itself (`gateway/web`), and the admission of hosts and origins
+(`gateway/http`). Read first: `proxy_app.py`.
 """

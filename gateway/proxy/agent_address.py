@@ -1,4 +1,4 @@
-"""Where the agent is. Pure."""
+"""The address of the agent behind the proxy. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 @attrs.frozen
 class AgentAddress:
     url: str
-    """Without a user and without a slash at its end: it may be shown."""
+    """Without user information, so that it may be shown, and without a trailing slash."""
     authorization: str | None = attrs.field(repr=False)
-    """The header of requests that have none."""
+    """The `Authorization` header for requests without one."""
 
     @classmethod
     def of(cls, url: str) -> AgentAddress:
@@ -47,12 +47,12 @@ class AgentAddress:
         return self._parts.port or _DEFAULT_PORTS[self._parts.scheme]
 
     def target(self, path: str) -> str:
-        """The target of a request for a path of the agent."""
+        """The request target for a path of the agent."""
         return f"{self._parts.path}{path}"
 
     def relative(self, location: str) -> str:
-        """An address of the agent as the path that leads there through here; others as they are."""
+        """A URL of the agent as the path of this proxy; other URLs unchanged."""
         rest = location.removeprefix(self.url)
         if rest == location or rest.startswith("//") or (rest and rest[0] not in "/?#"):
-            return location  # `//name` would lead to another host
+            return location  # a path that starts with `//` would name another host
         return rest if rest.startswith("/") else f"/{rest}"

@@ -1,4 +1,4 @@
-"""The routes of the former web application, for scripts that use it: each is one request of the HTTP API."""
+"""The routes of the former web application, kept for scripts. Each becomes one request of the HTTP API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OlderRoutes:
         yield "GET", "/api/conversation/{id}", self.conversation
 
     async def send(self, request: Request) -> Reply:
-        """Begin a conversation with a message, or go on with one."""
+        """Send a message to a conversation, by default a new one."""
         body = await request.json(("message", "conversation_id"))
         message = message_of(body)
         if message is None:
@@ -55,7 +55,7 @@ class OlderRoutes:
 
 
 def _id(body: Mapping[str, Any], field: str) -> str | None:
-    """An id as it stands in a path; empty and null count as absent."""
+    """An id, quoted for a path. Empty and null count as absent."""
     value = body.get(field)
     if value is None or value == "":
         return None
@@ -65,7 +65,7 @@ def _id(body: Mapping[str, Any], field: str) -> str | None:
 
 
 def _in_path(id: str, field: str) -> str:
-    if id in (".", ".."):  # they would lead elsewhere
+    if id in (".", ".."):  # dot segments would change the path
         raise _invalid(field, f"{field} is not an id")
     return quote(id, safe="")
 

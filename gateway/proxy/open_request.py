@@ -1,4 +1,4 @@
-"""One request as long as it is answered: what is closed with it, and how it is cut off."""
+"""Resources of a request: closed when it ends, or cut off when the process stops."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _KEY = "stopgo.open_request"
 @attrs.frozen(eq=False)
 class OpenRequest:
     resources: AsyncExitStack
-    """Closed when the request is over, however it ends."""
+    """Closed when the request ends."""
     task: trio.CancelScope
-    """Cancelled to close the connection in the middle of the answer: else part of it would look like all."""
+    """Cancelled to close the connection in the middle of an answer. Otherwise a truncated answer would look
+    complete."""
 
     def begin(self, state: dict[str, object]) -> None:
-        """Belong to the request with this state."""
+        """Attach to the request with this state."""
         state[_KEY] = self
 
 
@@ -31,7 +32,7 @@ def open_request(request: Request) -> OpenRequest:
 
 
 class Stopping:
-    """Ends the streams when the process stops: they would go on for as long as their clients listen."""
+    """Ends the event streams when the process stops. Otherwise they last until their clients disconnect."""
 
     def __init__(self) -> None:
         self._stopped = False
@@ -44,7 +45,7 @@ class Stopping:
 
     @contextmanager
     def stream(self) -> Iterator[trio.CancelScope]:
-        """A wait of a stream, which is cancelled then."""
+        """A scope for a stream's wait, cancelled by `stop`."""
         with trio.CancelScope() as scope:
             if self._stopped:
                 scope.cancel()

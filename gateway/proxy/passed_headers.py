@@ -1,9 +1,9 @@
-"""Which headers are passed on, in either direction. Pure.
+"""The headers that the proxy forwards, in both directions. Pure.
 
-1. To the agent go the headers that mean something to it, and no other: neither cookies of the page's host nor
-   what a browser says of the page (`Origin`, `Sec-Fetch-*`), for that was checked here.
-2. To the client go all headers of the agent but those of the connection (RFC 9110, section 7.6.1), those that
-   speak for the host that sends them, and those that would let pages of other sites in.
+1. The agent receives only the headers that it reads. It does not receive the cookies of the page's host, nor
+   `Origin` and `Sec-Fetch-*`, because the proxy has checked those.
+2. The client receives all headers of the agent except those of the connection (RFC 9110, section 7.6.1),
+   those that describe the sending host, and those that would admit pages of other sites (CORS).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LETS_IN = "access-control-"
 
 
 def to_agent(headers: Headers, address: AgentAddress) -> list[tuple[bytes, bytes]]:
-    """The headers of a request as they are sent on, without `Host`."""
+    """The headers of the request to the agent, without `Host`."""
     named = _tokens(headers.getlist("Connection"))
     sent = [
         (name.encode(), value.encode("latin-1"))
@@ -57,12 +57,12 @@ def to_agent(headers: Headers, address: AgentAddress) -> list[tuple[bytes, bytes
 
 
 def to_client(headers: Iterable[tuple[str, str]], address: AgentAddress) -> Mapping[str, str]:
-    """The headers of an answer as they are sent on; several of one name as one."""
+    """The headers of the answer to the client; repeated headers are joined."""
     given: dict[str, list[str]] = {}
     for name, value in headers:
         given.setdefault(name.lower(), []).append(value)
     left_out = {*_OF_CONNECTION, *_OF_HOST, *_tokens(given.get("connection", ()))}
-    if "transfer-encoding" in given:  # it counts, and not the length (RFC 9112, section 6.3)
+    if "transfer-encoding" in given:  # it overrides the length (RFC 9112, section 6.3)
         left_out.add("content-length")
     passed = {
         name.title(): ", ".join(values)

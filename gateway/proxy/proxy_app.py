@@ -1,7 +1,14 @@
-"""The web application of `stopgo web`: the page, and what of the agent is passed on.
+"""The web application of `stopgo web`: the page, and the forwarded routes of the agent.
 
-Only the paths that are listed here are passed on, and each is written anew from its parts: no path of a
-request reaches the agent as it came.
+| request | handled by |
+|---|---|
+| the page and its files | `web/page_files`, without the agent |
+| `/api/...` of the former web application | `older_routes`: one request of the HTTP API |
+| operations of the HTTP API except `/agui`, and `/page/...` | `upstream` |
+| websockets among them | `upstream_socket` |
+| all other paths | 404 |
+
+The path sent to the agent is built from the route and its quoted variables, never copied from the request.
 """
 
 from __future__ import annotations
@@ -44,7 +51,7 @@ class Route:
 
 
 def passed_routes() -> Iterator[Route]:
-    """The routes of the agent that are passed on."""
+    """The forwarded routes of the agent."""
     for operation in OPERATIONS:
         if operation.path not in _NOT_PASSED:
             is_socket = any(answer.status == _SWITCHING for answer in operation.answers)
@@ -68,7 +75,7 @@ def make_proxy(config: WebConfig, upstream: Upstream) -> Application:
 
 
 class ProxyApplication(Application):
-    """Ends what a request has opened together with the request."""
+    """An application that closes the resources of a request when the request ends."""
 
     async def asgi_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         if scope["type"] != "http":
@@ -100,7 +107,7 @@ def _passed_socket(route: Route, upstream: Upstream) -> SocketView:
 
 def _target(route: Route, request: Request, variables: dict[str, str]) -> tuple[str, str]:
     """Path and query of the request to the agent."""
-    if not {".", ".."}.isdisjoint(variables.values()):  # they would lead elsewhere
+    if not {".", ".."}.isdisjoint(variables.values()):  # dot segments would change the path
         raise NotFound
     path = route.path.format(**{name: quote(value, safe="") for name, value in variables.items()})
     return path, urlencode(list(request.args.items(multi=True)))
@@ -108,4 +115,4 @@ def _target(route: Route, request: Request, variables: dict[str, str]) -> tuple[
 
 def _name_conversation(request: Request, path: str, variables: dict[str, str]) -> None:
     if path.startswith("/conversations/"):
-        request.concerns(variables["id"])
+        request.set_conversation(variables["id"])

@@ -1,4 +1,9 @@
-"""The agent over HTTP: a request is sent on, and the answer passed back while it comes."""
+"""Forwarding of requests to the agent over HTTP, with streamed answers.
+
+A request is sent once and never repeated. Its answer is passed on chunk by chunk. If the agent closes the
+connection in the middle, an event stream simply ends, because its client reconnects; for any other answer the
+client's connection is closed, so that a truncated answer does not look complete.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +11,16 @@ import logging
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from types import TracebackType
 
 import attrs
 import httpx2
 import trio
-from quart.wrappers.response import ResponseBody
 
 from ...actors.common.tls import trusted, why_unreached
 from ..http import sse
 from ..http.errors import RequestError
 from ..http.request import SESSION_HEADER, Request
-from ..http.responses import Reply
+from ..http.responses import IteratedBody, Reply
 from .agent_address import AgentAddress
 from .open_request import OpenRequest, Stopping, open_request
 from .passed_headers import to_agent, to_client
@@ -26,23 +29,21 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT = 10.0
 WRITE_TIMEOUT = 30.0
-"""Seconds that the agent may leave bytes of a request unread. There is no such time for its answer: a turn
-takes as long as its tools and the model do."""
+"""Seconds that the agent may leave bytes of a request unread. Its answer has no deadline, because a turn
+takes as long as its tools and the model."""
 SILENCE = 45.0
-"""Seconds without a byte after which a stream of events ends. The agent sends a comment after 15 seconds."""
+"""Seconds without a byte after which an event stream ends. The agent sends a comment after 15 seconds."""
 IDLE = 30.0
-"""Seconds that a connection is kept for the next request; fewer than the agent keeps it."""
+"""Seconds that an idle connection is kept; less than the agent keeps it."""
 MOST_IDLE = 100
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "read": None, "write": WRITE_TIMEOUT, "pool": None}
 _NO_BODY = frozenset({204, 304})
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol)
-_UNKNOWN = (
-    "Whether the request was carried out is not known: look, or repeat it with the same Idempotency-Key."
-)
+_UNKNOWN = "The outcome of the request is unknown. Check for it, or repeat it with the same Idempotency-Key."
 
 
 def unreachable(address: AgentAddress, error: BaseException) -> RequestError:
-    """The error of an agent that is not reached, or that breaks off before it answers."""
+    """The error if the agent cannot be reached, or closes the connection before it answers."""
     late = isinstance(error, httpx2.TimeoutException | trio.TooSlowError)
     why = why_unreached(error) or ("not in time" if late else "the connection broke")
     sent = isinstance(error, httpx2.HTTPError) and not isinstance(error, _NOT_SENT)
@@ -58,14 +59,14 @@ def unreachable(address: AgentAddress, error: BaseException) -> RequestError:
 class Upstream:
     address: AgentAddress
     tls: ssl.SSLContext | None
-    """For the connections that are made to it, if they are secure."""
+    """For connections to an https address."""
     stopping: Stopping
     _transport: httpx2.AsyncHTTPTransport
 
     async def answer(
         self, request: Request, method: str, path: str, content: bytes, query: str = ""
     ) -> Reply:
-        """Raises `RequestError` when the agent does not answer."""
+        """Forward a request. Raises `RequestError` if the agent does not answer."""
         opened = open_request(request)
         url = f"{self.address.url}{path}{f'?{query}' if query else ''}"
         headers = [*to_agent(request.headers, self.address), (b"Accept-Encoding", b"identity")]
@@ -78,7 +79,7 @@ class Upstream:
             response = await self._transport.handle_async_request(sent)
             opened.resources.push_async_callback(response.aclose)
             if response.status_code < 200:
-                raise httpx2.RemoteProtocolError("it switches to another protocol")
+                raise httpx2.RemoteProtocolError("the agent switched to another protocol")
             return await self._reply(request, response, opened)
         except httpx2.InvalidURL as error:
             raise RequestError(414, "uri_too_long", "the address of the request is too long") from error
@@ -86,7 +87,7 @@ class Upstream:
             raise unreachable(self.address, error) from error
 
     async def _reply(self, request: Request, response: httpx2.Response, opened: OpenRequest) -> Reply:
-        """Raises `httpx2.HTTPError` when the agent breaks off before the body: this can still be told."""
+        """Raises `httpx2.HTTPError` if the connection breaks before the first byte of the body."""
         headers = dict(to_client(response.headers.multi_items(), self.address))
         request.facts["sid"] = headers.pop(SESSION_HEADER.title(), None) or request.session_id()
         content_type = headers.pop("Content-Type", "")
@@ -101,12 +102,8 @@ class Upstream:
         return Reply(body, status, content_type or "application/octet-stream", headers)
 
 
-class PassedBody(ResponseBody):
-    """The body of an answer, piece by piece as it comes from the agent.
-
-    A stream of events that breaks off ends: its client comes back. Any other body that breaks off takes the
-    client's connection along.
-    """
+class PassedBody(IteratedBody):
+    """The body of the agent's answer, chunk by chunk."""
 
     def __init__(
         self, first: bytes, pieces: AsyncIterator[bytes], opened: OpenRequest, stopping: Stopping | None
@@ -115,18 +112,7 @@ class PassedBody(ResponseBody):
         self._pieces = pieces
         self._opened = opened
         self._stopping = stopping
-        """Of a stream of events."""
-
-    async def __aenter__(self) -> PassedBody:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """What is open is closed with the request."""
-
-    def __aiter__(self) -> PassedBody:
-        return self
+        """Set for an event stream."""
 
     async def __anext__(self) -> bytes:
         if first := self._first:
@@ -139,7 +125,7 @@ class PassedBody(ResponseBody):
                 wait.deadline = trio.current_time() + SILENCE
                 return await anext(self._pieces)
         except httpx2.HTTPError:
-            log.warning("the agent broke off in the middle of an answer")
+            log.warning("the agent closed the connection in the middle of an answer")
             if self._stopping is None:
                 self._opened.task.cancel()
                 await trio.lowlevel.checkpoint()
@@ -148,9 +134,9 @@ class PassedBody(ResponseBody):
 
 @asynccontextmanager
 async def open_upstream(address: AgentAddress) -> AsyncIterator[Upstream]:
-    """Nothing is sent yet. Raises `TlsUnusable`."""
+    """Prepare the connection pool; connect to nothing yet. Raises `TlsUnusable`."""
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE, keepalive_expiry=IDLE)
-    # Not a client: it would keep the cookies of one person's answers for the requests of others.
+    # Not an httpx client, because it would send the cookies of one person's answers with other requests.
     tls = trusted() if address.is_secure else None
     async with httpx2.AsyncHTTPTransport(verify=tls or False, limits=limits) as transport:
         yield Upstream(address, tls, Stopping(), transport)

@@ -1,4 +1,4 @@
-"""A websocket of the agent, passed on frame by frame, with its refusal and its close code."""
+"""Forwarding of a websocket of the agent: its frames, its refusal and its close code."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from .passed_headers import to_agent
 from .upstream import CONNECT_TIMEOUT, SILENCE, Upstream, unreachable
 
 HANDSHAKE_TIMEOUT = 10.0
-"""Seconds until the agent must have accepted the websocket, or refused it."""
+"""Seconds for the agent to accept or refuse the websocket."""
 MAX_FRAME = 64 * 2**20
 """Bytes."""
 QUEUE = 4
-"""Frames that are read ahead of a slow client; the others wait in the agent, which may leave some out."""
+"""Frames that are read ahead of a slow client. Further frames wait in the agent, which may replace them by a
+Gap."""
 LOST = 1012, "the connection to the agent was lost"
-"""Code and reason of the close frame in place of one that the agent did not send."""
+"""Code and reason of the close frame if the agent did not send one."""
 _MAY_BE_SENT = frozenset({*range(1000, 1004), *range(1007, 1014), *range(3000, 5000)})
-"""Close codes (RFC 6455, section 7.4); the others say that there was none."""
+"""Close codes that may be sent (RFC 6455, section 7.4); the others mean that no code was received."""
 
 _BROKEN = (h11.ProtocolError, wsproto.utilities.ProtocolError)
-"""What the library raises while it shakes hands with something that speaks no HTTP."""
+"""Errors of the library during the handshake, if the other side does not speak HTTP."""
 
 Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 E = TypeVar("E", bound=BaseException)
 
 
 async def pass_on(upstream: Upstream, socket: Socket, path: str, query: str) -> None:
-    """Raises `RequestError` when the agent refuses, or is not reached, before the websocket is accepted."""
+    """Forward a websocket. Raises `RequestError` if the agent refuses it or cannot be reached."""
     address = upstream.address
     refusal: RequestError | None = None
     closed = LOST
@@ -75,7 +76,7 @@ async def _connect(upstream: Upstream) -> Stream:
             host, port, ssl_context=upstream.tls, https_compatible=True
         )
         try:
-            await stream.do_handshake()  # here, for the library would not say why it failed
+            await stream.do_handshake()  # here, because the library would hide the cause of a failure
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
@@ -85,7 +86,7 @@ async def _connect(upstream: Upstream) -> Stream:
 async def _handshake(
     nursery: trio.Nursery, stream: Stream, address: AgentAddress, socket: Socket, path: str
 ) -> WebSocketConnection:
-    # Not by `open_websocket`, which leaves the connection open when the server closes it or refuses.
+    # Not `open_websocket`, which leaks the connection when the server closes it or refuses.
     with trio.fail_after(HANDSHAKE_TIMEOUT), trio.CancelScope() as wait:
         return await trio_websocket.wrap_client_stream(
             cast("trio.Nursery", _Reader(nursery, wait)),
@@ -101,12 +102,12 @@ async def _handshake(
 
 @attrs.frozen
 class _Reader:
-    """The nursery for the library's task that reads. If the agent closes the connection in place of an
-    answer, that task ends, and the library would wait on."""
+    """The nursery for the library's reader task. If the agent closes the connection without an answer, the
+    reader ends, but the library would keep waiting; so the end of the reader cancels the handshake."""
 
     _nursery: trio.Nursery
     _wait: trio.CancelScope
-    """Of the handshake."""
+    """Contains the handshake."""
 
     def start_soon(self, read: Callable[[], Awaitable[None]]) -> None:
         self._nursery.start_soon(self._run, read)
@@ -123,7 +124,7 @@ def _close_frame(reason: CloseReason | None) -> tuple[int, str]:
 
 
 def _refused(address: AgentAddress, refused: trio_websocket.ConnectionRejected) -> RequestError:
-    """The agent's own refusal, if it is one."""
+    """The agent's refusal as an error with the same status and code."""
     status = refused.status_code
     if not 400 <= status < 600:
         return unreachable(address, refused)

@@ -1,4 +1,4 @@
-"""The process of `stopgo web`: it serves until a signal comes."""
+"""The process of `stopgo web`: serves until a signal arrives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...actors.common.tls import TlsUnusable
 from ...config.web_config import WebConfig
 from ..http.http_server import BindError, bind, open_server
 from ..log_lines import configure
-from ..signals import until_the_end, wishes
+from ..signals import distinct, receive_stops
 from .agent_address import AgentAddress
 from .proxy_app import make_proxy
 from .upstream import open_upstream
@@ -22,11 +22,11 @@ from .upstream import open_upstream
 log = logging.getLogger(__name__)
 
 GRACE = 3.0
-"""Seconds that requests under way get when the process is asked to stop. Turns go on in the agent."""
+"""Seconds for open requests to finish after the first signal. Turns continue in the agent."""
 
 
 def run_web(config: WebConfig, host: str, port: int) -> tuple[int, tuple[str, ...]]:
-    """Serve until a signal comes; the exit code, and for people why it could not."""
+    """Serve until a signal arrives. Returns the exit code, and sentences that say why serving failed."""
     configure()
     failures: tuple[str, ...] = ()
     code = 1
@@ -39,31 +39,31 @@ def run_web(config: WebConfig, host: str, port: int) -> tuple[int, tuple[str, ..
 
 async def _serve(config: WebConfig, host: str, port: int) -> int:
     address = AgentAddress.of(config.agent_url)
-    with ExitStack() as stack, until_the_end() as signals:
+    with ExitStack() as stack, receive_stops() as signals:
         sockets = bind(host, port)
         for sock in sockets:
             stack.enter_context(sock)
-        wanted = wishes(signals)
-        hurried: list[int] = []
+        stops = distinct(signals)
+        second: list[int] = []
         async with (
             trio.open_nursery() as nursery,
             open_upstream(address) as upstream,
             open_server(make_proxy(config, upstream), sockets) as server,
         ):
             print(f"listening on {server.url}\nagent at {address.url}", flush=True)
-            number = await anext(wanted)
+            number = await anext(stops)
             log.info("%s: stopping within %gs, a second signal stops at once", _name(number), GRACE)
-            nursery.start_soon(_hurry, wanted, nursery.cancel_scope, hurried)
+            nursery.start_soon(_cancel_at_second, stops, nursery.cancel_scope, second)
             upstream.stopping.stop()
             with trio.move_on_after(GRACE):
                 await server.drain()
             nursery.cancel_scope.cancel()
-    return 128 + hurried[0] if hurried else 0
+    return 128 + second[0] if second else 0
 
 
-async def _hurry(wanted: AsyncIterator[int], scope: trio.CancelScope, hurried: list[int]) -> None:
-    hurried.append(await anext(wanted))
-    log.info("%s: stopping at once", _name(hurried[0]))
+async def _cancel_at_second(stops: AsyncIterator[int], scope: trio.CancelScope, second: list[int]) -> None:
+    second.append(await anext(stops))
+    log.info("%s: stopping at once", _name(second[0]))
     scope.cancel()
 
 

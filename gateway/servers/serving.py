@@ -146,7 +146,7 @@ async def _write(
 async def serve_http(
     server: Server[Any], address: tuple[str, int], on_listening: Callable[[str], None]
 ) -> None:
-    """Serve `/mcp` and `/health` until SIGINT or SIGTERM comes; a second one stops at once (see `wishes`).
+    """Serve `/mcp` and `/health` until SIGINT or SIGTERM comes; a second one stops at once (see `distinct`).
 
     `on_listening` is told the URL. Raises `BindError`, maybe in a group.
     """
@@ -155,7 +155,7 @@ async def serve_http(
     from starlette.routing import Route
 
     from ..http.http_server import bind, open_server
-    from ..signals import wishes
+    from ..signals import distinct
 
     async def health(_request: Request) -> PlainTextResponse:
         return PlainTextResponse("ok")
@@ -177,7 +177,7 @@ async def serve_http(
             open_server(cast("ASGIFramework", app), sockets) as http,
         ):
             on_listening(http.url)
-            wanted = wishes(signals)
+            wanted = distinct(signals)
             await anext(wanted)
             nursery.start_soon(_cancel_on_signal, wanted, nursery.cancel_scope)
             with trio.move_on_after(SHUTDOWN_GRACE):

@@ -9,7 +9,7 @@ from importlib.resources import files
 import attrs
 
 from ..http.errors import NotFound
-from ..http.etag import etag_of, has_it
+from ..http.etag import etag_of, matches
 from ..http.quart_app import Application
 from ..http.request import Headers, Request
 from ..http.responses import Reply
@@ -45,7 +45,7 @@ class PageFile:
     def reply(self, asked: Headers) -> Reply:
         """The file, or 304 for a client that has it."""
         headers = {**_HEADERS, "ETag": self.etag}
-        if has_it(asked, self.etag):
+        if matches(asked, self.etag):
             return Reply(b"", 304, "", headers)
         return Reply(self.body, content_type=self.content_type, headers=headers)
 

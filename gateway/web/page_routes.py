@@ -15,7 +15,7 @@ from ..http.quart_app import Application
 from ..http.query import invalid
 from ..http.request import Request
 from ..http.responses import Reply, reply
-from ..refused_request import naming
+from ..refused_request import named_on_error
 from .agent_page import agent_view
 from .approval_context import context_view
 from .markdown_tokens import document
@@ -37,7 +37,7 @@ class Page:
         read_page().add_to(app)
         app.add("/page/markdown", "page markdown", self.markdown, ["POST"])
         app.add("/page/agent", "page agent", self.about, ["GET"])
-        app.add("/page/approvals/{uuid}", "page approval", naming(self.agent, self.context), ["GET"])
+        app.add("/page/approvals/{uuid}", "page approval", named_on_error(self.agent, self.context), ["GET"])
 
     async def markdown(self, request: Request) -> Reply:
         documents = [

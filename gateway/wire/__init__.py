@@ -1,6 +1,6 @@
-"""The HTTP contract, stated once: every shape of a body or a frame is a class here.
+"""The HTTP contract: every shape of a body or a frame is a class here.
 
 The fields of a class carry types and meanings. The JSON that clients get, the JSON Schema in
-`/openapi.json` and the tables of the reference follow from them. No agent and no I/O belong here. Read
+`/openapi.json` and the tables of the reference are generated from them. No agent and no I/O belong here. Read
 `declaration` first, then `shapes`.
 """

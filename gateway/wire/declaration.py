@@ -1,4 +1,4 @@
-"""How a shape is declared, and how its JSON is made. Pure."""
+"""Declaration of shapes, and the generated code that turns them into JSON. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ABOUT = "stopgo.about"
 _SCHEMA = "stopgo.schema"
 
 SHAPES: dict[str, type[Shape]] = {}
-"""Every shape by its name, in the order of declaration."""
+"""Every shape by name, in order of declaration."""
 
 
 class With:
@@ -23,12 +23,12 @@ class With:
 
 
 def about(text: str, **schema: Any) -> Any:
-    """A field that is always there. `text` says what it means; `schema` has more keywords for its schema."""
+    """A required field. `text` is its description; `schema` adds keywords to its schema."""
     return attrs.field(metadata={_ABOUT: text, _SCHEMA: schema})
 
 
 def maybe(text: str, **schema: Any) -> Any:
-    """A field that is absent while it is None."""
+    """An optional field: absent from the JSON while it is None."""
     return attrs.field(default=None, metadata={_ABOUT: text, _SCHEMA: schema})
 
 
@@ -38,7 +38,7 @@ def meaning(field: attrs.Attribute[Any]) -> str:
 
 
 def keywords(field: attrs.Attribute[Any]) -> dict[str, Any]:
-    """Keywords of the field's schema beside those that its type means."""
+    """The keywords that the declaration adds to the schema of the field's type."""
     schema: dict[str, Any] = field.metadata[_SCHEMA]
     return schema
 
@@ -52,30 +52,30 @@ def is_optional(field: attrs.Attribute[Any]) -> bool:
 class Shape:
     """An object of the contract. Its docstring describes it to clients, its fields are the keys in JSON.
 
-    A class variable `type` is the first key, with that value. `SCHEMA` has more keywords for the schema.
+    A class variable `type` becomes the first key, with that value. `SCHEMA` adds keywords to the schema.
     """
 
     SCHEMA: ClassVar[Mapping[str, Any]] = {}
     __attrs_attrs__: ClassVar[Any]
 
     def to_json(self) -> dict[str, Any]:
-        """The object as JSON, with the shapes in it as they are: the encoder calls their `to_json`."""
+        """The object as JSON. Nested shapes stay shapes, because the encoder calls their `to_json`."""
         raise NotImplementedError
 
     def __init_subclass__(cls) -> None:
-        attrs.define(cls, slots=False, kw_only=True, eq=False)  # with slots, it would be another class
+        attrs.define(cls, slots=False, kw_only=True, eq=False)  # slots would create a second class
         SHAPES[cls.__name__] = cls
         cls.to_json = _to_json(cls)  # type: ignore[method-assign]
 
 
 def fixed_type(cls: type[Shape]) -> str | None:
-    """The value of the key `type` of a shape that is told from others by it."""
+    """The constant value of a shape's key `type`, if it has one."""
     value = getattr(cls, "type", None)
     return value if isinstance(value, str) else None
 
 
 def _to_json(cls: type[Shape]) -> Any:
-    """A function that names every field: a loop over the fields would take several times as long."""
+    """Generate a function that names every field. A loop over the fields would be several times slower."""
     fields = attrs.fields(cls)
     first = list(takewhile(lambda field: not is_optional(field), fields))
     items = [f"{field.name!r}: self.{field.name}" for field in first]

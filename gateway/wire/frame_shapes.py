@@ -1,4 +1,4 @@
-"""The frames of the live streams: journal events, and what is sent beside them. Nothing else is stored."""
+"""The frames of the live streams: journal events, and frames that are never stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class Event(Shape):
     type: str = about("Type of the event.")
     at: Time = about("When it happened.")
     body: Mapping[str, Any] = about("Fields of the event, by type.")
-    status: Status | None = maybe("In a stream over all conversations: the conversation's status after it.")
+    status: Status | None = maybe(
+        "The conversation's status after the event; only in a stream over all conversations."
+    )
 
 
 class ArgumentsPiece(Shape):
@@ -55,9 +57,9 @@ class Progress(Shape):
     tool: str = about("The tool.")
     server: str = about("The tool server.")
     attempt: int = about("Number of the attempt, from 1.")
-    progress: float = about("How much is done. It only grows.")
-    total: float | None = maybe("How much there is to do.")
-    message: str | None = maybe("The current work, up to 500 characters.")
+    progress: float = about("Amount of work done. It only grows.")
+    total: float | None = maybe("Total amount of work.")
+    message: str | None = maybe("Description of the current work, up to 500 characters.")
 
 
 class Heartbeat(Shape):

@@ -1,4 +1,4 @@
-"""The JSON Schema (2020-12) of the shapes and of types in them. Pure."""
+"""JSON Schema (2020-12) of the shapes and of their fields' types. Pure."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def is_never_empty(cls: type[Shape]) -> bool:
 
 
 def about_shape(cls: type[Shape]) -> str:
-    """The docstring, without line ends within paragraphs."""
+    """The docstring, each paragraph on one line."""
     return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(cls.__doc__ or ""))
 
 
 def plain(text: str) -> str:
-    """Without links: they are for the reference only."""
+    """The text without links, which work only in the reference pages."""
     return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
 
 
 def schema(hint: Any) -> Schema:
-    """The schema of a type: of a shape, it is a reference to the component."""
+    """The schema of a type; for a shape, a reference to its component."""
     if hint in _PLAIN:
         return dict(_PLAIN[hint])
     origin, arguments = get_origin(hint), get_args(hint)
@@ -81,7 +81,7 @@ def schema(hint: Any) -> Schema:
         return _union(arguments)
     if isinstance(hint, type) and issubclass(hint, Shape):
         return {"$ref": f"#/components/schemas/{hint.__name__}"}
-    raise TypeError(f"no value of the contract has the type {hint!r}")
+    raise TypeError(f"no schema for the type {hint!r}")
 
 
 def _union(members: tuple[Any, ...]) -> Schema:

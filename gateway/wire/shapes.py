@@ -1,6 +1,6 @@
-"""Conversations, runs, approvals and decisions as clients see them.
+"""Shapes of conversations, runs, approvals and decisions.
 
-The order of the fields is that of the keys. Those that existing clients rely on come first.
+The keys of the JSON have the order of the fields. The fields that existing clients rely on come first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..http.chunked_json import Parted
 from .declaration import Shape, With, about, maybe
 
 KINDS = tuple(APPROVALS)
-"""Of approvals."""
+"""The kinds of approvals."""
 
 Time: TypeAlias = Annotated[str, With(format="date-time")]
 """RFC 3339, in UTC."""
@@ -26,7 +26,7 @@ Json: TypeAlias = Mapping[str, Any]
 
 
 class Usage(Shape):
-    """The use of models: tokens, and their price."""
+    """Model usage: tokens and their price."""
 
     input_tokens: int = about("Tokens sent, cached ones included, as the provider counts them.")
     output_tokens: int = about("Tokens generated, thinking included.")
@@ -38,11 +38,11 @@ class Usage(Shape):
 
 
 class Wanted(Shape):
-    """A bearer token without which the run cannot continue."""
+    """A bearer token that the run needs to continue."""
 
     server: str = about("The tool server that needs the token.")
-    status: int | None = maybe("HTTP status of its refusal. Absent when a restart lost the token.")
-    challenge: str | None = maybe("The `WWW-Authenticate` header of its refusal.")
+    status: int | None = maybe("HTTP status of the server's refusal. Absent when a restart lost the token.")
+    challenge: str | None = maybe("The `WWW-Authenticate` header of the refusal.")
 
 
 class Run(Shape):
@@ -52,7 +52,7 @@ class Run(Shape):
     state: RunState = about("`waiting`: a person has to decide. `auth_required`: a bearer token is needed.")
     usage: Usage = about("Usage of the run so far.")
     code: str | None = maybe("The reason of a [failure](errors.md#runs).")
-    auth: Wanted | None = maybe("During `auth_required`, the token that is wanted.")
+    auth: Wanted | None = maybe("During `auth_required`, the required token.")
 
 
 class ToolCall(Shape):
@@ -62,7 +62,7 @@ class ToolCall(Shape):
     arguments: Json = about("The arguments as sent; until then, as the model proposed them.")
     id: str = about("The model's id of the call.")
     state: CallState = about("State of the call.")
-    result: str | None = maybe("The result as the model gets it.")
+    result: str | None = maybe("The result as passed to the model.")
     is_error: bool | None = maybe("Whether the result is an error.")
     server: str | None = maybe("The tool server that the call was sent to.")
 
@@ -72,16 +72,16 @@ class Message(Shape):
 
     id: str = about("UUID of the message.")
     role: Literal["system", "user", "assistant", "tool"] = about("The author.")
-    content: str = about("Text. Of a tool call, its result.")
+    content: str = about("Text; for a tool call, its result.")
     created_at: Time = about("When the message was recorded.")
     node: str | None = maybe("The node that wrote it.")
     tool_call: ToolCall | None = maybe("The call, if the role is `tool`.")
 
 
 class Decision(Shape):
-    """The accepted decision."""
+    """The accepted answer to an approval."""
 
-    approved: bool | None = maybe("Yes or no. Absent when `action` has the decision.")
+    approved: bool | None = maybe("Yes or no. Absent if `action` holds the decision.")
     action: str | None = maybe("`retry`, `done`, `failed`, `accept`, `decline` or `cancel`.")
     arguments: Json | None = maybe("The edited arguments.")
     content: Json | None = maybe("The answer to a server's question.")
@@ -95,37 +95,37 @@ class Approval(Shape):
     """A request for a human decision, in any state."""
 
     uuid: str = about("Id of the approval, as in `POST /approvals/{uuid}`.")
-    conversation_id: str = about("The conversation that asks.")
+    conversation_id: str = about("The conversation whose run asks.")
     tool_name: str = about("The tool.")
     tool_args: Json = about("The arguments that the call will have.")
     description: str = about("The question, in Markdown.")
-    created_at: Time = about("When it was asked.")
+    created_at: Time = about("When the approval was requested.")
     kind: Kind = about(
         "`tool`: a call that needs approval. `outcome_unknown`: a call that was sent and has no result. "
         "`elicitation`: a question of a tool server. `checkpoint`: an `approval` node. `proxy`: a question "
         "of another agent."
     )
     state: QuestionState = about("`void`: withdrawn before a decision.")
-    rule: str | None = about("Why it asks: a rule of the agent file, or the tool's annotation.")
-    path: Sequence[str] | None = maybe("Of a `proxy`: the agents on the way to the question, nearest first.")
+    rule: str | None = about("The reason: a rule of the agent file, or the tool's annotation.")
+    path: Sequence[str] | None = maybe("Of a `proxy`: the agents on the path to the question, nearest first.")
     remote_task_id: str | None = maybe("Of a `proxy`: the task of the other agent.")
     remote_agent_name: str | None = maybe("Of a `proxy`: the other agent's name in the agent file.")
     remote_kind: str | None = maybe(
-        "Of a `proxy`: the kind of the approval there. `outcome_unknown` and `elicitation` are decided with "
+        "Of a `proxy`: the kind of the remote approval. `outcome_unknown` and `elicitation` are decided with "
         "the words of that kind."
     )
     server: str | None = maybe("The tool server.")
     node: str | None = maybe("The node that asks.")
     input_schema: Json | None = maybe(
-        "JSON Schema of edited arguments, or of the answer to the question. Left out in `approvals` and "
+        "JSON Schema of edited arguments, or of the answer to the question. Omitted in `approvals` and "
         "`pending_approvals` of a conversation and in `approvals` of a result."
     )
     message: str | None = maybe("Of an `elicitation`: the server's question.")
-    url: str | None = maybe("Of an `elicitation`: the address that the server wants the person to visit.")
+    url: str | None = maybe("Of an `elicitation`: the URL that the server wants the person to visit.")
     replaces: str | None = maybe("UUID of the approval that this one replaces.")
     superseded_by: str | None = maybe("UUID of the approval that replaces this one.")
-    void_reason: str | None = maybe("Of a `proxy`: why it was withdrawn.")
-    expires_at: Time | None = maybe("When it expires.")
+    void_reason: str | None = maybe("Of a `proxy`: why the approval was withdrawn.")
+    expires_at: Time | None = maybe("When the approval expires.")
     decision: Decision | None = maybe("The decision, once there is one.")
 
 
@@ -135,14 +135,14 @@ class DecisionRequest(Shape):
     For `tool`, `proxy` and `checkpoint`: `answer` takes precedence over `action`, and `action` over
     `approved`; case does not matter. For `outcome_unknown` only `action`: `retry`, `done` or `failed`. For
     `elicitation` only `action`: `accept`, `decline` or `cancel`. A `proxy` whose `remote_kind` is one of
-    these two takes the words of that kind.
+    the last two kinds takes the words of that kind.
     """
 
     SCHEMA: ClassVar = {"additionalProperties": False, "minProperties": 1}
 
     approved: bool | None = maybe("Yes or no.")
     action: str | None = maybe(
-        "A word; which ones are known depends on the kind of the approval.",
+        "A word; the valid words depend on the kind of the approval.",
         examples=["approve", "reject", "retry", "done", "failed", "accept", "decline", "cancel"],
     )
     answer: str | None = maybe("A word for yes or no.", examples=["yes", "no"])
@@ -150,11 +150,11 @@ class DecisionRequest(Shape):
     reason: str | None = maybe("Passed to the model with a rejection.", maxLength=MAX_TEXT)
     decided_by: str | None = maybe("Name of the person, for the record.", maxLength=MAX_TEXT)
     result: str | None = maybe("With `done`: the result of the call.")
-    content: Json | None = maybe("With `accept`: the answer to `input_schema`; defaults may be left out.")
+    content: Json | None = maybe("With `accept`: the answer to `input_schema`; defaults may be omitted.")
 
 
 class PipelineState(Shape):
-    """Where in the tree of nodes the run is paused."""
+    """The position in the tree of nodes where the run is paused."""
 
     paused_node_path: Sequence[int] = about("Index of a child of the root, of its child, and so on.")
     paused_node_output_key: str = about("The `output_key` of that node.")
@@ -163,7 +163,7 @@ class PipelineState(Shape):
 
 
 class ConversationItem(Shape, Parted):
-    """A conversation in a list: it has `messages` only with `view=full`."""
+    """A conversation in a list, with `messages` only if `view=full`."""
 
     id: str = about("UUID of the conversation.")
     session_id: str = about("The session that created it.")
@@ -172,7 +172,7 @@ class ConversationItem(Shape, Parted):
     updated_at: Time = about("The time of the last event.")
     title: str = about("The beginning of the first message.")
     last_seq: int = about("The seq of the last event.")
-    usage: Usage = about("Usage of all its runs.")
+    usage: Usage = about("Usage of all runs of the conversation.")
     pending_approvals: Sequence[Approval] = about("Pending approvals, the oldest first.")
     approvals: Sequence[Approval] = about("All approvals, in every state, the oldest first.")
     pending_approval: Approval | None = maybe("The oldest pending approval.")
@@ -189,24 +189,26 @@ class Conversation(ConversationItem):
 
 
 class Result(Shape):
-    """The outcome of a request that moved a run."""
+    """The outcome of a request that started or continued a run."""
 
     response: str = about("The answer, or the question to the person.")
     waiting_approval: bool = about("Whether a person has to decide first.")
     auth_required: bool = about("Whether a bearer token is needed first.")
-    state: Literal["queued", RunState] = about("`queued`: it runs after the current run. Else as in a Run.")
-    approvals: Sequence[Approval] = about("The approvals that it waits for, the oldest first.")
-    approval: Approval | None = maybe("The oldest of them.")
-    code: str | None = maybe("`waiting_approval`, `auth_required`, or why it [failed](errors.md#runs).")
+    state: Literal["queued", RunState] = about("`queued`: it waits for the current run. Else as in a Run.")
+    approvals: Sequence[Approval] = about("The approvals that the run waits for, the oldest first.")
+    approval: Approval | None = maybe("The oldest of these approvals.")
+    code: str | None = maybe(
+        "`waiting_approval`, `auth_required`, or the code of a [failure](errors.md#runs)."
+    )
     run_id: str | None = maybe("The run.")
     usage: Usage | None = maybe("Usage of the run.")
-    auth: Wanted | None = maybe("During `auth_required`, the token that is wanted.")
+    auth: Wanted | None = maybe("During `auth_required`, the required token.")
 
 
 class ConversationBody(Shape, Parted):
     """One conversation."""
 
-    conversation: Conversation = about("The conversation as it now stands.")
+    conversation: Conversation = about("The current state of the conversation.")
 
     @property
     def is_long(self) -> bool:
@@ -245,19 +247,19 @@ class ApprovalBody(Shape):
 
 
 class Summary(Shape):
-    """How many conversations there are."""
+    """Numbers of conversations."""
 
-    total: int = about("All of them.")
-    active: int = about("Those with this status.")
-    waiting_approval: int = about("Those with this status.")
-    completed: int = about("Those with this status.")
+    total: int = about("All conversations.")
+    active: int = about("Conversations with the status `active`.")
+    waiting_approval: int = about("Conversations with the status `waiting_approval`.")
+    completed: int = about("Conversations with the status `completed`.")
 
 
 class Broken(Shape):
-    """A conversation that a list leaves out, because its rows cannot be read."""
+    """A conversation that is missing from a list because its stored data cannot be read."""
 
     id: str = about("UUID of the conversation.")
-    error: str = about("The reason, for people.")
+    error: str = about("The reason, as a sentence.")
     code: str = about("`conversation_broken`.")
     hint: str | None = maybe("What to do about it.")
 
@@ -266,7 +268,7 @@ class ConversationList(Shape, Parted):
     """A page of conversations."""
 
     conversations: Sequence[ConversationItem] = about("The newest first.")
-    summary: Summary = about("Counts of all conversations, whatever the filters.")
+    summary: Summary = about("Counts of all conversations, regardless of the filters.")
     next_cursor: str | None = maybe("The `cursor` of the next page, if there is one.")
     broken: Sequence[Broken] | None = maybe("Conversations of this page that cannot be read.")
 

@@ -1,4 +1,4 @@
-"""Tools, health and errors as clients see them."""
+"""Shapes of tools, health, errors and the list of operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .shapes import Approval
 class Alive(Shape):
     """The process answers."""
 
-    status: Literal["ok"] = about("Always the same word.")
+    status: Literal["ok"] = about("Always `ok`.")
 
 
 class Hints(Shape):
@@ -26,23 +26,23 @@ class Hints(Shape):
 
 
 class HeldTool(Shape):
-    """A tool whose server lists weaker hints than the ones in effect, which need a person to accept them."""
+    """A tool whose server lists weaker hints than the ones in effect. A person has to accept them."""
 
     tool: str = about("The server's name of the tool.")
     hash: str = about("Of the definition that the server lists: name, title, description, schema and hints.")
     counts: Hints = about("The hints in effect.")
     listed: Hints = about("The hints that the server lists.")
-    change: str = about("The difference between the two, in words.")
+    change: str = about("The difference between the two, as a sentence.")
 
 
 class Tool(Shape):
     """A tool that models can call."""
 
-    name: str = about("The name by which models call it.")
+    name: str = about("The name that models use.")
     description: str = about("The server's description.")
     inputSchema: Mapping[str, Any] = about("JSON Schema of the arguments.")
     server: str | None = maybe("The tool server, as named in the agent file. Absent for agents.")
-    policy: Action = about("How the gate judges a call without arguments at the root.")
+    policy: Action = about("The gate's verdict on a call without arguments at the root.")
     title: str | None = maybe("The server's title.")
     destructiveHint: bool | None = maybe("The hint in effect: the server's, or a stricter earlier one.")
     readOnlyHint: bool | None = maybe("The hint in effect.")
@@ -56,7 +56,7 @@ class ToolList(Shape):
     tools: Sequence[Tool] = about("The tools.")
     warnings: Sequence[str] = about(
         "Sentences about tools with contradictory hints, and [rules](../guides/gate-tools.md#rules) that do "
-        "not fit the tools; the log has the same."
+        "not fit the tools; also in the log."
     )
 
 
@@ -84,10 +84,10 @@ class PartHealth(Shape):
     error: str | None = maybe("What is wrong.")
     held: Sequence[str] | None = maybe(
         "Of a server: its tools with [weaker hints](../guides/gate-tools.md#weaker-hints) that "
-        "are not in effect, and the change. The agent is ready all the same."
+        "are not in effect, and the change. They do not affect readiness."
     )
     left_out: Sequence[str] | None = maybe(
-        "Of a server: listed tools that are [left out](../guides/mcp-servers.md#bounds), and why."
+        "Of a server: listed tools that are [not offered](../guides/mcp-servers.md#bounds), and why."
     )
 
 
@@ -100,14 +100,14 @@ class Readiness(Shape):
     mcp_servers: Sequence[PartHealth] = about("The tool servers.")
     models: Sequence[PartHealth] = about("The models.")
     store: PartHealth = about("The journal.")
-    agents: Sequence[PartHealth] | None = maybe("Remote agents. The agent is ready without them.")
+    agents: Sequence[PartHealth] | None = maybe("Remote agents. They do not affect readiness.")
 
 
 class Error(Shape):
-    """The answer to a request that failed."""
+    """The answer to a failed request."""
 
     error: str = about("A sentence for people. It may change.")
-    code: str = about("A [stable word](errors.md) for programs.")
+    code: str = about("A [stable code](errors.md) for programs.")
     hint: str | None = maybe("What to do about it.")
     field: str | None = maybe("The field, parameter or header that is wrong.")
     errors: Sequence[str] | None = maybe("With `invalid_arguments`: each mistake.")

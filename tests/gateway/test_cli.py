@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from stopgo.gateway.cli.main import main
-from stopgo.gateway.signals import SAME_WISH
+from stopgo.gateway.signals import REPEAT
 from tests.waiting import PATIENCE
 
 STOPGO = Path(sys.executable).with_name("stopgo")
@@ -498,7 +498,7 @@ def test_a_second_signal_stops_at_once(
     for same in (signal.SIGTERM, signal.SIGINT):
         served.process.send_signal(same)  # Ctrl-C at a terminal comes from several sides
     with pytest.raises(subprocess.TimeoutExpired):
-        served.process.wait(SAME_WISH + 0.1)
+        served.process.wait(REPEAT + 0.1)
     served.process.send_signal(number)
     assert served.end() == code
     assert served.stderr() == ""

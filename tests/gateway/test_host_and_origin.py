@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stopgo.config.agent_config import ServerConfig
 from stopgo.gateway import examples as ex
 from stopgo.gateway.http.errors import RequestError
-from stopgo.gateway.http.host_and_origin import allowed_by, refuse_strangers
+from stopgo.gateway.http.host_and_origin import allowed_by, check_admission
 
 PLAIN = ServerConfig()
 NAMED = ServerConfig(
@@ -41,7 +41,7 @@ def refusal(
         "server": came_to,
     }
     try:
-        refuse_strangers(cast(HTTPScope, scope), allowed_by(server))
+        check_admission(cast(HTTPScope, scope), allowed_by(server))
     except RequestError as error:
         return error
     return None

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from stopgo.gateway import serve_process
 from stopgo.gateway.cli.interrupt import Interrupt
-from stopgo.gateway.signals import SAME_WISH, wishes
+from stopgo.gateway.signals import REPEAT, distinct
 
 
 async def signals(*pauses: float) -> AsyncIterator[int]:
@@ -22,12 +22,12 @@ async def signals(*pauses: float) -> AsyncIterator[int]:
 
 
 async def test_what_comes_together_is_one_wish(autojump_clock: MockClock) -> None:
-    almost = SAME_WISH * 0.9
-    heard = [number async for number in wishes(signals(0, 0, almost, almost, almost, 10, 0))]
+    almost = REPEAT * 0.9
+    heard = [number async for number in distinct(signals(0, 0, almost, almost, almost, 10, 0))]
     assert heard == [0, 3, 5]
 
 
-@pytest.mark.parametrize(("pause", "at_once"), [(0, False), (SAME_WISH, True)])
+@pytest.mark.parametrize(("pause", "at_once"), [(0, False), (REPEAT, True)])
 async def test_a_run_is_cancelled_in_good_order_unless_it_is_asked_twice(
     autojump_clock: MockClock, pause: float, at_once: bool
 ) -> None:

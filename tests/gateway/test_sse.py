@@ -17,7 +17,7 @@ values = st.recursive(
 
 @given(st.integers(1, 2**53), st.dictionaries(st.text(), values, max_size=4))
 def test_whatever_the_data_it_is_one_event(seq: int, data: dict[str, Any]) -> None:
-    text = sse.encode(seq, "message.added", data).decode()
+    text = sse.encode(data, "message.added", seq).decode()
     assert text.endswith("\n\n")
     # The standard ends a line at CR, LF or CRLF, and at nothing else.
     id, event, payload = text[:-2].replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -26,11 +26,11 @@ def test_whatever_the_data_it_is_one_event(seq: int, data: dict[str, Any]) -> No
 
 
 def test_half_a_surrogate_pair_does_not_fail_the_stream() -> None:
-    assert sse.encode(1, "x", {"a": "\ud800"}).endswith(b'data: {"a":"\xef\xbf\xbd"}\n\n')
+    assert sse.encode({"a": "\ud800"}, "x", 1).endswith(b'data: {"a":"\xef\xbf\xbd"}\n\n')
 
 
 def test_an_event_without_id_leaves_the_place_of_the_reader_alone() -> None:
-    assert sse.encode(None, "model.delta", {"text": "a"}) == b'event: model.delta\ndata: {"text":"a"}\n\n'
+    assert sse.encode({"text": "a"}, "model.delta") == b'event: model.delta\ndata: {"text":"a"}\n\n'
 
 
 def test_comments_and_retry() -> None:

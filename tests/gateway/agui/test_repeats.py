@@ -144,7 +144,7 @@ async def test_a_repeat_that_is_cut_off_at_once_is_complete(autojump_clock: Mock
         events = [event async for event in stream]
     run = await open_thread_run(ui.agent, parse_run_input(body), Caller(session_id="s"))
     async with aclosing(run.frames()) as frames:
-        sent = await anext(frames) + run.farewell()
+        sent = await anext(frames) + run.last_chunk()
     again = [json.loads(line.removeprefix(b"data: ")) for line in sent.splitlines() if line]
     assert without_times(again) == without_times(events)
 

@@ -238,7 +238,7 @@ async def test_an_agent_that_breaks_off_before_it_answers(
     assert answered.pop("error").startswith(f"no agent answers at {told.url}: ")
     assert answered == {
         "code": "agent_unreachable",
-        "hint": "Whether the request was carried out is not known: look, or repeat it with the same "
+        "hint": "The outcome of the request is unknown. Check for it, or repeat it with the same "
         "Idempotency-Key.",
     }
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.gateway.signals import SAME_WISH
+from stopgo.gateway.signals import REPEAT
 from tests.gateway.proxy.conftest import Told
 from tests.waiting import PATIENCE
 
@@ -106,7 +106,7 @@ async def test_who_waits_for_a_turn_is_told(told: Told, web: Web, signals: int, 
         await told.heard.wait()
         for _ in range(signals):
             web.process.send_signal(signal.SIGINT)
-            await trio.sleep(SAME_WISH + 0.2)
+            await trio.sleep(REPEAT + 0.2)
     ended, _, err = await trio.to_thread.run_sync(web.end)
     assert (ended, err) == (code, "")
     [answer] = answers

@@ -25,7 +25,7 @@ from stopgo.actors.mcp.wire import result_from_wire
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import ADD, LIST, REMOVE
 from stopgo.gateway.servers.serving import MAX_MESSAGE
-from stopgo.gateway.signals import SAME_WISH
+from stopgo.gateway.signals import REPEAT
 from tests.waiting import PATIENCE
 
 Call = Callable[..., Any]
@@ -291,7 +291,7 @@ def test_a_client_that_does_not_read_keeps_nothing_from_stopping(tmp_path: Path)
                 process.send_signal(signal.SIGTERM)
                 process.send_signal(signal.SIGINT)  # Ctrl-C at a terminal comes from several sides
                 with pytest.raises(subprocess.TimeoutExpired):
-                    process.wait(SAME_WISH + 0.1)
+                    process.wait(REPEAT + 0.1)
                 process.send_signal(signal.SIGINT)
                 assert process.wait(PATIENCE) == 0
         finally:
