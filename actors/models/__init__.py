@@ -1,6 +1,6 @@
-"""Models of every kind behind one protocol: one actor for each model in use.
+"""Models of every kind behind one protocol, with one actor for each model in use.
 
-Belongs here: messages in no provider's dialect, the model actor, and the models without a provider
-(`script:`, `offline:rules`). Not here: when a model is asked (`actors/nodes`). Read first: `messages.py`,
-then `model.py`. A new provider begins in `config/models.py` and `open_model.py`.
+Belongs here: requests and replies independent of a provider, the model actor, the codecs of providers
+(`providers/`), the models `script:` and `offline:rules`. Not here: when to call a model (`actors/nodes`).
+Read first: `messages.py`, then `model.py`. A new provider starts in `config/models.py` and `open_model.py`.
 """

@@ -1,4 +1,4 @@
-"""How a reply ends its task for A2A clients. Only scripts say so: test kits expect every end that there is.
+"""The end of a task for A2A clients. Only scripts choose it, because test kits expect every possible end.
 
 The run itself finishes as usual.
 """
@@ -13,21 +13,21 @@ import attrs
 A2AState: TypeAlias = Literal[
     "completed", "failed", "rejected", "canceled", "input-required", "auth-required", "message"
 ]
-"""Of the task; `message`: the client gets a message in place of a task."""
+"""State of the task. `message`: the client gets a message instead of a task."""
 
-# No two kinds of artifact share a required field: by these, stored JSON tells them apart.
+# No two kinds of artifact have a required field in common, because stored JSON has no other mark of the kind.
 
 
 @attrs.frozen
 class TextArtifact:
     chunks: tuple[str, ...]
-    """Each is sent by itself to a client that streams."""
+    """Each chunk is one event for a client that streams."""
 
 
 @attrs.frozen
 class FileArtifact:
     content: str
-    """Text."""
+    """Text of the file."""
     name: str | None = None
     media_type: str | None = None
 
@@ -35,7 +35,7 @@ class FileArtifact:
 @attrs.frozen
 class LinkArtifact:
     url: str
-    """Of a file."""
+    """URL of the file."""
     name: str | None = None
     media_type: str | None = None
 

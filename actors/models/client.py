@@ -1,4 +1,4 @@
-"""The one HTTP client that all models of an agent share."""
+"""The HTTP client that all models of an agent share."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     import httpx2
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds to reach a provider; how long it may then take is the model's own deadline."""
+"""Seconds to connect to a provider. The deadline of the model call bounds the rest."""
 PROXIES = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY"
 CLOSE_GRACE = 5.0
-"""Seconds that connections get to be closed in good order."""
+"""Seconds for closing connections gracefully."""
 
 
 class ModelClient:
-    """Made when the first model needs it: it costs tens of milliseconds, and many agents need none."""
+    """Creates the client when the first model needs it, because that takes tens of milliseconds."""
 
     def __init__(self, *, max_connections: int, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         """
         Args:
-            max_connections: what the models may use at the same time, all together.
-            transport: in place of the network.
+            max_connections: the maximum number of connections of all models together.
+            transport: replaces the network.
         """
         self._max_connections = max_connections
         self._transport = transport
         self._client: httpx2.AsyncClient | None = None
 
     def get(self) -> httpx2.AsyncClient:
-        """Raises `ModelUnusable`: the environment keeps it from being made."""
+        """The client. Raises `ModelUnusable`: the environment has a wrong proxy or certificate file."""
         if self._client is None:
             import httpx2
 
@@ -46,7 +46,7 @@ class ModelClient:
             )
             try:
                 self._client = httpx2.AsyncClient(
-                    # A model thinks as long as its own deadline lets it.
+                    # The deadline of the model call bounds reading.
                     timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
                     limits=limits,
                     transport=self._transport,
@@ -69,7 +69,7 @@ class ModelClient:
 async def open_client(
     max_connections: int, transport: httpx2.AsyncBaseTransport | None = None
 ) -> AsyncIterator[ModelClient]:
-    """A client for the length of the block; see `ModelClient` for its arguments."""
+    """A client that is closed at the end of the block. See `ModelClient` for the arguments."""
     client = ModelClient(max_connections=max_connections, transport=transport)
     try:
         yield client

@@ -1,9 +1,8 @@
-"""How large a request is, and what is left out of one that is too large. Pure.
+"""Estimate the size of a request, and shorten a request that is too large. Pure.
 
-The estimate is made to be rather too high than too low: a token for three bytes of UTF-8, one for each digit,
-and some for what holds a message together. English has about four bytes a token, JSON and code about three,
-Chinese about three; some tokenizers cut numbers into digits. What is neither text nor JSON, such as base64,
-may come to more than the estimate.
+The estimate is rather too high than too low: one token for three bytes of UTF-8, one for each digit, and a
+few for the frame of a message. English has about four bytes a token, JSON and code about three, Chinese about
+three; some tokenizers cut numbers into digits. Base64 and the like may take more tokens than the estimate.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ from .messages import (
 LEFT_OUT = "[This older result was left out to save room. Call the tool again if you need it.]"
 
 _UNITS = 3
-"""In a token; a byte is one, a digit three."""
+"""Units in a token. A byte counts one unit, a digit three."""
 _PER_PART = 8 * _UNITS
-"""For the request, each message, each call and each tool, beside their texts."""
+"""Units for the frame of the request, of each message, each call and each tool."""
 
 
 class TooLarge(Exception):
-    """The request does not fit, whatever may be left out of it is."""
+    """The request does not fit, even with everything left out that may be."""
 
     def __init__(self, tokens: int) -> None:
         super().__init__(tokens)
         self.tokens = tokens
-        """About so many it still has."""
+        """Estimated size of the shortest form."""
 
 
 def fit(request: ModelRequest, context: ContextConfig) -> ModelRequest:
-    """The request as it may be sent.
+    """The request, shortened if it is too large and the strategy is `trim`.
 
-    With `trim`, the contents of tool results go first, the oldest before the newer ones; those that the model
-    is to answer now stay. Then earlier turns go, whole and again from the oldest. Prompt, tools and what was
-    said in this turn stay, and so does every call with its result.
+    First, contents of tool results are removed, the oldest first, except of results that the model has not
+    answered yet. Then earlier turns are removed as a whole, the oldest first. The prompt, the tools, the text
+    of this turn and each call with its result stay.
 
     Raises:
         TooLarge
@@ -72,7 +71,7 @@ def fit(request: ModelRequest, context: ContextConfig) -> ModelRequest:
 
 
 def _empty_results(messages: list[ChatMessage], sizes: list[int], end: int, excess: int) -> int:
-    """Take the content out of results before `end`, until `excess` is saved; returns what was saved."""
+    """Remove contents of results before `end` until `excess` units are saved. Returns the saved units."""
     saved = 0
     for index in range(end):
         message = messages[index]
@@ -88,8 +87,7 @@ def _empty_results(messages: list[ChatMessage], sizes: list[int], end: int, exce
 
 
 def _oldest_turns(earlier: Sequence[ChatMessage], sizes: list[int], excess: int) -> tuple[int, int]:
-    """How many messages at the beginning make up turns that save `excess`, or all there are; and what they
-    save."""
+    """The number of leading messages whose turns save `excess` units, or of all messages, and their units."""
     saved = 0
     for index, message in enumerate(earlier):
         if saved >= excess and isinstance(message, UserMessage):
@@ -103,7 +101,7 @@ def _tokens(units: int) -> int:
 
 
 def _fixed(request: ModelRequest) -> int:
-    """What is sent beside the messages."""
+    """The units of everything but the messages."""
     return _PER_PART + _text(request.system) + sum(_tool(tool) for tool in request.tools)
 
 
@@ -118,7 +116,7 @@ def _size(message: ChatMessage) -> int:
                 2 * _PER_PART + _text(call.name) + _json(call.arguments) for call in message.tool_calls
             )
             said = _text(message.text) + calls
-            # Which of the two is sent depends on the provider.
+            # The provider decides which of the two is sent.
             return _PER_PART + max(said, 0 if message.verbatim is None else _json(message.verbatim.content))
         case _:
             assert_never(message)

@@ -1,4 +1,4 @@
-"""Why a model named in the configuration cannot be used. Raised at start-up, never by a call."""
+"""Errors of models that the configuration names. They are raised at startup, never by a call."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from typing import ClassVar
 
 
 class ModelUnusable(Exception):
-    """Base; the text is a sentence for whoever wrote the configuration."""
+    """Base of these errors. The text is for the author of the configuration."""
 
     code: ClassVar[str] = "model_unusable"
 
 
 class UnknownProvider(ModelUnusable):
-    """No model goes by this name here."""
+    """There is no model of this name."""
 
     code: ClassVar[str] = "unknown_provider"
 
 
 class UnreadableScript(ModelUnusable):
-    """A script file that is not there, or cannot be read."""
+    """A script file does not exist or cannot be read."""
 
     code: ClassVar[str] = "unreadable_script"
 
 
 class InvalidScript(ModelUnusable):
-    """A script file that holds mistakes."""
+    """A script file has mistakes."""
 
     code: ClassVar[str] = "invalid_script"
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
-        """One `file:line:column: key: sentence` each, in the order of the file."""
+        """The mistakes in the order of the file, each as `file:line:column: key: sentence`."""

@@ -26,22 +26,22 @@ from .messages import (
 
 MAX_ATTEMPTS = 3
 BUSY = 429
-"""A status that only says "not now": as long as there is time, the same call is tried again."""
+"""HTTP status of a busy provider. The call is retried as long as its deadline allows."""
 LONGEST_WAIT = 30.0
-"""Seconds; a provider that asks to wait longer is not asked again."""
+"""Seconds. If a provider asks to wait longer, the call fails."""
 FULL_JITTER = Backoff(first=0.5, factor=2.0, limit=8.0, jitter=1.0)
-"""Anything up to the ceiling before a further try: what failed together does not return together."""
+"""A random delay up to the ceiling, so that calls which failed together are not retried together."""
 
 logger = logging.getLogger(__name__)
 
 
 class Model(Protocol):
-    """A model, whoever provides it. It is asked for several replies at a time."""
+    """A model of any provider. It must accept concurrent calls."""
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
-        """One reply; `emit` is told of its pieces as they come, if they come in pieces.
+        """Return one reply. A streaming model calls `emit` with each piece as it arrives.
 
-        Raises `ModelFailed`; anything else it raises is a bug in it.
+        Raises `ModelFailed`. Any other exception counts as a bug in the model.
         """
         ...
 
@@ -49,12 +49,12 @@ class Model(Protocol):
 def model_actor(
     model: Model, *, max_concurrency: int = 64, timeout: float = 60.0, backoff: Backoff = FULL_JITTER
 ) -> Behaviour[ModelMessage]:
-    """An actor that answers `Complete`, `max_concurrency` at a time; the others wait in its mailbox.
+    """The actor of a model: it answers `max_concurrency` messages `Complete` at a time.
 
-    A call gets `timeout` seconds from when it has its place, retries included. What is retryable is tried at
-    most `MAX_ATTEMPTS` times, and as often as there is time when the provider is merely busy; with `backoff`
-    between the tries, or as long as the provider asked for. Its usage is that of all tries. No failure of
-    the model ends the actor.
+    A call has `timeout` seconds from its start, retries included, time in the mailbox excluded. A
+    retryable failure is retried up to `MAX_ATTEMPTS` attempts in all, status `BUSY` until the deadline. The
+    delay between attempts is that of `backoff`, or a longer one that the provider asks for. The usage of
+    the reply is that of all attempts. No failure of the model ends the actor.
     """
 
     async def behaviour(ctx: Context[ModelMessage]) -> None:
@@ -92,7 +92,7 @@ async def _complete(model: Model, message: Complete, timeout: float, backoff: Ba
 
 @attrs.define(eq=False)
 class _Billed:
-    """What the failed tries of a call are billed at."""
+    """The usage of a call's failed attempts."""
 
     usage: Usage | None = None
 
@@ -120,10 +120,10 @@ async def _try_repeatedly(
                 raise
             asked = failure.retry_after or 0.0
             delay = max(backoff.delay(attempt), asked)
-            # No time for another try: the failure says more than the deadline would.
+            # Without time for another attempt, raise the failure, which says more than the deadline.
             if asked > LONGEST_WAIT or trio.current_time() + delay >= scope.deadline:
                 raise _with_wait(failure) from None
-            logger.warning("model call of node %s failed, try %d: %s", request.node, attempt, failure)
+            logger.warning("model call of node %s failed, attempt %d: %s", request.node, attempt, failure)
         await trio.sleep(delay)
         attempt += 1
         request = attrs.evolve(request, attempt=attempt)

@@ -1,4 +1,4 @@
-"""The models of a running agent: one actor for each name, started when it is first asked for."""
+"""The models of a running agent: one actor per name, started when it is first needed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from .open_model import open_model
 
 
 class OpenModel(Protocol):
-    """Makes a model of a program's own out of its name.
+    """Opens a program's own model by its name.
 
-    Raises `UnknownProvider` for names that it leaves to others, and `ModelUnusable`.
+    Raises `UnknownProvider` for any other name, and `ModelUnusable`.
     """
 
     def __call__(self, name: str, *, folder: Path) -> Model: ...
@@ -40,13 +40,13 @@ class OpenModel(Protocol):
 
 @attrs.frozen(eq=False)
 class StartedModel:
-    """A model that can be asked."""
+    """A model with a running actor."""
 
     ref: ActorRef[ModelMessage]
     prices: Prices | None
-    """What it costs; None when nobody says."""
+    """Prices; None: unknown."""
     context: ContextConfig | None
-    """How much it is sent; None: everything."""
+    """Limit of a request's size; None: no limit."""
 
 
 @attrs.define(eq=False)
@@ -55,16 +55,16 @@ class ModelActors:
     _config: AgentConfig
     _client: ModelClient
     _own: OpenModel | None
-    """Asked first for every model."""
+    """Tried first for every model."""
     _started: dict[str, StartedModel] = attrs.field(factory=dict)
     _starting: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def check(self) -> None:
-        """Start every model the tree can ask. Raises `Misconfigured` with all that cannot be had."""
+        """Start every model that the tree can use. Raises `Misconfigured` with all unusable models."""
         problems = []
         for name in reachable(self._config):
             try:
-                await self._had(name)
+                await self._started_model(name)
             except ModelUnusable as error:
                 problems.append(unusable(self._config, name, error))
         if problems:
@@ -74,13 +74,13 @@ class ModelActors:
         return tuple(self._started)
 
     async def get(self, name: str) -> StartedModel:
-        """Raises `ModelFailed` when it cannot be had."""
+        """The model, started if necessary. Raises `ModelFailed` if it is unusable."""
         try:
-            return await self._had(name)
+            return await self._started_model(name)
         except ModelUnusable as error:
             raise ModelFailed(str(error)) from error
 
-    async def _had(self, name: str) -> StartedModel:
+    async def _started_model(self, name: str) -> StartedModel:
         found = self._started.get(name)
         if found is not None:
             return found
@@ -118,23 +118,22 @@ class ModelActors:
 
 
 def reachable(config: AgentConfig) -> tuple[str, ...]:
-    """The names of all models that the tree can ask, each once."""
+    """The names of all models that the tree can use, each once."""
     return tuple(dict.fromkeys(reachable_models(config.agent, config.llm, config.models)))
 
 
 def unusable(config: AgentConfig, name: str, error: ModelUnusable) -> str:
-    """Why a model cannot be used, with the place where the file names it. Mistakes in scripts have places of
-    their own."""
+    """The error with the model's place in the agent file. Mistakes in scripts have places of their own."""
     place = None if isinstance(error, InvalidScript) else config.model_places.get(name)
     return str(error) if place is None else f"{place}: {error}"
 
 
 def most_calls(config: AgentConfig) -> int:
-    """How many calls the models of the tree may be making at the same time, all together."""
+    """The maximum number of concurrent calls of all models of the tree."""
     total = 0
     for name in reachable(config):
         try:
             total += resolve_model(name, config.llm, config.models).max_concurrency
-        except UnknownModel:  # a program's own: it has connections of its own
+        except UnknownModel:  # a program's own model has its own connections
             continue
     return max(1, total)

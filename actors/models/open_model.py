@@ -1,4 +1,4 @@
-"""Which models there are: from what the configuration says of one to the model."""
+"""Open a model by its configuration."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .script import ScriptModel
 from .script_reader import load_script
 
 _OURS = frozenset({"contents", "messages", "model", "stream", "system", "systemInstruction", "tools"})
-"""Of a request's body: what the run decides and not the file."""
+"""Keys of a request body that the run sets, not the agent file."""
 
 
 class InvalidOptions(ModelUnusable):
-    """`options` sets what is not the file's to say."""
+    """`options` sets a key that the run sets."""
 
     code = "invalid_options"
 
 
 def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
-    """The model a spec describes; a script's file is looked up from `folder`, keys in the environment.
+    """Open the model of a spec. A script's path is relative to `folder`; API keys are environment variables.
 
-    Reads the script or imports what the provider needs, so for start-up only. Raises `ModelUnusable`.
+    For startup only, because it reads the script or imports the provider's libraries. Raises `ModelUnusable`.
     """
     _check_options(spec)
     match spec.provider:
@@ -48,7 +48,7 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
 
 
 def check_model(spec: ModelSpec, *, folder: Path) -> None:
-    """Raise what `open_model` would: `ModelUnusable`. Nothing of the provider is imported."""
+    """Raise `ModelUnusable` if `open_model` would, without importing the provider's libraries."""
     _check_options(spec)
     if spec.provider in ("offline", "script"):
         _open_offline(spec, folder)

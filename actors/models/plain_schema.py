@@ -1,7 +1,7 @@
-"""The schema of a tool's arguments as every provider takes it. Pure.
+"""The schema of a tool's arguments in the form that every provider accepts. Pure.
 
-Providers refuse a whole request, and with it every turn, for one schema they do not like, and tool servers
-write whatever they like. What is refused is known from what APIs answer:
+Providers reject a whole request, and with it every turn, because of one schema, and tool servers send any
+schema. The rules are taken from error messages of the APIs:
 
 * Anthropic: "JSON schema is invalid. It must match JSON Schema draft 2020-12", "input_schema does not support
   oneOf, allOf, or anyOf at the top level", "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'".
@@ -24,11 +24,11 @@ _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 
 class _Invalid(Exception):
-    """It is no schema of the draft 2020-12."""
+    """The value is no schema of draft 2020-12."""
 
 
 def plain_schema(schema: Mapping[str, Any], description: str) -> tuple[str, Mapping[str, Any]]:
-    """Description and schema for a provider: what it would refuse of the schema goes into the description."""
+    """Description and schema for a provider. The description quotes a schema that a provider would reject."""
     whole = {"type": "object", "properties": {}, **schema}
     shown: Mapping[str, Any] = {name: each for name, each in whole.items() if name not in _NOT_AT_THE_TOP}
     complete = len(shown) == len(whole)
@@ -44,7 +44,7 @@ def plain_schema(schema: Mapping[str, Any], description: str) -> tuple[str, Mapp
 
 
 def _schema(value: Any) -> Any:
-    """The schema with `items` for every array. Raises `_Invalid`."""
+    """The schema, with `items` for every array. Raises `_Invalid`."""
     if isinstance(value, bool):
         return value
     if not isinstance(value, Mapping):
@@ -138,4 +138,4 @@ _PARTS: Mapping[str, Callable[[Any], Any]] = {
     "required": _is(_are_names),
     "type": _is(_is_type),
 }
-"""The keywords of the draft, and what may stand under each."""
+"""The keywords of the draft, each with the check of its value."""

@@ -1,7 +1,7 @@
-"""`script:FILE`: a model whose replies are written down. How the file is read is in `script_reader.py`.
+"""The model `script:FILE`, which gives the replies of a file. `script_reader.py` reads the file.
 
-A reply depends on the request and on nothing else, so it is the same in whatever order branches ask,
-and again when a run is replayed.
+A reply depends only on the request. It is the same in any order of branches, and again when a run is
+replayed.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .messages import (
 REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^}]*)\}")
 """`${name}`, or `$${` for a literal `${`."""
 PATIENCE = 0.5
-"""Seconds a pattern may take over a text: some take for ever over a text that is made for that."""
+"""Seconds for the search of a pattern. Some patterns take hours on a text that is made for it."""
 _SHOWN = 200
-"""Characters of a text of the request that an error repeats."""
+"""Characters of each text of the request in an error."""
 
 Groups = Mapping[str, str]
 
@@ -47,7 +47,7 @@ class When:
     prompt: regex.Pattern[str] | None = None
     """Searched in the system prompt."""
     tool_result: regex.Pattern[str] | None = None
-    """Searched in the results the model has not answered yet; the first that holds it counts."""
+    """Searched in the results that the model has not answered yet. The first match counts."""
     last_tool: str | None = None
     """Name of the tool whose result is the last message."""
     node: str | None = None
@@ -58,16 +58,16 @@ class When:
     step: str | None = None
     """The key of the model call in its conversation."""
     message_id: str | None = None
-    """A glob that the id of the client's message fits."""
+    """A glob that matches the id of the client's message."""
 
     @property
     def patterns(self) -> tuple[regex.Pattern[str], ...]:
         return tuple(each for each in (self.user, self.prompt, self.tool_result) if each is not None)
 
     def match(self, request: ModelRequest) -> Groups | None:
-        """The texts of the named groups when the conditions hold, else None.
+        """The texts of the named groups if all conditions hold, else None.
 
-        A group that took no part in its match is empty. Raises TimeoutError when a pattern takes too long.
+        A group outside the match is empty. Raises TimeoutError if a pattern takes too long.
         """
         results = request.results
         equal = (
@@ -103,14 +103,14 @@ class ScriptedCall:
     name: str
     arguments: Arguments
     problem: str | None = None
-    """What is wrong with the arguments, as a provider's reply may be wrong."""
+    """An error in the arguments, as in a malformed reply of a provider."""
 
 
 @attrs.frozen
 class ScriptedError:
     message: str
     status: int | None = None
-    """Without one it is not tried again."""
+    """None: the call is not retried."""
 
     def failure(self) -> ModelFailed:
         if self.status is None:
@@ -153,11 +153,11 @@ class Entry:
 @attrs.frozen
 class Script:
     name: str
-    """What errors call it."""
+    """Name of the script in errors."""
     replies: tuple[Entry, ...]
 
     def find(self, request: ModelRequest) -> tuple[Entry, Groups] | None:
-        """The first entry that fits, and what its named groups matched."""
+        """The first entry whose conditions hold, with the texts of its named groups."""
         for entry in self.replies:
             groups = entry.when.match(request)
             if groups is not None:
@@ -170,7 +170,7 @@ class ScriptModel:
     script: Script
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
-        """The scripted reply. Raises `ModelFailed` where the script says so, or says nothing."""
+        """Give the reply of the script. Raises `ModelFailed` if it is an error, or if no conditions hold."""
         try:
             found = self.script.find(request)
         except TimeoutError:
@@ -193,9 +193,9 @@ class ScriptModel:
 
 
 def substitute(value: Any, groups: Groups, schema: Mapping[str, Any]) -> Any:
-    """A copy of an argument with its `${name}` filled in, at any depth.
+    """A copy of an argument with every `${name}` filled in, at any depth.
 
-    An argument that is one whole reference becomes a number where `schema` expects one.
+    A text that is one whole reference becomes a number if `schema` expects one.
     """
     if isinstance(value, str):
         filled = substitute_text(value, groups)
@@ -224,8 +224,8 @@ def substitute_text(text: str, groups: Groups) -> str:
 
 
 def describe(request: ModelRequest) -> str:
-    """The request as the conditions see it, long texts cut, and without the prompt: a variable in it may hold
-    what is secret."""
+    """The request as the conditions see it, with long texts cut. The prompt is left out, because it may
+    contain a secret variable."""
     results = request.results
     parts = [
         f"node={request.node!r}",

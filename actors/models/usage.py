@@ -1,4 +1,4 @@
-"""What models were used: tokens, and what they cost. Pure."""
+"""Tokens of model calls and their cost. Pure."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from ...config.models import Prices
 from .messages import Usage
 
 _PER = 1_000_000
-"""Prices are for so many tokens."""
+"""Tokens that a price is for."""
 _DIGITS = 9
-"""Of dollars behind the point that are kept: a token costs at least some billionths."""
+"""Decimal places of dollars. A token costs at least some billionths of a dollar."""
 
 
 @attrs.frozen
 class StepUsage:
-    """The use of one model call, as it is recorded."""
+    """The usage of one model call, as events record it."""
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     cost_usd: float | None = None
-    """None: it is not known, or there is none."""
+    """None: the cost is unknown, or there is none."""
 
 
 class Spent(NamedTuple):
-    """The sum of some calls: of a step, a run or a conversation."""
+    """The usage of several model calls: those of a step, a run or a conversation."""
 
     input_tokens: int = 0
     """Tokens sent, cached ones included, as the provider counts them."""
@@ -41,12 +41,12 @@ class Spent(NamedTuple):
     cache_write_tokens: int = 0
     """Input tokens written to the provider's cache."""
     cost_usd: float | None = None
-    """US dollars: of the calls of which it is known; None when there were none."""
+    """US dollars of the calls with a known cost; None: there are no such calls."""
     unpriced: bool = False
-    """Whether there were calls whose price is not known."""
+    """Whether the cost of a call is unknown."""
 
     def plus(self, usage: StepUsage) -> Spent:
-        """With one more call."""
+        """The sum with one more call."""
         cost = usage.cost_usd
         tokens = usage.input_tokens + usage.output_tokens
         return Spent(
@@ -60,11 +60,11 @@ class Spent(NamedTuple):
 
     @property
     def usage(self) -> StepUsage:
-        """That of one call, for the record."""
+        """The sum as the usage of one call, for events."""
         return StepUsage(**self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """What is said of it: the cost only when all of it is known, the rest when there is any."""
+        """The JSON form: with the cost if that of all calls is known, with cached tokens if there are any."""
         said: dict[str, Any] = {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
         if self.cached_tokens:
             said["cached_tokens"] = self.cached_tokens
@@ -79,7 +79,7 @@ NOTHING = Spent()
 
 
 def spent_by(usage: Usage, prices: Prices | None) -> Spent:
-    """One call of a model with these prices; None: they are not known."""
+    """The usage of one call of a model. `prices`: None if they are unknown."""
     tokens = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
     if not any(tokens):
         return NOTHING
@@ -87,7 +87,7 @@ def spent_by(usage: Usage, prices: Prices | None) -> Spent:
 
 
 def reached(used: Spent, limits: UsageLimits) -> tuple[str, str] | None:
-    """The first limit that leaves no room for a call: what was used, and the limit's key with its value."""
+    """The first limit that is reached: the usage in words, and the limit's key with its value."""
     tokens = limits.max_input_tokens
     if tokens is not None and used.input_tokens >= tokens:
         return f"{used.input_tokens} input tokens", f"max_input_tokens: {tokens}"
@@ -114,7 +114,8 @@ def _cost(usage: Usage, prices: Prices) -> float:
 
 
 def stored(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], Spent]:
-    """A record without its `used`, and that. Older records have two counts in its place."""
+    """Split a stored record into the rest and its usage. Records of old versions have two counts in place of
+    `used`."""
     rest = dict(body)
     counts = (rest.pop("input_tokens", 0), rest.pop("output_tokens", 0))
     used = rest.pop("used", None)

@@ -1,6 +1,16 @@
-"""Anthropic's Messages API. Pure.
+"""The codec of Anthropic's Messages API. Pure.
 
-Written from https://docs.anthropic.com/en/api/messages, and the pages there on streaming, tool use, extended
+A message is a list of blocks: `text`, `thinking`, `tool_use`, `tool_result` and others. Messages of user and
+assistant alternate. This API differs from the others in these points:
+
+* `max_tokens` is required and includes thinking.
+* Thinking blocks are signed. They must be sent back unchanged while their turn lasts, and a signature is
+  invalid if anything before it has changed: `_with_valid_thoughts`.
+* A history with calls needs a declaration of their tools, even if none is offered now: `_called`.
+* The request marks what the provider is to cache, in at most four places: `_mark_cached`.
+* A stream sends numbered blocks in pieces. `AnthropicStream` assembles the message for `reply`.
+
+Source: https://docs.anthropic.com/en/api/messages and the pages there on streaming, tool use, extended
 thinking and prompt caching.
 """
 
@@ -40,18 +50,19 @@ from .codec import (
 )
 from .faults import from_error
 from .json_fields import array, count, mapping, text
-from .turns import ModelTurn, Result, Said, UserTurn, turns
+from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 MAX_TOKENS = 8192
-"""Of one reply, where nothing else is said: the API wants a number."""
+"""Tokens of a reply if the agent file sets no limit."""
+NOT_AVAILABLE = "This tool is no longer available."
 CACHED = {"type": "ephemeral"}
-"""Marks the end of what the provider is to remember, for five minutes from its last use."""
+"""Marks the end of a prefix to cache, for five minutes from its last use."""
 
 _IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _THOUGHTS = ("thinking", "redacted_thinking")
 _CUT = ("max_tokens", "model_context_window_exceeded")
 _WELL = ("end_turn", "stop_sequence", *_CUT)
-"""Ways to end well without a word."""
+"""Reasons under which an empty reply is valid."""
 
 
 @attrs.frozen
@@ -69,8 +80,8 @@ class AnthropicCodec:
         if tools:
             body["tools"] = tools
         elif called := _called(messages):
-            # Calls of the past may only be told along with their tools.
-            body["tools"] = [_tool(name, "No longer there.", {"type": "object"}) for name in called]
+            # The API rejects calls in the history without a declaration of their tools.
+            body["tools"] = [_tool(name, NOT_AVAILABLE, {"type": "object"}) for name in called]
             body["tool_choice"] = {"type": "none"}
         if spec.temperature is not None:
             body["temperature"] = spec.temperature
@@ -86,7 +97,7 @@ class AnthropicCodec:
         return body
 
     def _max_tokens(self) -> int:
-        # Thinking counts: it must leave room for an answer.
+        # Thinking counts as output and must leave room for an answer.
         budget = count(mapping(self.spec.options.get("thinking")).get("budget_tokens"))
         return self.spec.max_tokens or budget + MAX_TOKENS
 
@@ -96,9 +107,9 @@ class AnthropicCodec:
             raise from_error(answer["error"])
         usage = _usage(answer.get("usage"))
         if not isinstance(answer.get("content"), list):
-            raise not_understood("it holds no content", usage)
+            raise not_understood("it has no content", usage)
         blocks = [mapping(block) for block in answer["content"]]
-        said = "".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
+        reply_text = "".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
         given = [block for block in blocks if block.get("type") == "tool_use"]
         calls = tool_calls(
             ((text(call.get("id")), text(call.get("name")), call.get("input")) for call in given),
@@ -111,14 +122,14 @@ class AnthropicCodec:
                 f"the model refused: {why}" if why else "the model refused to answer", usage=usage
             )
         if reason == "pause_turn":
-            raise ModelFailed("the provider paused the reply, and going on is not supported", usage=usage)
-        if reason == "model_context_window_exceeded" and not said and not calls:
-            raise ModelFailed("the conversation fills all that the model can read", usage=usage)
-        if reason not in _WELL and not said and not calls:
+            raise ModelFailed("the provider paused the reply; paused replies are not supported", usage=usage)
+        if reason == "model_context_window_exceeded" and not reply_text and not calls:
+            raise ModelFailed("the conversation fills the context window of the model", usage=usage)
+        if reason not in _WELL and not reply_text and not calls:
             raise not_understood(f'it is empty, and its stop_reason is "{reason}"', usage)
-        plain = [*_text_block(said), *(_call_block(call) for call in calls)]
+        plain = [*_text_block(reply_text), *(_call_block(call) for call in calls)]
         verbatim = None if blocks == plain else Verbatim("anthropic", [dict(block) for block in blocks])
-        return make_reply(said, calls, usage, cut=reason in _CUT, verbatim=verbatim)
+        return make_reply(reply_text, calls, usage, cut=reason in _CUT, verbatim=verbatim)
 
     def stream(self, request: ModelRequest, emit: Emit) -> AnthropicStream:
         return AnthropicStream(self, request, emit)
@@ -136,17 +147,17 @@ def _messages(request: ModelRequest, *, manual: bool) -> list[dict[str, Any]]:
                 blocks += [{"type": "text", "text": text} for text in texts]
                 messages.append({"role": "user", "content": blocks})
             case ModelTurn(replies=replies):
-                blocks = [block for said in replies for block in _blocks(said)]
+                blocks = [block for reply in replies for block in _blocks(reply)]
                 messages.append({"role": "assistant", "content": blocks})
     return messages
 
 
 def _with_valid_thoughts(request: ModelRequest, manual: bool) -> list[ChatMessage]:
-    """The messages, with those thoughts only whose signatures are still valid.
+    """The messages, without thoughts whose signatures are no longer valid.
 
-    A signature is bound to all that was sent before its thought: to tools and prompt, which change from one
-    turn to the next, and to the messages, of which some may be left out today. The API wants to see thoughts
-    again while their turn lasts; models that are told to think (`manual`) do not check the messages before.
+    A signature covers everything that was sent before its thought: tools and prompt, which change between
+    turns, and messages, which `context_window.fit` may have removed. The API requires thoughts while their
+    turn lasts. With thinking of type `enabled` (`manual`), it does not check the messages before them.
     """
     end = len(request.messages) if request.trimmed and not manual else request.before
     return [
@@ -166,8 +177,8 @@ def _tool(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, A
     return {"name": wire_name(name), "description": description, "input_schema": schema}
 
 
-def _text_block(said: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": said}] if said else []
+def _text_block(reply_text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": reply_text}] if reply_text else []
 
 
 def _call_block(call: ToolCall) -> dict[str, Any]:
@@ -183,14 +194,14 @@ def _result_block(result: Result) -> dict[str, Any]:
     return block
 
 
-def _blocks(said: Said) -> list[dict[str, Any]]:
-    """What the model said, as it said it if that is known; with the ids and arguments that count."""
-    kept = [dict(block) for block in array(said.verbatim) if not _is_blank(block)]
+def _blocks(reply: PastReply) -> list[dict[str, Any]]:
+    """The blocks of a reply: verbatim if possible, with the ids of this request and the final arguments."""
+    kept = [dict(block) for block in array(reply.verbatim) if not _is_blank(block)]
     given = [block for block in kept if block.get("type") == "tool_use"]
-    final = with_final_arguments([block.get("input") for block in given], said.calls)
-    if said.verbatim is None or final is None:
-        return [*_text_block(said.text), *(_call_block(call) for call in said.calls)]
-    for block, call, arguments in zip(given, said.calls, final, strict=True):
+    final = with_final_arguments([block.get("input") for block in given], reply.calls)
+    if reply.verbatim is None or final is None:
+        return [*_text_block(reply.text), *(_call_block(call) for call in reply.calls)]
+    for block, call, arguments in zip(given, reply.calls, final, strict=True):
         block["id"], block["name"] = call.id, wire_name(call.name)
         if arguments is not None or not isinstance(block.get("input"), dict):
             block["input"] = dict(call.arguments)
@@ -198,7 +209,7 @@ def _blocks(said: Said) -> list[dict[str, Any]]:
 
 
 def _is_blank(block: Mapping[str, Any]) -> bool:
-    """A text without a letter: the API gives such blocks and refuses to take them back."""
+    """Whether a block is a blank text. The API sends such blocks and refuses them in requests."""
     return block.get("type") == "text" and not text(block.get("text")).strip()
 
 
@@ -208,8 +219,8 @@ def _called(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _mark_cached(body: dict[str, Any]) -> None:
-    """Tools, system prompt, and the history up to here and up to the user's message before: four marks are
-    allowed. The older one finds what the call before has left, however much has come since."""
+    """Mark four prefixes, the maximum: the tools, the system prompt, and the history up to the last two user
+    messages. The older one of these hits the cache entry of the previous call."""
     users = [message for message in body["messages"] if message["role"] == "user"]
     for blocks in (body.get("tools"), body.get("system"), *(message["content"] for message in users[-2:])):
         if blocks:
@@ -217,8 +228,8 @@ def _mark_cached(body: dict[str, Any]) -> None:
 
 
 def _may_think(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the API lets the model think: not in the middle of a turn that began without a thought, for
-    instance another model's."""
+    """Whether the API allows thinking. It does not within a turn that began without a thought, for instance
+    with a reply of another model."""
     if not any(block.get("type") == "tool_result" for block in messages[-1]["content"]):
         return True
     return messages[-2]["content"][0].get("type") in _THOUGHTS
@@ -228,11 +239,12 @@ def _may_think(messages: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _usage(usage: object) -> Usage:
-    told = mapping(usage)
-    read, written = count(told.get("cache_read_input_tokens")), count(told.get("cache_creation_input_tokens"))
+    fields = mapping(usage)
+    read = count(fields.get("cache_read_input_tokens"))
+    written = count(fields.get("cache_creation_input_tokens"))
     return Usage(
-        input_tokens=count(told.get("input_tokens")) + read + written,
-        output_tokens=count(told.get("output_tokens")),
+        input_tokens=count(fields.get("input_tokens")) + read + written,
+        output_tokens=count(fields.get("output_tokens")),
         cached_tokens=read,
         cache_write_tokens=written,
     )
@@ -240,15 +252,15 @@ def _usage(usage: object) -> Usage:
 
 @attrs.define(eq=False)
 class _Block:
-    """A block that is being sent; its lists are joined when it is complete."""
+    """A block in progress. Its pieces are joined when it is complete."""
 
     start: dict[str, Any]
     call: int | None
-    """Which call of the reply it is."""
+    """Index of the call in the reply; None: the block is no call."""
     pieces: dict[str, list[str]] = attrs.field(factory=dict)
-    """Of texts, by their name in the block."""
+    """Pieces of texts, by their name in the block."""
     json: list[str] = attrs.field(factory=list)
-    """Of the input."""
+    """Pieces of the input."""
     citations: list[Any] = attrs.field(factory=list)
 
     def whole(self) -> dict[str, Any]:
@@ -262,7 +274,7 @@ class _Block:
             try:
                 block["input"] = load_provider(input)
             except ValueError:
-                # What is wrong with it is for the model to read.
+                # `tool_calls` then reports the error to the model.
                 block["input"] = input
         return block
 
@@ -271,7 +283,7 @@ _TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta":
 
 
 class AnthropicStream:
-    """Puts the message together again; what it then means is the codec's business."""
+    """Assembles the message of a stream for `AnthropicCodec.reply`."""
 
     def __init__(self, codec: AnthropicCodec, request: ModelRequest, emit: Emit) -> None:
         self._codec = codec
@@ -306,7 +318,7 @@ class AnthropicStream:
                 raise from_error(body.get("error"))
 
     def _count(self, usage: object) -> None:
-        """Counts are of all so far, not of what is new."""
+        """Update the usage. The API sends totals, not increments."""
         self._usage |= {key: value for key, value in mapping(usage).items() if value is not None}
 
     def _start(self, index: str, block: dict[str, Any]) -> None:

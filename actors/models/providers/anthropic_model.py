@@ -1,4 +1,4 @@
-"""A Claude model, through Anthropic's own SDK: its headers, its credentials, its errors. The rest is ours."""
+"""Claude models through Anthropic's SDK, which handles headers, credentials and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..messages import Emit, ModelReply, ModelRequest
 from .anthropic_codec import AnthropicCodec
 from .codec import Codec
 from .endpoints import endpoint
-from .reading import failed_answer, read_reply, told_as
+from .reading import failed_answer, failures_of, read_reply
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class AnthropicModel:
     name: str
     key: str = attrs.field(repr=False)
-    """The SDK's, too; here so that no error shows it."""
+    """The SDK has it too; kept here so that errors can be cleared of it."""
     codec: Codec
     sdk: AsyncAnthropic = attrs.field(repr=False)
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
-        """One reply. Raises `ModelFailed`."""
+        """Return one reply. Raises `ModelFailed`."""
         body = self.codec.body(request)
-        with told_as(self.name, self.key):
+        with failures_of(self.name, self.key):
             try:
                 return await self._ask(body, request, emit)
             except UnicodeEncodeError:
@@ -42,7 +42,7 @@ class AnthropicModel:
     async def _ask(self, body: dict[str, Any], request: ModelRequest, emit: Emit) -> ModelReply:
         import anthropic
 
-        # Only what the SDK insists on goes by name: the rest it would look through for nothing.
+        # Pass only required arguments by name, because the SDK would transform the others in vain.
         rest = {
             name: value for name, value in body.items() if name not in ("model", "max_tokens", "messages")
         }
@@ -59,12 +59,12 @@ class AnthropicModel:
             raise failed_answer(error.response, error.response.content) from None
         except anthropic.APIConnectionError as error:
             cause = error.__cause__
-        # Not in the handler: what is raised while its wrapper is handled loses its own cause.
+        # Raise outside the handler; inside, the SDK's wrapper would replace the exception's own cause.
         raise cause if isinstance(cause, httpx2.HTTPError) else httpx2.ConnectError("")
 
 
 def anthropic_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> AnthropicModel:
-    """Imports the SDK, which takes a while. Raises `ModelUnusable`."""
+    """A Claude model. Imports the SDK, which takes seconds. Raises `ModelUnusable`."""
     place = endpoint(spec, environ)
     assert place.key is not None
 

@@ -1,4 +1,16 @@
-"""What a provider's dialect has to offer, and what the dialects have in common. Pure."""
+"""The interface of the codecs, and the parts that they share. Pure.
+
+A codec translates between neutral messages and the wire format of one provider's API:
+
+    ModelRequest -> Codec.body -> JSON of the request
+    JSON of the answer -> Codec.reply -> ModelReply
+    events of a stream -> ReplyStream.feed ... ReplyStream.reply -> ModelReply
+
+A `ReplyStream` emits text and arguments as they arrive, assembles the whole answer and passes it to
+`Codec.reply`, so a reply is read the same way with and without streaming. `turns.py` arranges the history,
+`faults.py` reads errors, and `json_fields.py` reads fields of any type. Tool names and call ids that a
+provider would reject are replaced by hashed ones (`wire_name`, `CallIds`).
+"""
 
 from __future__ import annotations
 
@@ -25,41 +37,41 @@ from .json_fields import load_arguments
 
 
 class Codec(Protocol):
-    """From a request to the body of a provider, and from its answer to a reply."""
+    """Translates requests and replies for one provider."""
 
     def body(self, request: ModelRequest) -> dict[str, Any]: ...
 
     def reply(self, body: object, request: ModelRequest) -> ModelReply:
-        """What the whole answer says. Raises `ModelFailed`."""
+        """Read a whole answer. Raises `ModelFailed`."""
         ...
 
     def stream(self, request: ModelRequest, emit: Emit) -> ReplyStream: ...
 
 
 class ReplyStream(Protocol):
-    """A reply that arrives in events."""
+    """Assembles a reply from the events of a stream."""
 
     @property
     def ended(self) -> bool:
-        """The provider said that this is all."""
+        """Whether the provider has marked the end of the reply."""
         ...
 
     @property
     def usage(self) -> Usage | None:
-        """As far as it is known: what is billed even if nothing more arrives."""
+        """The usage so far, which is billed even if the stream breaks; None: unknown."""
         ...
 
     def feed(self, data: str) -> None:
-        """Take in an event's data. Raises `ModelFailed` for an error that came in the place of the rest."""
+        """Process the data of an event. Raises `ModelFailed` if it is an error."""
         ...
 
     def reply(self) -> ModelReply:
-        """What all the events said. Raises `ModelFailed`, also when the end is missing."""
+        """The assembled reply. Raises `ModelFailed`, also if the end is missing."""
         ...
 
 
 def merged(body: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The body with the options in it; maps are merged, everything else is replaced."""
+    """The body with the options merged in. Objects are merged, other values replaced."""
     result = dict(body)
     for key, value in options.items():
         known = result.get(key)
@@ -73,8 +85,7 @@ def merged(body: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any
 def tool_calls(
     asked: Iterable[tuple[str, str, object]], own_names: Mapping[str, str]
 ) -> tuple[ToolCall, ...]:
-    """The calls of a reply out of id, name and arguments as they came; ids that are missing or repeated are
-    made up."""
+    """The calls of a reply, from ids, names and arguments. Missing and repeated ids are replaced."""
     calls: list[ToolCall] = []
     taken: set[str] = set()
     for index, (id, name, raw) in enumerate(asked):
@@ -94,14 +105,14 @@ def make_reply(
     cut: bool = False,
     verbatim: Verbatim | None = None,
 ) -> ModelReply:
-    """A reply that is what it seems to be. `cut`: it reached its limit of tokens."""
+    """A complete reply. `cut`: it reached its token limit."""
     if cut and not text.strip() and not calls:
-        raise ModelFailed("the limit of tokens was reached before there was an answer", usage=usage)
+        raise ModelFailed("the token limit was reached before the answer began", usage=usage)
     return ModelReply(text, calls, usage, "max_tokens" if cut else "tool_calls" if calls else "end", verbatim)
 
 
 def not_understood(what: str, usage: Usage | None = None) -> ModelFailed:
-    """An answer that is none, though nothing went wrong on the way."""
+    """The failure for an answer that arrived but is not a reply. It is not retryable."""
     return ModelFailed(f"the answer was not understood: {what}", usage=usage)
 
 
@@ -125,9 +136,9 @@ def emit_text(emit: Emit, text: str) -> None:
 def with_final_arguments(
     given: Sequence[object], calls: Sequence[ToolCall]
 ) -> Sequence[Mapping[str, Any] | None] | None:
-    """For each call a provider gave, the arguments that count if they differ from those it gave, else None.
+    """For each call in a provider's content, the final arguments if they differ from its own, else None.
 
-    None altogether if these are not the same calls.
+    Returns None if the content has other calls than the history.
     """
     if len(given) != len(calls):
         return None
@@ -142,24 +153,24 @@ def with_final_arguments(
 # ----------------------------------------------------------------- names of tools, ids of calls
 
 ANY_ID = re.compile(r".*", re.DOTALL)
-"""For who tells no ids of ours."""
+"""For a provider that is sent only its own ids."""
 
 
 def wire_name(name: str) -> str:
-    """The name if every provider takes it, else one made of it that differs from all others."""
+    """The name if every provider accepts it, else a unique name made from it."""
     taken = plain_name(name)
     return name if taken == name else hashed(taken, name)
 
 
 def own_names(tools: Iterable[ModelTool]) -> Mapping[str, str]:
-    """From the names a provider was told to the tools' own, where they differ."""
+    """The tools' own names by the names sent to the provider, where they differ."""
     return {wire_name(tool.name): tool.name for tool in tools if wire_name(tool.name) != tool.name}
 
 
 class CallIds:
-    """Gives every call of a history an id that its provider takes and that no other call has.
+    """Gives every call of a history a unique id that the provider accepts.
 
-    The same history gets the same ids each time it is sent, also when more has followed.
+    A history gets the same ids each time it is sent, also after it has grown.
     """
 
     def __init__(self, valid: re.Pattern[str]) -> None:
@@ -169,7 +180,7 @@ class CallIds:
     def give(self, id: str) -> str:
         number = len(self._given)
         while not self._valid.fullmatch(id) or id in self._given:
-            # Nine letters and digits are what the strictest of them wants.
+            # Mistral requires nine letters and digits.
             id = hashlib.sha256(f"{number} {id}".encode(errors="replace")).hexdigest()[:9]
         self._given.add(id)
         return id
@@ -181,7 +192,7 @@ _TEXTS = {"text", "summary", "data"}
 
 
 def joined(pieces: Sequence[Any]) -> Any:
-    """The whole: a text goes on, and so does the last entry of a list; else what comes later counts."""
+    """The whole value. Texts and last entries of lists are joined; other values replace earlier ones."""
     last = pieces[-1]
     if not isinstance(last, str | list):
         return last
@@ -194,7 +205,7 @@ def joined(pieces: Sequence[Any]) -> Any:
 def _entries(lists: Sequence[list[Any]]) -> list[Any]:
     found = list(lists[0])
     texts: dict[str, list[str]] = {}
-    """Of the last entry, in pieces, once it has gone on."""
+    """Pieces of texts of the last entry, if it has more than one piece."""
     for entry in chain.from_iterable(lists[1:]):
         if not found or not _goes_on(found[-1], entry):
             _complete(found, texts)
@@ -212,7 +223,7 @@ def _entries(lists: Sequence[list[Any]]) -> list[Any]:
 
 
 def _complete(found: list[Any], texts: Mapping[str, list[str]]) -> None:
-    """Put the texts of the last entry into it."""
+    """Join the pieces of the last entry's texts."""
     if texts:
         found[-1] = {**found[-1], **{key: "".join(pieces) for key, pieces in texts.items()}}
 

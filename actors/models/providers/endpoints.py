@@ -1,4 +1,4 @@
-"""Where a provider is reached and with which key: from the file and the environment, as a model is opened."""
+"""Base URL and API key of a provider, from the agent file and the environment."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from ..errors import ModelUnusable
 
 
 class MissingApiKey(ModelUnusable):
-    """The environment variable that should hold the key is not set."""
+    """The environment variable of the key is not set."""
 
     code: ClassVar[str] = "missing_api_key"
 
 
 class InvalidApiKey(ModelUnusable):
-    """The environment variable holds what cannot be a key."""
+    """The value of the environment variable cannot be a key."""
 
     code: ClassVar[str] = "invalid_api_key"
 
 
 class MissingBaseUrl(ModelUnusable):
-    """Nothing says where the server is."""
+    """The server has no configured address."""
 
     code: ClassVar[str] = "missing_base_url"
 
 
 class InvalidBaseUrl(ModelUnusable):
-    """What should be an address is none."""
+    """The configured address is not a URL."""
 
     code: ClassVar[str] = "invalid_base_url"
 
 
 @attrs.frozen
 class _Place:
-    """What holds of a provider unless the file says otherwise."""
+    """Defaults of a provider: environment variables of key and URL, and the URL."""
 
     key_env: str | None
     url_env: str | None
@@ -60,12 +60,12 @@ _PLACES: Mapping[Provider, _Place] = {
 @attrs.frozen
 class Endpoint:
     base_url: str = attrs.field(repr=False)
-    """Without a slash at the end. May hold credentials, so it is not shown."""
+    """Without a slash at the end. It is not shown, because it may contain credentials."""
     key: str | None = attrs.field(repr=False)
 
 
 def endpoint(spec: ModelSpec, environ: Mapping[str, str]) -> Endpoint:
-    """Raises one of the errors of this module."""
+    """The endpoint of a model. Raises one of the errors of this module."""
     place = _PLACES[spec.provider]
     return Endpoint(_base_url(spec, place, environ), _key(spec, place, environ))
 
@@ -77,13 +77,13 @@ def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | No
     key = environ.get(name, "").strip()
     if not key:
         needs = f'model "{spec.name}" needs an API key: set the environment variable {name}'
-        # Who wrote `rules` for `offline:rules` cannot know what key Google has to do with it.
+        # A name without a provider means Google: `rules` instead of `offline:rules` asks for Google's key.
         is_bare = spec.provider == "google" and spec.name == spec.model
         raise MissingApiKey(f"{needs} (it names no provider, so it is Google's)" if is_bare else needs)
     if not re.fullmatch("[!-~]+", key):
         raise InvalidApiKey(
-            f'the API key of model "{spec.name}", in the environment variable {name}, holds a character that '
-            "no key has"
+            f'the API key of model "{spec.name}", in the environment variable {name}, contains a character '
+            "that no API key has"
         )
     return key
 

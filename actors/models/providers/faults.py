@@ -1,4 +1,4 @@
-"""What providers answer when they do not answer: to the failure a user reads. Pure."""
+"""Error answers of providers as failures for the user. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..messages import ModelFailed
 from .json_fields import array, mapping
 
 MAX_SENTENCE = 500
-"""Characters of what a provider says that are repeated."""
+"""Characters of a provider's message that are repeated."""
 
 _STATUS_OF = {
     "invalid_request_error": 400,
@@ -32,19 +32,19 @@ _STATUS_OF = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""Of errors inside an answer that began with status 200."""
+"""HTTP status by the type of an error inside an answer of status 200."""
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)s")
 """google.protobuf.Duration in JSON."""
 
 
 def from_answer(status: int, headers: Mapping[str, str], raw: bytes, *, now: float) -> ModelFailed:
-    """The failure behind an HTTP answer that is no success.
+    """The failure for an HTTP answer with an error status.
 
     Args:
-        headers: looked up in lower case.
-        raw: the body, whatever it is.
-        now: seconds since the epoch, for a `retry-after` that is a date in an answer that has none itself.
+        headers: names are looked up in lower case.
+        raw: the body, of any form.
+        now: seconds since the epoch, for a `retry-after` with a date in an answer without a `date` header.
     """
     body: Any = None
     try:
@@ -61,8 +61,8 @@ def from_answer(status: int, headers: Mapping[str, str], raw: bytes, *, now: flo
 
 
 def from_error(error: object) -> ModelFailed:
-    """The failure behind an error object that came inside an answer."""
-    sentence = _short(_sentence(error)) or "an error without a word"
+    """The failure for an error object inside an answer."""
+    sentence = _short(_sentence(error)) or "an error without a message"
     known = mapping(error)
     for key in ("code", "status_code", "status", "type"):
         status = _status(known.get(key))
@@ -70,7 +70,7 @@ def from_error(error: object) -> ModelFailed:
             failure = ModelFailed.from_status(sentence, status, _retry_after({}, error, 0))
             failure.retryable &= not _quota_used_up(error)
             return failure
-    # What breaks off an answer that had begun is the provider's trouble.
+    # An error of an unknown type that ends an answer is most likely a temporary one of the provider.
     return ModelFailed(sentence, retryable=True)
 
 
@@ -81,18 +81,18 @@ def _status(word: object) -> int | None:
 
 
 def _sentence(body: object) -> str:
-    """What the error says for people, wherever it says it."""
+    """The message of an error, in any of its known places."""
     match body:
         case str():
             return body
         case [first, *_]:
             return _sentence(first)
-        case {"msg": str(sentence)}:  # of a validation error in FastAPI's form
+        case {"msg": str(sentence)}:  # a validation error of FastAPI
             where = ".".join(str(part) for part in array(mapping(body).get("loc")))
             return f"{where}: {sentence}" if where else sentence
         case {"error": (dict() | list() | str()) as error}:
             return _sentence(error)
-        case {"message": str(sentence), "metadata": {"raw": str(raw)}}:  # OpenRouter passing on an error
+        case {"message": str(sentence), "metadata": {"raw": str(raw)}}:  # an error that OpenRouter passes on
             return f"{sentence}: {raw}"
         case {"message": (dict() | list() | str()) as message}:
             return _sentence(message)
@@ -119,13 +119,13 @@ def _error_of(body: object) -> Mapping[str, Any]:
 
 
 def _quota_used_up(body: object) -> bool:
-    """OpenAI says 429 also when there is no money left; no waiting helps against that."""
+    """Whether the account has no credit left. OpenAI sends 429 for that too, and a retry cannot help."""
     error = _error_of(body)
     return "insufficient_quota" in (error.get("code"), error.get("type"))
 
 
 def _retry_after(headers: Mapping[str, str], body: object, now: float) -> float | None:
-    """Seconds to wait: a header in milliseconds, seconds or as a date (RFC 9110 10.2.3), or RetryInfo."""
+    """Seconds to wait, by a header (milliseconds, seconds or a date: RFC 9110, 10.2.3) or by RetryInfo."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -149,7 +149,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _until(date: str, said: str | None, now: float) -> float | None:
-    """Seconds from when it was said, by the clock of whoever said so: ours may be another hour."""
+    """Seconds from the time of the answer by the provider's clock, because ours may differ by hours."""
     at = _moment(date)
     if at is None:
         return None

@@ -1,6 +1,15 @@
-"""Gemini's generateContent. Pure.
+"""The codec of Gemini's generateContent. Pure.
 
-Written from https://ai.google.dev/api/generate-content, and function-calling and thought-signatures under
+A content has a role, `user` or `model`, and parts: `text`, `functionCall`, `functionResponse`. This API
+differs from the others in these points:
+
+* Arguments are objects, and a call arrives in one piece. A call may have no id.
+* Parts carry a `thoughtSignature`, which must be sent back in the part where it came. Gemini 3 rejects a
+  call without one, so a call of another model gets `NO_SIGNATURE`.
+* `finishReason` is `STOP` for calls too. Errors of the model are reasons such as `MALFORMED_FUNCTION_CALL`.
+* A stream has no mark of its end. `GoogleStream` joins the parts of all events.
+
+Source: https://ai.google.dev/api/generate-content, and the pages function-calling and thought-signatures of
 https://ai.google.dev/gemini-api/docs.
 """
 
@@ -37,18 +46,18 @@ from .codec import (
 )
 from .faults import from_error
 from .json_fields import array, count, mapping, text
-from .turns import ModelTurn, Result, Said, UserTurn, turns
+from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""In the place of a signature, for a call that another model made: Gemini 3 refuses one without any."""
+"""Replaces the signature of a call that another model made."""
 
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE")
-_SLIPS = ("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS")
-"""Slips of the model; another try may well succeed."""
+_FAULTS = ("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS")
+"""Errors of the model. A retry may succeed."""
 
 
 def path(spec: ModelSpec) -> str:
-    """Where the model is asked, from the base URL."""
+    """The path of the model's endpoint below the base URL."""
     model = spec.model if "/" in spec.model else f"models/{spec.model}"
     method = "streamGenerateContent?alt=sse" if spec.stream else "generateContent"
     return f"/v1beta/{quote(model)}:{method}"
@@ -93,40 +102,40 @@ class GoogleCodec:
             raise ModelFailed(f"the prompt was blocked ({blocked})", usage=usage)
         candidates = array(answer.get("candidates"))
         if not candidates:
-            raise ModelFailed("the answer holds no candidate", retryable=bool(answer), usage=usage)
+            raise ModelFailed("the answer has no candidate", retryable=bool(answer), usage=usage)
         candidate = mapping(candidates[0])
         parts = [_part(part) for part in array(mapping(candidate.get("content")).get("parts"))]
-        said = "".join(text(part.get("text")) for part in parts if not part.get("thought"))
+        reply_text = "".join(text(part.get("text")) for part in parts if not part.get("thought"))
         given = [part["functionCall"] for part in parts if "functionCall" in part]
         calls = tool_calls(
             ((text(call.get("id")), text(call.get("name")), call.get("args")) for call in given),
             own_names(request.tools),
         )
         reason = text(candidate.get("finishReason"))
-        self._check(reason, text(candidate.get("finishMessage")), usage, empty=not said and not calls)
+        self._check(reason, text(candidate.get("finishMessage")), usage, empty=not reply_text and not calls)
         if calls and reason == "OTHER":
-            # Whether these are all the calls, nobody knows.
-            raise ModelFailed("the reply ended for a reason that is not told", retryable=True, usage=usage)
+            # Calls may be missing.
+            raise ModelFailed("the reply ended for an unknown reason", retryable=True, usage=usage)
         plain = [
-            *_text_part(said),
+            *_text_part(reply_text),
             *({"functionCall": dict(_call(call.name, call.arguments))} for call in calls),
         ]
         verbatim = None if parts == plain else Verbatim(self.spec.provider, [dict(part) for part in parts])
-        return make_reply(said, calls, usage, cut=reason == "MAX_TOKENS", verbatim=verbatim)
+        return make_reply(reply_text, calls, usage, cut=reason == "MAX_TOKENS", verbatim=verbatim)
 
     def _check(self, reason: str, detail: str, usage: Usage, *, empty: bool) -> None:
-        """Raises `ModelFailed` for a reply that ended otherwise than well."""
+        """Raise `ModelFailed` for an invalid reason or an empty reply."""
         why = f"{reason}: {detail}" if detail else reason
         if reason in _BLOCKED:
             raise ModelFailed(f"the reply was blocked ({why})", usage=usage)
-        if reason in _SLIPS:
+        if reason in _FAULTS:
             raise ModelFailed(f"the model made a mistake ({why})", retryable=True, usage=usage)
         if reason == "MISSING_THOUGHT_SIGNATURE":
-            raise ModelFailed(f"the provider misses a signature ({why})", usage=usage)
+            raise ModelFailed(f"the provider reports a missing signature ({why})", usage=usage)
         if empty and reason != "MAX_TOKENS":
-            # A known weakness: the same request often gets an answer.
+            # Gemini sometimes sends nothing; the same request often succeeds.
             raise ModelFailed(
-                f"the model answered with nothing ({why or 'no reason'})",
+                f"the model returned an empty reply ({why or 'no reason'})",
                 retryable=reason == "STOP",
                 usage=usage,
             )
@@ -150,8 +159,8 @@ def _contents(request: ModelRequest) -> list[dict[str, Any]]:
                 parts += [{"text": text} for text in texts]
                 contents.append({"role": "user", "parts": parts})
             case ModelTurn(replies=replies):
-                for said in replies:
-                    parts += _parts(said)
+                for reply in replies:
+                    parts += _parts(reply)
                 ids = [part["functionCall"].get("id") for part in parts if "functionCall" in part]
                 contents.append({"role": "model", "parts": parts})
     return contents
@@ -160,22 +169,22 @@ def _contents(request: ModelRequest) -> list[dict[str, Any]]:
 def _response(id: object, result: Result) -> dict[str, Any]:
     response = {"error" if result.is_error else "output": result.content}
     told: dict[str, Any] = {"name": wire_name(result.name), "response": response}
-    # The model's own id, if it gave one: what it did not give it would not know.
+    # Only the model's own id, because it would not know another.
     return {"id": id, **told} if id is not None else told
 
 
-def _parts(said: Said) -> list[dict[str, Any]]:
-    """What the model said, as it said it if that is known; with the arguments that count."""
+def _parts(reply: PastReply) -> list[dict[str, Any]]:
+    """The parts of a reply: verbatim if possible, with the final arguments."""
     kept = [
-        dict(part) for part in array(said.verbatim) if part.get("text") != "" or "thoughtSignature" in part
+        dict(part) for part in array(reply.verbatim) if part.get("text") != "" or "thoughtSignature" in part
     ]
     given: list[dict[str, Any]] = [part for part in kept if "functionCall" in part]
-    final = with_final_arguments([part["functionCall"].get("args") for part in given], said.calls)
-    if said.verbatim is None or final is None:
-        given = [{"functionCall": _call(call.name, call.arguments)} for call in said.calls]
-        kept = [*_text_part(said.text), *given]
+    final = with_final_arguments([part["functionCall"].get("args") for part in given], reply.calls)
+    if reply.verbatim is None or final is None:
+        given = [{"functionCall": _call(call.name, call.arguments)} for call in reply.calls]
+        kept = [*_text_part(reply.text), *given]
     else:
-        for part, call, arguments in zip(given, said.calls, final, strict=True):
+        for part, call, arguments in zip(given, reply.calls, final, strict=True):
             if arguments is not None or part["functionCall"].get("name") != wire_name(call.name):
                 part["functionCall"] = {**part["functionCall"], **_call(call.name, call.arguments)}
     if given and not any("thoughtSignature" in part for part in given):
@@ -183,8 +192,8 @@ def _parts(said: Said) -> list[dict[str, Any]]:
     return kept
 
 
-def _text_part(said: str) -> list[dict[str, Any]]:
-    return [{"text": said}] if said else []
+def _text_part(reply_text: str) -> list[dict[str, Any]]:
+    return [{"text": reply_text}] if reply_text else []
 
 
 def _call(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,22 +204,22 @@ def _call(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part(given: object) -> dict[str, Any]:
-    """A part as it came: what is null is not there (proxies write what is not), and a call is an object."""
+    """A part as received, without null fields, which proxies add. Its call is an object."""
     part = {key: value for key, value in mapping(given).items() if value is not None}
     return {**part, "functionCall": mapping(part["functionCall"])} if "functionCall" in part else part
 
 
 def _usage(usage: object) -> Usage:
-    told = mapping(usage)
+    fields = mapping(usage)
     return Usage(
-        input_tokens=count(told.get("promptTokenCount")) + count(told.get("toolUsePromptTokenCount")),
-        output_tokens=count(told.get("candidatesTokenCount")) + count(told.get("thoughtsTokenCount")),
-        cached_tokens=count(told.get("cachedContentTokenCount")),
+        input_tokens=count(fields.get("promptTokenCount")) + count(fields.get("toolUsePromptTokenCount")),
+        output_tokens=count(fields.get("candidatesTokenCount")) + count(fields.get("thoughtsTokenCount")),
+        cached_tokens=count(fields.get("cachedContentTokenCount")),
     )
 
 
 class GoogleStream:
-    """Joins the parts of all events; nothing but the end of the stream says that there is no more."""
+    """Joins the parts of all events for `GoogleCodec.reply`. Only the end of the stream marks its end."""
 
     ended = False
 
@@ -254,7 +263,7 @@ class GoogleStream:
         elif not part.get("thought"):
             emit_text(self._emit, text(part.get("text")))
         last = self._parts[-1] if self._parts else {}
-        # A signature belongs to the very part it came with.
+        # Do not join a part with a signature, because the signature belongs to this part only.
         plain = part.keys() <= {"text", "thought"} and last.keys() <= {"text", "thought"}
         if plain and last and last.get("thought") == part.get("thought"):
             last["text"] = text(last.get("text")) + text(part.get("text"))

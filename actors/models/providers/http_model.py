@@ -1,4 +1,4 @@
-"""A model behind an HTTP API that takes a JSON body and answers with one, or with events."""
+"""Models behind HTTP APIs with JSON bodies and event streams: Gemini and all chat completions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .codec import Codec
 from .endpoints import endpoint
 from .google_codec import GoogleCodec, path
 from .openai_codec import FLAVOURS, OpenAICodec
-from .reading import read_reply, told_as
+from .reading import failures_of, read_reply
 
 
 @attrs.frozen
@@ -24,15 +24,15 @@ class HttpModel:
     url: httpx2.URL = attrs.field(repr=False)
     headers: Mapping[str, str] = attrs.field(repr=False)
     key: str | None = attrs.field(repr=False)
-    """Already in the headers; here so that no error shows it."""
+    """Part of `headers`; kept here so that errors can be cleared of it."""
     codec: Codec
     client: ModelClient = attrs.field(repr=False)
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
-        """One reply. Raises `ModelFailed`."""
+        """Return one reply. Raises `ModelFailed`."""
         body = dump_wire(self.codec.body(request))
         headers = {"content-type": "application/json", **self.headers}
-        with told_as(self.name, self.key):
+        with failures_of(self.name, self.key):
             http = self.client.get()
             response = await http.send(
                 http.build_request("POST", self.url, content=body, headers=headers), stream=True
@@ -46,18 +46,18 @@ class HttpModel:
 def google_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> HttpModel:
     """A Gemini model. Raises `ModelUnusable`."""
     place = endpoint(spec, environ)
-    # Not in the URL, which others log.
+    # The key is not in the URL, because proxies log URLs.
     headers = {"x-goog-api-key": place.key} if place.key is not None else {}
     url = httpx2.URL(place.base_url + path(spec))
     return HttpModel(spec.name, url, headers, place.key, GoogleCodec(spec), client)
 
 
 _TITLE = {"HTTP-Referer": "https://github.com/agentic-platform", "X-Title": "Agent Stop and Go"}
-"""By which OpenRouter knows a program."""
+"""Headers that name the program to OpenRouter."""
 
 
 def openai_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> HttpModel:
-    """A model that speaks chat completions. Raises `ModelUnusable`."""
+    """A model with the API of chat completions. Raises `ModelUnusable`."""
     place = endpoint(spec, environ)
     headers = {"authorization": f"Bearer {place.key}"} if place.key is not None else {}
     if spec.provider == "openrouter":

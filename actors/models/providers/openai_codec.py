@@ -1,6 +1,14 @@
-"""Chat completions, as OpenAI defined them and many servers speak them, each in its own way. Pure.
+"""The codec of chat completions, the API of OpenAI that many servers imitate. Pure.
 
-Written from https://platform.openai.com/docs/api-reference/chat and what servers are known to do differently.
+A message has a role, a text and, for an assistant, `tool_calls`; each result is a message of its own. Servers
+differ, and `Flavour` names the differences that a request must respect. Answers are read tolerantly:
+
+* Arguments are JSON text, an object or absent. Ids may be missing or repeated.
+* A reply has calls if it has `tool_calls`, whatever its `finish_reason` is.
+* Pieces of a call belong together by `index`; some servers omit it or repeat it: `OpenAIStream._call`.
+* An error may come with status 200, in the answer, in a choice or in the middle of a stream.
+
+Source: https://platform.openai.com/docs/api-reference/chat, and observed differences of the servers.
 """
 
 from __future__ import annotations
@@ -36,22 +44,22 @@ from .codec import (
 )
 from .faults import from_error
 from .json_fields import array, count, mapping, text
-from .turns import ModelTurn, Result, Said, UserTurn, turns
+from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 
 @attrs.frozen
 class Flavour:
-    """How a server differs from the others."""
+    """The differences of a server from the others."""
 
     max_tokens: str = "max_tokens"
-    """Name of the field."""
+    """Name of the field for the token limit."""
     ids: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,40}")
     stream_usage: bool = True
-    """Tells the usage of a stream only when asked to."""
+    """The server sends the usage of a stream only on request."""
     user_after_tool: bool = True
-    """Takes a user message right after a result."""
+    """The server accepts a user message right after a result."""
     returned: tuple[str, ...] = ()
-    """Fields of a message with calls that the server wants back: what the model thought."""
+    """Fields with the model's reasoning, which the server needs back in a message with calls."""
 
 
 _REASONING = ("reasoning_details", "reasoning_content", "reasoning")
@@ -65,14 +73,14 @@ FLAVOURS: Mapping[Provider, Flavour] = {
 }
 
 GO_ON = "I have the results."
-"""Said between a result and a user's message where a server wants something to be said."""
+"""The assistant message between a result and a user message, for servers that require one."""
 
 _CUT = ("length", "model_length")
 _WELL = ("stop", *_CUT)
-"""Ways to end well without a word."""
+"""Reasons under which an empty reply is valid."""
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
-"""Mistral's and OpenRouter's word for it, SGLang's, DeepSeek's. What there is of the reply is not all of it,
-and a call that had only begun looks like one without arguments."""
+"""Reasons of an incomplete reply: of Mistral and OpenRouter, of SGLang, of DeepSeek. An incomplete call looks
+like one without arguments."""
 
 
 @attrs.frozen
@@ -119,9 +127,9 @@ class OpenAICodec:
                         messages.append({"role": "user", "content": "\n\n".join(texts)})
                 case ModelTurn(replies=replies):
                     message = _message(replies[-1])
-                    said = [reply.text for reply in replies if reply.text]
-                    # Templates of many open models insist that user and assistant take turns.
-                    messages.append({**message, "content": "\n\n".join(said) or None})
+                    reply_text = [reply.text for reply in replies if reply.text]
+                    # Templates of many open models require that user and assistant alternate.
+                    messages.append({**message, "content": "\n\n".join(reply_text) or None})
         return messages
 
     def reply(self, body: object, request: ModelRequest) -> ModelReply:
@@ -132,9 +140,9 @@ class OpenAICodec:
         if error:
             raise _with_usage(from_error(error), usage)
         if not choice:
-            raise not_understood("it holds no choices", usage)
+            raise not_understood("it has no choices", usage)
         message = mapping(choice.get("message"))
-        said = _text(message.get("content"))
+        reply_text = _text(message.get("content"))
         given = [mapping(call) for call in array(message.get("tool_calls"))]
         calls = tool_calls(
             ((text(call.get("id")), *_function(call)) for call in given), own_names(request.tools)
@@ -148,15 +156,15 @@ class OpenAICodec:
         if reason in _BROKEN_OFF:
             why = f'the provider broke the reply off (finish_reason "{reason}")'
             raise ModelFailed(why, retryable=True, usage=usage)
-        if reason not in _WELL and not said and not calls:
+        if reason not in _WELL and not reply_text and not calls:
             raise not_understood(f'it is empty, and its finish_reason is "{reason}"', usage)
         verbatim = self._verbatim(message, given)
-        return make_reply(said, calls, usage, cut=reason in _CUT, verbatim=verbatim)
+        return make_reply(reply_text, calls, usage, cut=reason in _CUT, verbatim=verbatim)
 
     def _verbatim(self, message: Mapping[str, Any], calls: list[Mapping[str, Any]]) -> Verbatim | None:
-        """Kept for a reply with calls: only while its turn lasts does anybody want to see it again."""
+        """The fields to send back; None for a reply without calls, which ends its turn."""
         kept = {name: message[name] for name in self.flavour.returned if message.get(name)}
-        # Where Gemini's signatures travel in this dialect.
+        # Gemini's compatible API puts its signatures here.
         if any("extra_content" in call for call in calls):
             kept["tool_calls"] = [{"extra_content": call.get("extra_content")} for call in calls]
         return Verbatim(self.spec.provider, kept) if calls and kept else None
@@ -166,19 +174,19 @@ class OpenAICodec:
 
 
 def _result(result: Result) -> dict[str, Any]:
-    """The dialect has no mark for failures, so the text has to say it: `42` would look like a success."""
+    """A message with a result. The API has no mark for errors, so the text names them."""
     content = f"Error: {result.content}" if result.is_error else result.content
     return {"role": "tool", "tool_call_id": result.id, "content": content}
 
 
-def _message(said: Said) -> dict[str, Any]:
+def _message(reply: PastReply) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant"}
-    if not said.calls:
+    if not reply.calls:
         return message
-    kept = mapping(said.verbatim)
+    kept = mapping(reply.verbatim)
     extras = array(kept.get("tool_calls"))
     calls = []
-    for index, call in enumerate(said.calls):
+    for index, call in enumerate(reply.calls):
         function = {"name": wire_name(call.name), "arguments": dump_wire(call.arguments).decode()}
         wired: dict[str, Any] = {"id": call.id, "type": "function", "function": function}
         if index < len(extras) and extras[index]["extra_content"] is not None:
@@ -193,18 +201,18 @@ def _function(call: Mapping[str, Any]) -> tuple[str, object]:
 
 
 def _text(content: object) -> str:
-    """Of a text, or of a list of chunks, of which only the texts are for the user."""
+    """The text of a content, which may be a list of chunks. Other chunks than texts are not for the user."""
     if isinstance(content, list):
         return "".join(text(mapping(chunk).get("text")) for chunk in content)
     return text(content)
 
 
 def _usage(usage: object) -> Usage:
-    told = mapping(usage)
-    details = mapping(told.get("prompt_tokens_details"))
+    fields = mapping(usage)
+    details = mapping(fields.get("prompt_tokens_details"))
     return Usage(
-        input_tokens=count(told.get("prompt_tokens")),
-        output_tokens=count(told.get("completion_tokens")),
+        input_tokens=count(fields.get("prompt_tokens")),
+        output_tokens=count(fields.get("completion_tokens")),
         cached_tokens=count(details.get("cached_tokens")),
         cache_write_tokens=count(details.get("cache_write_tokens")),
     )
@@ -216,7 +224,7 @@ def _with_usage(failure: ModelFailed, usage: Usage) -> ModelFailed:
 
 
 class OpenAIStream:
-    """Puts the message together again; what it then means is the codec's business."""
+    """Assembles the message of a stream for `OpenAICodec.reply`."""
 
     def __init__(self, codec: OpenAICodec, request: ModelRequest, emit: Emit) -> None:
         self._codec = codec
@@ -226,7 +234,7 @@ class OpenAIStream:
         self._text: list[str] = []
         self._calls: list[_CallPieces] = []
         self._by_index: dict[int, _CallPieces] = {}
-        """The last by each number."""
+        """The last call of each index."""
         self._extras: dict[str, list[Any]] = {}
         self._refusal: list[str] = []
         self._finish: object = None
@@ -250,10 +258,10 @@ class OpenAIStream:
             raise from_error(choice["error"])
         self._finish = choice.get("finish_reason") or self._finish
         delta = mapping(choice.get("delta"))
-        said = _text(delta.get("content"))
-        if said:
-            self._text.append(said)
-            emit_text(self._emit, said)
+        reply_text = _text(delta.get("content"))
+        if reply_text:
+            self._text.append(reply_text)
+            emit_text(self._emit, reply_text)
         self._refusal.append(text(delta.get("refusal")))
         for name in self._codec.flavour.returned:
             if delta.get(name):
@@ -276,11 +284,11 @@ class OpenAIStream:
             self._emit(ArgumentsDelta(call.place, own, json))
 
     def _call(self, index: int | None, id: str, name: str) -> _CallPieces:
-        """The call that a piece belongs to. Not every server numbers its calls, or numbers them well."""
+        """The call of a piece. Some servers send no index, and some send one index for several calls."""
         if index is None:
             found = self._calls[-1] if self._calls and not name else None
         else:
-            found = self._by_index.get(index)  # a second one by that number differs in its id
+            found = self._by_index.get(index)  # another call with this index has another id
         if found is None or (id and found.id and id != found.id):
             found = _CallPieces(len(self._calls))
             self._calls.append(found)
@@ -304,7 +312,7 @@ class OpenAIStream:
 @attrs.define(eq=False)
 class _CallPieces:
     place: int
-    """In the reply, from 0."""
+    """Index of the call in the reply."""
     id: str = ""
     name: str = ""
     arguments: list[str] = attrs.field(factory=list)

@@ -1,4 +1,4 @@
-"""Reads a provider's HTTP answer, whole or in events, within bounds."""
+"""Read a provider's HTTP answer, as a whole or as an event stream, within bounds."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .faults import from_answer
 
 MAX_BYTES = 32 * 1024 * 1024
 LINGER = 0.5
-"""Seconds an answer that is complete may take to end, so that its connection can be used again."""
+"""Seconds that a complete answer may take to close, so that its connection can be used again."""
 
 
 class AnswerTooLarge(httpx2.HTTPError):
-    """An answer of more than `MAX_BYTES`, or one that was compressed though nobody asked for it."""
+    """An answer of more than `MAX_BYTES`, or one compressed against the request."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -43,9 +43,9 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 async def bound(response: httpx2.Response) -> None:
-    """An event hook for every response: bounds its body, whether an SDK or our own code reads it."""
+    """Limit the body of a response. An event hook, so that it also holds for bodies that an SDK reads."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        # A few bytes of it may come to gigabytes.
+        # A few compressed bytes may expand to gigabytes.
         raise AnswerTooLarge("")
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response.stream)
@@ -54,7 +54,7 @@ async def bound(response: httpx2.Response) -> None:
 async def read_reply(
     response: httpx2.Response, codec: Codec, request: ModelRequest, emit: Emit
 ) -> ModelReply:
-    """The reply in an answer whose body is still to be read. Raises `ModelFailed` or `httpx2.HTTPError`."""
+    """Read the body of an answer as a reply. Raises `ModelFailed` or `httpx2.HTTPError`."""
     if not response.is_success:
         raise failed_answer(response, await response.aread())
     if "event-stream" in response.headers.get("content-type", ""):
@@ -67,7 +67,7 @@ async def read_reply(
 
 
 def failed_answer(response: httpx2.Response, raw: bytes) -> ModelFailed:
-    """The failure behind an answer that is no success, with this body."""
+    """The failure for an answer with an error status and this body."""
     return from_answer(response.status_code, response.headers, raw, now=time.time())
 
 
@@ -76,14 +76,14 @@ async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelR
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     try:
         with trio.CancelScope() as scope:
-            async for chunk in response.stream:  # compressed it is not: `bound`
+            async for chunk in response.stream:  # `bound` refuses compressed bodies
                 for event in parser.texts(chunk):
                     if not stream.ended:
                         stream.feed(event)
                 if stream.ended:
                     scope.deadline = min(scope.deadline, trio.current_time() + LINGER)
     except httpx2.HTTPError as error:
-        # What is complete stays so, whatever becomes of the connection.
+        # A complete reply counts even if its connection breaks.
         if isinstance(error, AnswerTooLarge) and not stream.ended:
             raise
         if not stream.ended:
@@ -97,10 +97,10 @@ async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelR
 
 
 @contextmanager
-def told_as(name: str, key: str | None) -> Iterator[None]:
-    """Failures of the block as the user reads them: with the model's name, and without its key.
+def failures_of(name: str, key: str | None) -> Iterator[None]:
+    """Turn exceptions of the block into `ModelFailed` with the model's name and without its key.
 
-    No text of an HTTP library is repeated: some quote headers.
+    Texts of HTTP libraries are not repeated, because some quote headers.
     """
     try:
         yield
@@ -116,12 +116,12 @@ def told_as(name: str, key: str | None) -> Iterator[None]:
     except AnswerTooLarge:
         raise ModelFailed(f"{name}: the answer is larger than {MAX_BYTES // 1024 // 1024} MiB") from None
     except httpx2.ConnectTimeout:
-        raise ModelFailed(f"{name}: the connection was not made in time", retryable=True) from None
+        raise ModelFailed(f"{name}: connecting took too long", retryable=True) from None
     except ModelUnusable as error:
         raise ModelFailed(f"{name}: {error}") from None
     except httpx2.ProxyError:
         raise ModelFailed(
-            f"{name}: the proxy of the environment does not lead to the provider", retryable=True
+            f"{name}: the proxy set in the environment does not reach the provider", retryable=True
         ) from None
     except httpx2.ConnectError as error:
         why = why_unreached(error)

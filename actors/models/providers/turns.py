@@ -1,6 +1,8 @@
-"""A history in the order that every provider insists on. Pure.
+"""Arrange a history in the order that every provider requires. Pure.
 
-A user begins; replies and what answers them take turns; every call has its result, and every result its call.
+The first turn is the user's; turns of user and model alternate; every call has a result, and every result a
+call. A history may break these rules: a run may have failed between a call and its result, a message may be
+empty, and a long history loses its beginning. `turns` repairs it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ NO_RESULT = "There is no result of this call."
 
 @attrs.frozen
 class Result:
-    """Of one call, by the id the provider knows."""
+    """The result of one call, with the id in the request to the provider."""
 
     id: str
     name: str
@@ -38,28 +40,28 @@ class Result:
 
 @attrs.frozen
 class UserTurn:
-    """Results first: no provider wants anything between a call and its result."""
+    """A turn of the user. Results come first, because they must follow their calls directly."""
 
     results: tuple[Result, ...] = ()
     texts: tuple[str, ...] = ()
 
 
 @attrs.frozen
-class Said:
-    """One reply of a model."""
+class PastReply:
+    """One reply of a model in the history."""
 
     text: str
     calls: tuple[ToolCall, ...]
-    """With the ids the provider is told, and the final arguments."""
+    """Calls with the ids of the request to the provider and with their final arguments."""
     verbatim: object | None
-    """Content in the provider's own dialect, to be preferred to text and calls."""
+    """The reply in the provider's format, which takes precedence over text and calls."""
 
 
 @attrs.frozen
 class ModelTurn:
-    """Replies with nothing between them; only the last one has calls."""
+    """A turn of the model: consecutive replies, of which only the last has calls."""
 
-    replies: tuple[Said, ...]
+    replies: tuple[PastReply, ...]
 
 
 Turn: TypeAlias = UserTurn | ModelTurn
@@ -68,12 +70,12 @@ Turn: TypeAlias = UserTurn | ModelTurn
 def turns(messages: Iterable[ChatMessage], *, provider: str, ids: re.Pattern[str]) -> tuple[Turn, ...]:
     """The history as turns of user and model.
 
-    What the order does not allow is mended: texts without a letter are left out or said to be empty, a call
-    without a result gets one that says so, a result without a call is dropped.
+    Repairs: an empty reply is left out, an empty text is replaced by `NO_TEXT`, a call without a result gets
+    `NO_RESULT`, a result without a call is dropped.
 
     Args:
-        provider: whose verbatim content counts.
-        ids: what an id of a call has to look like.
+        provider: the provider whose verbatim content is used.
+        ids: the pattern of valid call ids.
     """
     builder = _Builder(provider, CallIds(ids))
     for message in messages:
@@ -87,7 +89,7 @@ class _Builder:
         self._ids = ids
         self._turns: list[Turn] = []
         self._open: dict[str, list[ToolCall]] = {}
-        """Calls that wait for a result, by the id in the history."""
+        """Calls without a result so far, by their id in the history."""
         self._order: list[ToolCall] = []
         self._results: dict[str, Result] = {}
 
@@ -123,14 +125,14 @@ class _Builder:
             calls.append(wired)
         self._order = calls
         text = message.text if message.text.strip() else ""
-        said = Said(text, tuple(calls), _own(message.verbatim, self._provider))
+        reply = PastReply(text, tuple(calls), _own(message.verbatim, self._provider))
         if self._turns and isinstance(last := self._turns[-1], ModelTurn):
-            self._turns[-1] = ModelTurn((*last.replies, said))
+            self._turns[-1] = ModelTurn((*last.replies, reply))
         else:
-            self._turns.append(ModelTurn((said,)))
+            self._turns.append(ModelTurn((reply,)))
 
     def _settle(self) -> None:
-        """End the exchange that is open: all its results, in the order of the calls."""
+        """Add a turn with the results of the open calls, in the order of the calls."""
         if self._order:
             results = tuple(
                 self._results.get(call.id, Result(call.id, call.name, NO_RESULT, is_error=True))

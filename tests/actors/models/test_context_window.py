@@ -1,4 +1,4 @@
-"""What is left out of a request that is too large, and what never is."""
+"""Shortening a request that is too large, and the estimate of its size."""
 
 from __future__ import annotations
 
@@ -32,21 +32,18 @@ def request(*messages: ChatMessage, earlier: int = 0, system: str = "You help.")
 
 
 def estimate(request: ModelRequest) -> int:
-    """About how many tokens a request has."""
+    """The estimated tokens of a request."""
+    return estimate_of_refusal(request, ContextConfig(max_input_tokens=0))
+
+
+def estimate_of_refusal(request: ModelRequest, context: ContextConfig) -> int:
     with pytest.raises(TooLarge) as refused:
-        fit(request, ContextConfig(max_input_tokens=0))
+        fit(request, context)
     return refused.value.tokens
 
 
 def trim(most: int) -> ContextConfig:
     return ContextConfig(max_input_tokens=most, strategy="trim")
-
-
-def whatever_fits(whole: ModelRequest, most: int) -> ModelRequest | None:
-    try:
-        return fit(whole, trim(most))
-    except TooLarge:
-        return None
 
 
 def exchange(draw: Any, number: int) -> list[ChatMessage]:
@@ -76,22 +73,30 @@ def requests(draw: Any) -> ModelRequest:
 
 
 @given(requests(), st.integers(1, 8000))
-def test_it_fits_or_is_refused(whole: ModelRequest, most: int) -> None:
-    fitted = whatever_fits(whole, most)
-    if fitted is None:
+def test_trimmed_request_follows_the_rules(whole: ModelRequest, most: int) -> None:
+    size = estimate(whole)
+    assert fit(whole, ContextConfig(max_input_tokens=size)) is whole
+    assert estimate_of_refusal(whole, ContextConfig(max_input_tokens=size - 1)) == size
+    try:
+        fitted = fit(whole, trim(most))
+    except TooLarge:
+        smallest = estimate_of_refusal(whole, trim(most))
+        assert most < smallest <= size
+        assert fit(whole, trim(smallest))
         return
     assert estimate(fitted) <= most
-    assert fitted == fit(whole, trim(most))
     assert fit(fitted, trim(most)) == fitted
-    if estimate(whole) <= most:
+    if size <= most:
         assert fitted == whole
+    calls = [
+        call.id for each in fitted.messages if isinstance(each, AssistantMessage) for call in each.tool_calls
+    ]
+    assert calls == [each.call_id for each in fitted.messages if isinstance(each, ToolMessage)]
+    check_what_stays(whole, fitted)
+    check_nothing_is_removed_in_vain(whole, fitted, most)
 
 
-@given(requests(), st.integers(1, 8000))
-def test_what_is_never_touched(whole: ModelRequest, most: int) -> None:
-    fitted = whatever_fits(whole, most)
-    if fitted is None:
-        return
+def check_what_stays(whole: ModelRequest, fitted: ModelRequest) -> None:
     varies: dict[str, Any] = {"messages": (), "earlier": 0, "before": 0, "trimmed": False}
     assert attrs.evolve(fitted, **varies) == attrs.evolve(whole, **varies)
     assert fitted.trimmed == (fitted.messages != whole.messages)
@@ -103,9 +108,9 @@ def test_what_is_never_touched(whole: ModelRequest, most: int) -> None:
         if before != after:
             assert isinstance(before, ToolMessage)
             assert after == attrs.evolve(before, content=LEFT_OUT)  # a result, its call beside it
-    # What the model is to answer is there in full.
+    # The results without an answer are complete.
     assert fitted.results == whole.results
-    # Earlier turns go whole, the oldest first.
+    # Earlier turns are removed as a whole, the oldest first.
     left = fitted.messages[: fitted.earlier]
     assert not left or isinstance(left[0], UserMessage)
     for old, after in zip(whole.messages[whole.earlier - len(left) : whole.earlier], left, strict=True):
@@ -113,22 +118,7 @@ def test_what_is_never_touched(whole: ModelRequest, most: int) -> None:
         assert after == old or emptied
 
 
-@given(requests(), st.integers(1, 8000))
-def test_calls_and_results_stay_paired(whole: ModelRequest, most: int) -> None:
-    fitted = whatever_fits(whole, most)
-    if fitted is None:
-        return
-    calls = [
-        call.id for each in fitted.messages if isinstance(each, AssistantMessage) for call in each.tool_calls
-    ]
-    assert calls == [each.call_id for each in fitted.messages if isinstance(each, ToolMessage)]
-
-
-@given(requests(), st.integers(1, 8000))
-def test_no_more_is_left_out_than_must_be(whole: ModelRequest, most: int) -> None:
-    fitted = whatever_fits(whole, most)
-    if fitted is None:
-        return
+def check_nothing_is_removed_in_vain(whole: ModelRequest, fitted: ModelRequest, most: int) -> None:
     emptied = [
         index
         for index, (before, after) in enumerate(
@@ -144,26 +134,7 @@ def test_no_more_is_left_out_than_must_be(whole: ModelRequest, most: int) -> Non
     assert estimate(attrs.evolve(fitted, messages=tuple(back))) > most
 
 
-@given(requests(), st.integers(1, 8000))
-def test_what_cannot_be_made_to_fit_says_how_large_it_is(whole: ModelRequest, most: int) -> None:
-    if whatever_fits(whole, most) is not None:
-        return
-    with pytest.raises(TooLarge) as refused:
-        fit(whole, trim(most))
-    assert most < refused.value.tokens <= estimate(whole)
-    assert whatever_fits(whole, refused.value.tokens) is not None
-
-
-@given(requests())
-def test_refusing_leaves_nothing_out(whole: ModelRequest) -> None:
-    size = estimate(whole)
-    assert fit(whole, ContextConfig(max_input_tokens=size)) is whole
-    with pytest.raises(TooLarge) as refused:
-        fit(whole, ContextConfig(max_input_tokens=size - 1))
-    assert refused.value.tokens == size
-
-
-def test_results_go_before_turns_and_the_oldest_first() -> None:
+def test_results_are_removed_before_turns_oldest_first() -> None:
     def result(id: str) -> list[ChatMessage]:
         return [
             AssistantMessage("", (ToolCall(id, "list", {}),)),
@@ -198,7 +169,7 @@ def test_results_go_before_turns_and_the_oldest_first() -> None:
 
 # ---------------------------------------------------------------------- the estimate
 
-# With about as many tokens as they are cut into.
+# Texts with about the number of tokens that tokenizers make of them.
 SAMPLES = [
     ("The quick brown fox jumps over the lazy dog, and nobody asks it why it does so. " * 5, 100),
     (json.dumps([{"id": n, "name": f"server-{n}", "value": n * 37} for n in range(20)]), 360),
@@ -209,12 +180,12 @@ SAMPLES = [
 
 
 @pytest.mark.parametrize(("text", "tokens"), SAMPLES)
-def test_the_estimate_is_rather_too_high(text: str, tokens: int) -> None:
+def test_estimate_is_rather_too_high(text: str, tokens: int) -> None:
     guessed = estimate(request(UserMessage(text))) - estimate(request(UserMessage("")))
     assert 0.8 * tokens <= guessed <= 3 * tokens
 
 
-def test_everything_that_is_sent_counts() -> None:
+def test_every_part_of_a_request_counts() -> None:
     long = "word " * 100
     user, result = UserMessage("now"), ToolMessage("1", "list", "r")
     said = AssistantMessage("said", (ToolCall("1", "list", {}),))
@@ -235,5 +206,5 @@ def test_everything_that_is_sent_counts() -> None:
         assert estimate(each) >= estimate(base) + 140
 
 
-def test_half_a_surrogate_pair_has_a_size() -> None:
+def test_lone_surrogate_has_a_size() -> None:
     assert estimate(request(UserMessage("\ud83d"))) > 0

@@ -138,4 +138,4 @@ def test_an_error_inside_an_answer(error: object, status: int | None, retryable:
 
 
 def test_an_error_that_says_nothing() -> None:
-    assert str(from_error({})) == "an error without a word"
+    assert str(from_error({})) == "an error without a message"

@@ -188,7 +188,7 @@ def test_thoughts_are_not_for_the_user() -> None:
 def test_a_reply_that_was_cut() -> None:
     assert read(answer({"text": "half"}, finish="MAX_TOKENS")).stop == "max_tokens"
     assert read(answer(SIGNED, finish="MAX_TOKENS")).stop == "max_tokens"
-    with pytest.raises(ModelFailed, match="limit of tokens was reached before") as failed:
+    with pytest.raises(ModelFailed, match="token limit was reached before") as failed:
         read(answer(THOUGHT, finish="MAX_TOKENS"))
     assert failed.value.usage == COUNTED
 
@@ -205,12 +205,12 @@ def test_a_reply_that_was_cut() -> None:
         (answer(finish="MALFORMED_RESPONSE"), "a mistake", True),
         (answer(finish="UNEXPECTED_TOOL_CALL"), "a mistake", True),
         (answer(finish="TOO_MANY_TOOL_CALLS"), "a mistake", True),
-        (answer(finish="MISSING_THOUGHT_SIGNATURE"), "misses a signature", False),
-        (answer(finish="OTHER"), r"answered with nothing \(OTHER\)", False),
-        (answer(finish=None), r"answered with nothing \(no reason\)", False),
-        (answer(finish="STOP"), "answered with nothing", True),
-        (answer(THOUGHT), "answered with nothing", True),
-        ({"candidates": [{"finishReason": "STOP"}], "usageMetadata": USAGE}, "answered with nothing", True),
+        (answer(finish="MISSING_THOUGHT_SIGNATURE"), "reports a missing signature", False),
+        (answer(finish="OTHER"), r"returned an empty reply \(OTHER\)", False),
+        (answer(finish=None), r"returned an empty reply \(no reason\)", False),
+        (answer(finish="STOP"), "returned an empty reply", True),
+        (answer(THOUGHT), "returned an empty reply", True),
+        ({"candidates": [{"finishReason": "STOP"}], "usageMetadata": USAGE}, "returned an empty reply", True),
         ({"candidates": [], "usageMetadata": USAGE}, "no candidate", True),
         ({"usageMetadata": USAGE}, "no candidate", True),
         (
@@ -238,7 +238,7 @@ def test_an_unknown_reason_does_not_spoil_calls(reason: str | None) -> None:
 
 
 def test_calls_that_ended_for_no_reason_told_are_not_acted_upon() -> None:
-    with pytest.raises(ModelFailed, match="for a reason that is not told") as failed:
+    with pytest.raises(ModelFailed, match="for an unknown reason") as failed:
         read(answer(SIGNED, finish="OTHER"))
     assert failed.value.retryable
 
@@ -253,7 +253,7 @@ def test_an_error_with_status_200(wrapped: bool) -> None:
 
 @pytest.mark.parametrize("body", [None, 3, "x", [], [1], {"candidates": {}}, {"candidates": ["x"]}])
 def test_json_of_another_shape(body: object) -> None:
-    with pytest.raises(ModelFailed, match=r"no candidate|answered with nothing"):
+    with pytest.raises(ModelFailed, match=r"no candidate|returned an empty reply"):
         read(body)
 
 

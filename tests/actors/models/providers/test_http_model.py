@@ -15,7 +15,7 @@ from stopgo.actors.models.messages import ModelFailed, ModelReply, TextDelta, Us
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
 from stopgo.actors.models.providers import reading
-from stopgo.actors.models.providers.reading import told_as
+from stopgo.actors.models.providers.reading import failures_of
 from stopgo.config.models import ModelSpec
 from tests.canary import KEY
 
@@ -230,9 +230,9 @@ async def test_leaving_closes_the_connection(model: Model, provider: Provider, p
 @pytest.mark.parametrize(
     ("error", "text", "retryable"),
     [
-        (httpx2.ConnectTimeout(KEY), "the connection was not made in time", True),
+        (httpx2.ConnectTimeout(KEY), "connecting took too long", True),
         (httpx2.ConnectError(KEY), "the provider cannot be reached", True),
-        (httpx2.ProxyError(KEY), "the proxy of the environment does not lead to the provider", True),
+        (httpx2.ProxyError(KEY), "the proxy set in the environment does not reach the provider", True),
         (httpx2.ReadError(KEY), "the connection broke before the answer was complete", True),
         (httpx2.TooManyRedirects(KEY), "the answer cannot be read (TooManyRedirects)", False),
     ],
@@ -240,6 +240,6 @@ async def test_leaving_closes_the_connection(model: Model, provider: Provider, p
 def test_what_a_library_stumbles_over_is_told_in_our_words(
     error: Exception, text: str, retryable: bool
 ) -> None:
-    with pytest.raises(ModelFailed) as failed, told_as("openai:gpt", None):
+    with pytest.raises(ModelFailed) as failed, failures_of("openai:gpt", None):
         raise error
     assert (str(failed.value), failed.value.retryable) == (f"openai:gpt: {text}", retryable)

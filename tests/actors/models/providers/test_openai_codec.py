@@ -199,7 +199,7 @@ def test_only_the_texts_of_chunks_are_for_the_user() -> None:
 def test_a_reply_that_was_cut(finish: str) -> None:
     assert read(answer({"content": "half"}, finish)).stop == "max_tokens"
     assert read(answer({"tool_calls": [CALL]}, finish)).stop == "max_tokens"
-    with pytest.raises(ModelFailed, match="limit of tokens was reached before") as failed:
+    with pytest.raises(ModelFailed, match="token limit was reached before") as failed:
         read(answer({"content": ""}, finish))
     assert failed.value.usage == COUNTED
 

@@ -15,8 +15,8 @@ from stopgo.actors.models.providers.turns import (
     NO_TEXT,
     NOT_SHOWN,
     ModelTurn,
+    PastReply,
     Result,
-    Said,
     Turn,
     UserTurn,
     turns,
@@ -46,9 +46,9 @@ def test_a_conversation_with_a_tool() -> None:
     ]
     assert of(*exchange, UserMessage("thanks")) == (
         ASKED,
-        ModelTurn((Said("let me", (ONE,), None),)),
+        ModelTurn((PastReply("let me", (ONE,), None),)),
         UserTurn(results=(Result("one", "add", "1", False),)),
-        ModelTurn((Said("it is 1", (), None),)),
+        ModelTurn((PastReply("it is 1", (), None),)),
         UserTurn(texts=("thanks",)),
     )
 
@@ -69,7 +69,7 @@ def test_a_call_without_a_result_gets_one_and_a_result_without_a_call_is_dropped
 def test_neighbours_of_one_side_are_one_turn() -> None:
     assert of(USER, UserMessage("are you there?")) == (UserTurn(texts=("hi", "are you there?")),)
     _, turn = of(USER, AssistantMessage("yes"), AssistantMessage("", (ONE,)))[:2]
-    assert turn == ModelTurn((Said("yes", (), None), Said("", (ONE,), None)))
+    assert turn == ModelTurn((PastReply("yes", (), None), PastReply("", (ONE,), None)))
 
 
 def test_a_user_begins() -> None:
@@ -80,7 +80,7 @@ def test_a_user_begins() -> None:
 def test_no_text_is_empty() -> None:
     assert of(UserMessage(" \n")) == (UserTurn(texts=(NO_TEXT,)),)
     assert of(USER, AssistantMessage("  ")) == (ASKED,)
-    assert of(USER, AssistantMessage(" ", (ONE,)))[1] == ModelTurn((Said("", (ONE,), None),))
+    assert of(USER, AssistantMessage(" ", (ONE,)))[1] == ModelTurn((PastReply("", (ONE,), None),))
 
 
 def test_ids_are_valid_and_unique_in_the_whole_history_and_results_follow() -> None:
