@@ -22,7 +22,7 @@ from .a2a_end import A2AEnd, DataArtifact, FileArtifact, LinkArtifact, ScriptedA
 from .errors import InvalidScript, UnreadableScript
 from .messages import Usage
 from .script import REFERENCE, Entry, Script, ScriptedCall, ScriptedError, When
-from .script_keys import ArtifactKeys, ReplyKeys, ScriptKeys, WhenKeys
+from .script_keys import A2AKeys, ArtifactKeys, ReplyKeys, ScriptKeys, WhenKeys
 
 _MAX_BYTES = 4 << 20
 _BOUNDS = Bounds(depth=40, values=100_000, nul=True)
@@ -136,8 +136,8 @@ def _entry(reply: ReplyKeys) -> Entry:
         ),
         delay=reply.delay,
         usage=Usage(**attrs.asdict(reply.usage)),
-        error=reply.error and ScriptedError(reply.error.message, reply.error.status),
-        a2a=reply.a2a and A2AEnd(reply.a2a.state, reply.a2a.artifact and _artifact(reply.a2a.artifact)),
+        error=None if reply.error is None else ScriptedError(reply.error.message, reply.error.status),
+        a2a=None if reply.a2a is None else _end(reply.a2a),
     )
 
 
@@ -147,6 +147,10 @@ def _when(keys: WhenKeys) -> When:
         name: given[name] and regex.compile(given[name]) for name in ("user", "prompt", "tool_result")
     }
     return When(**{**given, **patterns})
+
+
+def _end(keys: A2AKeys) -> A2AEnd:
+    return A2AEnd(keys.state, None if keys.artifact is None else _artifact(keys.artifact))
 
 
 def _artifact(keys: ArtifactKeys) -> ScriptedArtifact:
