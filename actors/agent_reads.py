@@ -27,7 +27,7 @@ from .conversation.lists import (
 )
 from .conversation.precedents import Precedent, precedents
 from .conversation.watch import BUFFER, Filter, Watch, Watched
-from .gate.gate import Place, descend, root_place
+from .gate.gate import PolicyScope, descend, root_scope
 from .log import stored
 from .log.deltas import AnyDelta
 from .log.inbox import Received
@@ -174,8 +174,8 @@ class AgentReads:
         return (*tools, *listed_agents(catalogue, self._root))
 
     @property
-    def _root(self) -> Place:
-        return descend(root_place(self.config), self.config.agent)
+    def _root(self) -> PolicyScope:
+        return descend(root_scope(self.config), self.config.agent)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from .common.errors import Misconfigured, StartError
 from .conversation.conversation import Wake, conversation, poisoned
 from .conversation.remote_questions import RemoteQuestions
 from .conversation.timers import timers
-from .gate.gate import unasked
+from .gate.gate import unapproved_tools
 from .gate.review import Finding, refuse, review
 from .log.branches import ActiveRuns
 from .log.events import tree_id
@@ -193,7 +193,7 @@ def _check_rules(config: AgentConfig, directory: ServerDirectory) -> None:
     """Log the findings about rules. Raises `ConfigError` if a rule names a tool that no server has."""
     findings = _review(config, directory)
     refuse(findings)
-    for sentence in unasked(config, directory.catalogue.tools):
+    for sentence in unapproved_tools(config, directory.catalogue.tools):
         logger.warning(sentence)
     _warn(directory, findings)
 

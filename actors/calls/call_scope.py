@@ -9,7 +9,7 @@ import trio
 
 from ...runtime.ref import ActorRef
 from ..approvals.asked import Occasion
-from ..gate.gate import Place
+from ..gate.gate import PolicyScope
 from ..log.branches import WorkTimers
 from ..log.events import Origin
 from ..log.log import ConversationLog
@@ -29,7 +29,7 @@ class CallScope:
     tokens: Tokens
     searching: trio.Lock
     """Held while the gate searches for patterns: one search at a time per run."""
-    place: Place
+    policy_scope: PolicyScope
     node: str
     can_exit_loop: bool
     work_timers: WorkTimers
@@ -57,7 +57,7 @@ class CallScope:
 
     def expires(self) -> float | None:
         """The expiry of a question that is put now, in UTC seconds."""
-        after = self.place.policy.expires_after
+        after = self.policy_scope.policy.expires_after
         return None if after is None else self.log.wall() + after
 
 

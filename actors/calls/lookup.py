@@ -37,9 +37,9 @@ class Lookup:
         if isinstance(arguments, Missing):
             return None, arguments
         scope, tool = self.scope, found.tool
-        verdict = await judge_off_loop(tool, arguments, scope.place, scope.searching)
+        verdict = await judge_off_loop(tool, arguments, scope.policy_scope, scope.searching)
         allowed = [
-            await judge_off_loop(tool, approval.shown, scope.place, scope.searching)
+            await judge_off_loop(tool, approval.shown, scope.policy_scope, scope.searching)
             for approval in approvals
             if approval.state == "approved" and approval.fingerprint == tool.fingerprint
         ]
@@ -71,7 +71,7 @@ class Lookup:
         if isinstance(found, Unusable):
             return invalid(found.problem)
         if isinstance(found, Resolved):
-            if offered(found.tool, self.scope.place):
+            if offered(found.tool, self.scope.policy_scope):
                 return found
             found = NotFound(self.call.name)
         return Missing("not_found", str(found))

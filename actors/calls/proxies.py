@@ -59,7 +59,7 @@ class ProxyQuestions:
             replaces=latest(log.run, self.key, item),
             mover=log.run.driving_command if log.run.token else None,
             expires=scope.expires(),
-            on_expiry=scope.place.policy.on_expiry,
+            on_expiry=scope.policy_scope.policy.on_expiry,
         )
 
 

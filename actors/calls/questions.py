@@ -59,7 +59,7 @@ class Questions:
             rule=step.rule,
             replaces=step.replaces,
             expires=self.scope.expires(),
-            on_expiry=self.scope.place.policy.on_expiry,
+            on_expiry=self.scope.policy_scope.policy.on_expiry,
         )
 
     def _about_outcome(self, question: str) -> OutcomeQuestion:

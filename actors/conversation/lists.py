@@ -9,7 +9,7 @@ import attrs
 from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import Journal, Page, Row
 from ..approvals.kinds import Approval
-from ..gate.gate import Action, Place, judge, offered
+from ..gate.gate import Action, PolicyScope, judge, offered
 from ..log import stored
 from ..log.head import Head, Headed
 from ..log.state import Conversation
@@ -34,9 +34,9 @@ class ListedTool:
 _TELLING_FIRST: tuple[Action, ...] = ("ask", "run", "deny")
 
 
-def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
-    """What models can call of a server, with the gate's verdict at this place."""
-    policies: list[Action] = [judge(tool, {}, place).action for tool in shelf.tools]
+def listed(shelf: Shelf, policy_scope: PolicyScope) -> Iterator[ListedTool]:
+    """What models can call of a server, with the gate's verdict at this policy scope."""
+    policies: list[Action] = [judge(tool, {}, policy_scope).action for tool in shelf.tools]
     if shelf.facade is None:
         for tool, policy in zip(shelf.tools, policies, strict=True):
             yield ListedTool(tool, policy, (tool,) if tool.held else ())
@@ -46,11 +46,11 @@ def listed(shelf: Shelf, place: Place) -> Iterator[ListedTool]:
         yield ListedTool(facade_tool(shelf.facade, shelf.server.name, shelf.tools), policy, held)
 
 
-def listed_agents(catalogue: Catalogue, place: Place) -> Iterator[ListedTool]:
-    """The agents to which this place may delegate work."""
+def listed_agents(catalogue: Catalogue, policy_scope: PolicyScope) -> Iterator[ListedTool]:
+    """The agents to which this policy scope may delegate work."""
     for tool in catalogue.agents:
-        if offered(tool, place):
-            yield ListedTool(tool, judge(tool, {}, place).action)
+        if offered(tool, policy_scope):
+            yield ListedTool(tool, judge(tool, {}, policy_scope).action)
 
 
 @attrs.frozen

@@ -59,7 +59,7 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
         return tree
     run = log.run
     scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node)
-    root = Execute(f"{run.turn}/", (), {}, services.place)
+    root = Execute(f"{run.turn}/", (), {}, services.policy_scope)
     await services.authorization.present(services.tokens.get(log.state.id, run.driving_command))
     try:
         return (await _within_limit(ctx, scope, tree, root)).text

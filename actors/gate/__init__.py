@@ -1,5 +1,6 @@
-"""The gate: whether a tool call runs, asks a person first or is denied, and which decisions are valid.
+"""The gate: decides whether a tool call runs, asks a human first, or is denied.
 
-Belongs here: rules, and what a decision has to pass, nearly all of it pure. Not here: the kinds of approvals
-(`actors/approvals`), making the call (`actors/nodes`). Read first: `gate.py`, then `check_decision.py`.
+Belongs here: the evaluation of rules, the validation of decisions, and the review of rules against the tools
+that exist. Nearly all of it is pure. Not here: the kinds of approvals (`actors/approvals`), sending the call
+(`actors/calls`). Read first: `gate.py`, then `check_decision.py`.
 """

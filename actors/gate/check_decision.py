@@ -1,4 +1,4 @@
-"""What a decision has to pass before it counts."""
+"""Validates a decision before it is stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..approvals.tool_approval import ToolQuestion
 from ..approvals.yes_or_no import Approved
 from ..common.errors import AgentError
 from ..tools.registry import RegistryMessage, Resolve, Resolved
-from .gate import places, root_place
+from .gate import policy_scopes, root_scope
 from .off_loop import judge_off_loop
 
 
@@ -25,11 +25,11 @@ async def checked(
     config: AgentConfig,
     registry: ActorRef[RegistryMessage],
 ) -> Decided:
-    """The decision as it is kept.
+    """The decision in its stored form.
 
     Raises:
-        AgentError: what `Asked.parse` raises, ``invalid_arguments``, ``denied_by_policy``.
-        ActorError: there is no registry any more to ask for the tool of an edited call.
+        AgentError: the errors of `Asked.parse`; ``invalid_arguments``; ``denied_by_policy``.
+        ActorError: the call was edited, and the registry, which has its tool, has stopped.
     """
     asked, pending = approval.asked, approval.state == "pending"
     original = asked.original
@@ -48,8 +48,8 @@ async def _check_policy(
 ) -> None:
     found = await registry.ask(Resolve(asked.tool_name, arguments, asked.server))
     if isinstance(found, Resolved):
-        above = root_place(config)
-        named = (place for _, place in places(config.agent, above) if place.node == asked.node)
+        above = root_scope(config)
+        named = (scope for _, scope in policy_scopes(config.agent, above) if scope.node == asked.node)
         verdict = await judge_off_loop(found.tool, arguments, next(named, above), trio.Lock())
         if verdict.action == "deny":
             raise AgentError("denied_by_policy", f"the edited call is denied: {verdict.rule}")

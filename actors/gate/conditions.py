@@ -1,15 +1,16 @@
-"""Whether values are what the conditions of a rule or a route ask for. Pure, and defined for any JSON.
+"""Compares values with the conditions of rules and routes. Pure, and defined for all JSON values.
 
-An answer is one of three. A condition is undecided when
+A condition holds, fails, or is undecided. It is undecided if
 
-* its pattern runs into its time limit, or the text is longer than `MAX_TEXT` (a text is never cut: padding
-  would hide a match), or a number has two texts of which the pattern is found in one (``5000.0``, ``5000``);
-* the value is there, but cannot be read as what the condition compares it with: a list or an object,
-  ``"5,000"`` for a number, ``"yes"`` for a boolean, null for a pattern;
-* its path leads through a value that has no names: a list or a text where an object is expected;
+* the search for its pattern takes too long; or the text is longer than `MAX_TEXT` (cutting it would let
+  padding hide a match); or a number can be written in two ways, and the pattern matches only one of them
+  (``5000.0``, ``5000``);
+* the value has a type that the condition cannot compare: a list or an object, ``"5,000"`` for a number,
+  ``"yes"`` for a boolean, null for a pattern;
+* its path leads through a value without names: a list or a text instead of an object;
 * its path leads to more than `MOST_READINGS` values.
 
-Null counts as missing for `above` and `below`, and equals no value of `equals` and `one_of`.
+For `above` and `below`, null counts as missing. For `equals` and `one_of`, null equals nothing.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ import regex
 from ...config.approval import Condition
 
 PATIENCE = 0.1
-"""Seconds that one regular expression gets. The text comes from models, who may know how to make it slow."""
+"""Time limit of one search, in seconds. A model writes the text, and could make a search slow on purpose."""
 PATIENCE_IN_ALL = 0.2
-"""Seconds of CPU that all expressions get that decide about one call."""
+"""Time limit of all searches for one call, in seconds of CPU."""
 MAX_TEXT = 64 * 1024
-"""Bytes of a text that is searched for a pattern, or read as a number."""
+"""Maximum size, in bytes, of a text that is searched for a pattern or read as a number."""
 MOST_READINGS = 16
-"""Readings of one path that are looked at: each may take a slow search, and a model chooses their number."""
+"""Maximum number of readings of one path. Each may take a slow search, and a model chooses their number."""
 
 
 class Answer(IntEnum):
-    """Ordered, so that `min` is "and" and `max` is "or"."""
+    """The answer of a condition. Ordered, so that `min` is "and" and `max` is "or"."""
 
     FAILS = 0
     UNDECIDED = 1
@@ -47,11 +48,11 @@ class Answer(IntEnum):
 
 
 class Missing:
-    """Stands for a value that is not there; null is a value."""
+    """Stands for a missing value. Null is not missing."""
 
 
 class Blocked:
-    """Stands for a value that cannot be looked at, since its path leads through a value that has no names."""
+    """Stands for a value that cannot be reached: its path leads through a value without names."""
 
 
 MISSING: Final = Missing()
@@ -61,10 +62,10 @@ _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 
 
 def readings(values: Any, path: str) -> tuple[Any, ...]:
-    """All values that a dotted path may mean, the one under the whole path first; only `MISSING` if none.
+    """All values that a dotted path may mean, the one under the whole path first; `(MISSING,)` if none.
 
-    Names may hold dots: ``a.b`` is the value of the name "a.b" and that of "b" inside of "a". Numbers count
-    in lists from 0. In place of more than `MOST_READINGS` values stands `BLOCKED`.
+    Names may contain dots: ``a.b`` means both the value of the name "a.b" and the value of "b" in "a". A
+    number is an index into a list, from 0. After `MOST_READINGS` values, the rest is one `BLOCKED`.
     """
     found = tuple(islice(_found(values, path), MOST_READINGS + 1)) or (MISSING,)
     return found if len(found) <= MOST_READINGS else (*found[:MOST_READINGS], BLOCKED)
@@ -97,12 +98,12 @@ def _in_list(values: Sequence[Any], path: str) -> Iterator[Any]:
 
 @attrs.define
 class Searches:
-    """The searches for patterns that decide about one call."""
+    """Searches for patterns, with the time that is left for one call."""
 
     left: float = PATIENCE_IN_ALL
 
     def find(self, pattern: str, text: str) -> Answer:
-        """Whether a pattern is found in a text; undecided when there is too little time to know."""
+        """Whether a pattern matches anywhere in a text; undecided if the time is up first."""
         began = time.thread_time()
         try:
             limit = min(PATIENCE, self.left)
@@ -116,13 +117,13 @@ class Searches:
 
 
 def answer(condition: Condition, value: Any, searches: Searches | None = None) -> Answer:
-    """Whether all that the condition says is so. What is missing satisfies only `exists: false`."""
+    """Whether all parts of the condition hold. A missing value satisfies only `exists: false`."""
     if value is BLOCKED:
         return Answer.UNDECIDED
     if value is MISSING:
         return _either(condition == Condition(exists=False))
     worst = Answer.HOLDS
-    # Patterns come last, so that a value which fails before costs no search.
+    # Patterns come last, so that a value that fails another part costs no search.
     for part in _parts(condition, value, searches or Searches()):
         worst = min(worst, part)
         if worst is Answer.FAILS:
@@ -150,7 +151,8 @@ def _either(holds: bool) -> Answer:
 
 
 def _equal(expected: Any, value: Any) -> Answer:
-    """Equal, or one is the text of the other: models and session state write numbers as text."""
+    """Whether two values are equal. A text equals the value that it spells, because models and the session
+    state write numbers as text."""
     if value is None:
         return Answer.FAILS
     match expected:
@@ -193,7 +195,7 @@ def _is_long(text: str) -> bool:
 
 
 def _text(value: Any) -> str | None:
-    """A text, number or boolean as text; None for a value that has no text, or too long a number."""
+    """A text, number or boolean as text; None for other values, and for numbers that are too long."""
     if isinstance(value, str):
         return value
     try:
@@ -203,7 +205,7 @@ def _text(value: Any) -> str | None:
 
 
 def _number(value: Any) -> Decimal | None:
-    """A number, or the number a text says, exactly as it is written; None for what is no finite number."""
+    """The exact value of a number, or of a text that spells one; None if it is not a finite number."""
     text = _text(value)
     if text is None or isinstance(value, bool) or _is_long(text):
         return None

@@ -1,4 +1,4 @@
-"""Why the gate says what it says about a call: all it looks at, in order, in words. Pure."""
+"""Explains a verdict of the gate: the rules and hints that it considers, in order, in words. Pure."""
 
 from __future__ import annotations
 
@@ -13,38 +13,40 @@ from ..tools.tool import Hints, Tool
 from .conditions import BLOCKED, MISSING, Answer, answer
 from .gate import (
     Fit,
-    Place,
+    PolicyScope,
     Verdict,
     effect_class,
     judge_by_rules,
     matches,
-    say,
+    rule_text,
     settings_above,
 )
 
 
 @attrs.frozen
 class Step:
-    """One thing the gate looks at."""
+    """A rule, hint or setting that the gate considers."""
 
-    what: str
+    text: str
     decides: bool
     why: str
 
 
-def explain(tool: Tool, arguments: Mapping[str, Any], place: Place) -> tuple[Verdict, tuple[Step, ...]]:
-    """The gate's verdict, and all it looked at on the way; exactly one step decides."""
-    verdict, looked_at = judge_by_rules(tool, arguments, place)
-    steps = [Step(say(rule), matches(rule, fits), _why(rule, fits, tool, place)) for rule, fits in looked_at]
+def explain(tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope) -> tuple[Verdict, tuple[Step, ...]]:
+    """The gate's verdict, and the steps to it. Exactly one step decides."""
+    verdict, looked_at = judge_by_rules(tool, arguments, scope)
+    steps = [
+        Step(rule_text(rule), matches(rule, fits), _why(rule, fits, tool, scope)) for rule, fits in looked_at
+    ]
     if not any(step.decides for step in steps):
-        steps.extend(_hints(tool, place))
+        steps.extend(_hints(tool, scope))
     if verdict.undecided:
         steps = [attrs.evolve(step, decides=False) for step in steps]
         steps.append(Step(verdict.rule, True, "the call asks: a rule that runs calls may or may not match"))
     return verdict, tuple(steps)
 
 
-def _why(rule: Rule, fits: Fit, tool: Tool, place: Place) -> str:
+def _why(rule: Rule, fits: Fit, tool: Tool, scope: PolicyScope) -> str:
     match fits.key:
         case None:
             return "matches"
@@ -53,7 +55,7 @@ def _why(rule: Rule, fits: Fit, tool: Tool, place: Place) -> str:
         case "tool":
             return f"the tool is {_quoted(tool.name)}"
         case "node":
-            return f"the node is {_quoted(place.node)}"
+            return f"the node is {_quoted(scope.node)}"
         case "effect":
             return f"the tool's effect is {effect_class(tool, approved=False)}"
         case _:
@@ -79,15 +81,15 @@ def _undecided(key: str, condition: Condition, value: Any) -> str:
 
 
 def _parts(condition: Condition, value: Any, wanted: Answer) -> Iterator[str]:
-    """The parts of a condition to which a value has this answer."""
+    """The parts of a condition that give this answer for a value."""
     for field in attrs.fields(Condition):
         wish = getattr(condition, field.name)
         if wish is not None and answer(Condition(**{field.name: wish}), value) is wanted:
             yield f"{field.name} {_quoted(wish)}"
 
 
-def _hints(tool: Tool, place: Place) -> Iterator[Step]:
-    hints, policy = tool.hints, place.policy
+def _hints(tool: Tool, scope: PolicyScope) -> Iterator[Step]:
+    hints, policy = tool.hints, scope.policy
     yield Step("readOnlyHint: true runs", bool(hints.read_only), _said_to_read(hints))
     if hints.read_only:
         return
@@ -96,18 +98,18 @@ def _hints(tool: Tool, place: Place) -> Iterator[Step]:
         yield Step("destructiveHint: false runs", True, said)
         return
     asks = bool(hints.destructive) or policy.unannotated == "ask"
-    above = settings_above(place)
+    above = settings_above(scope)
     relaxed = asks and bool(above) and all(action == "run" for _, action in above)
     if hints.destructive:
         yield Step("destructiveHint: true asks", not relaxed, said)
     else:
         yield Step("destructiveHint: true asks, destructiveHint: false runs", False, said)
-        what = f"approval.unannotated: {policy.unannotated}"
-        yield Step(what, not relaxed, "the tool does not say whether it is destructive")
+        setting = f"approval.unannotated: {policy.unannotated}"
+        yield Step(setting, not relaxed, "the tool does not say whether it is destructive")
     if asks and above:
-        what = " and ".join(f"approval.{key}: {action}" for key, action in above)
+        setting = " and ".join(f"approval.{key}: {action}" for key, action in above)
         why = f"the call would ask {' and '.join(_BELOW[key] for key, _ in above)}"
-        yield Step(what, relaxed, why if relaxed else f"{why}, and still does")
+        yield Step(setting, relaxed, why if relaxed else f"{why}, and still does")
 
 
 _BELOW = {"in_parallel": "below a parallel node", "in_loop": "below a loop"}

@@ -1,15 +1,32 @@
-"""Whether a tool call runs, asks a human, or is denied. Pure.
+"""The gate: decides whether a tool call runs, asks a human, or is denied. Pure.
 
-Order, first match wins: the rules of the nodes above the call, the nearest first, then those of the file's
-`approval`; `readOnlyHint: true` runs; `destructiveHint: true` asks; `destructiveHint: false` runs; a tool
-that says nothing does what `unannotated` says. What would ask by these last two runs below a parallel node
-or a loop, unless `in_parallel` or `in_loop` says otherwise; below both, each of them has to agree.
+The first match decides:
 
-A rule's condition looks at every value that its path may mean (`readings`), and may be undecided:
+    ====  ======================================================  ==========================================
+    step  condition                                               the call
+    ====  ======================================================  ==========================================
+    1     a rule matches: of the calling node, then of each node  runs, asks or is denied, as the rule says
+          above it, then of the file's `approval`
+    2     `readOnlyHint: true`                                    runs
+    3     `destructiveHint: false`                                runs
+    4     `destructiveHint: true`                                 asks
+    5     neither hint                                            does what `unannotated` says
+    ====  ======================================================  ==========================================
 
-* `ask` and `deny` match when, for every path, one reading holds or is undecided;
-* `run` matches when, for every path, all readings hold. A `run` that is undecided (no path fails, and one
-  reading cannot be decided) does not match, and the call asks if what decides next would run it.
+Below a parallel node or a loop, a call that would ask by step 4 or 5 runs, unless `in_parallel` or `in_loop`
+is `ask`. Below both kinds, one `ask` is enough.
+
+A path in a rule may have several readings (`readings` in `conditions.py`), and a reading may be undecided:
+
+    ===============  ===================================  ==================================================
+    the rule says    it matches if, for every path,       an undecided rule
+    ===============  ===================================  ==================================================
+    `ask`, `deny`    some reading holds or is undecided   matches
+    `run`            all readings hold                    does not match; a call that a later step would run
+                                                          asks instead
+    ===============  ===================================  ==================================================
+
+So an argument that the gate cannot read never makes the verdict more permissive.
 """
 
 from __future__ import annotations
@@ -44,59 +61,59 @@ Action: TypeAlias = Literal["run", "ask", "deny"]
 class Verdict:
     action: Action
     rule: str
-    """What decided, in the words of the configuration or of the tool's annotations. No two rules of a
-    configuration have the same; it holds no value that a condition compares with."""
+    """The rule, setting or hint that decided, in words. No two rules of a configuration have the same text.
+    It contains no value of a condition."""
     undecided: bool = False
-    """Whether a call that would run asks, because a rule with `run` may or may not match."""
+    """Whether the call asks only because a rule with `run` is undecided."""
 
 
-# ------------------------------------------------------------------------ places
+# ----------------------------------------------------------------- policy scopes
 
 
 @attrs.frozen(kw_only=True)
-class Place:
-    """Where in the tree a call is made, and what holds there."""
+class PolicyScope:
+    """The rules and filters that hold at a node."""
 
     node: str = ""
     """Name of the node; empty above the root."""
     in_parallel: bool = False
     in_loop: bool = False
     ends_on_reject: bool = False
-    """A sequential node or a loop above it ends when a person rejects a call."""
+    """Whether a rejection of a call ends a sequential node or a loop above."""
     policy: ApprovalConfig = attrs.field(factory=ApprovalConfig)
     """The rules of the nearest node first."""
     servers: tuple[str, ...] | None = None
-    """Names of the servers whose tools may be seen; None: all."""
+    """Names of the servers whose tools the node may use; None: all."""
     tools: tuple[str, ...] | None = None
-    """Patterns of the names of the tools that may be seen; None: all."""
+    """Patterns for the names of the tools that the node may use; None: all."""
     agents: tuple[str, ...] = ()
-    """Names of the agents that work may be delegated to."""
+    """Names of the agents to which the node may delegate."""
 
 
-def root_place(config: AgentConfig) -> Place:
-    """What holds above the root: where `descend` to it starts."""
+def root_scope(config: AgentConfig) -> PolicyScope:
+    """The policy scope above the root node: that of the agent file."""
     policy = config.approval
-    return Place(
+    return PolicyScope(
         policy=attrs.evolve(policy, rules=_placed(policy.rules, "approval")),
         agents=tuple(agent.name for agent in config.a2a),
     )
 
 
-def descend(place: Place, node: Node) -> Place:
-    """The place of a node's own calls, `place` being what holds above it: its name, filters and policy."""
+def descend(scope: PolicyScope, node: Node) -> PolicyScope:
+    """The policy scope of a node's own calls. `scope` is the one above the node."""
     return attrs.evolve(
-        place,
+        scope,
         node=node.name,
-        policy=_overridden(place.policy, node),
-        servers=place.servers if node.mcp_servers is None else node.mcp_servers,
-        tools=place.tools if node.tools is None else node.tools,
-        agents=place.agents if node.remote_agents is None else node.remote_agents,
+        policy=_overridden(scope.policy, node),
+        servers=scope.servers if node.mcp_servers is None else node.mcp_servers,
+        tools=scope.tools if node.tools is None else node.tools,
+        agents=scope.agents if node.remote_agents is None else node.remote_agents,
     )
 
 
-def children_place(place: Place, node: Node) -> Place:
-    """What holds above a node's children, `place` being what holds above the node itself."""
-    below = descend(place, node)
+def child_scope(scope: PolicyScope, node: Node) -> PolicyScope:
+    """The policy scope above a node's children. `scope` is the one above the node itself."""
+    below = descend(scope, node)
     match node:
         case SequentialNode():
             return attrs.evolve(below, ends_on_reject=True)
@@ -110,11 +127,11 @@ def children_place(place: Place, node: Node) -> Place:
             assert_never(node)
 
 
-def places(node: Node, place: Place) -> Iterator[tuple[Node, Place]]:
-    """Every node of a tree with its place, parents first; `place` is what holds above the first."""
-    yield node, descend(place, node)
+def policy_scopes(node: Node, scope: PolicyScope) -> Iterator[tuple[Node, PolicyScope]]:
+    """Every node of a tree with its policy scope, parents first. `scope` is the one above `node`."""
+    yield node, descend(scope, node)
     for child in children_of(node):
-        yield from places(child, children_place(place, node))
+        yield from policy_scopes(child, child_scope(scope, node))
 
 
 def _overridden(policy: ApprovalConfig, node: Node) -> ApprovalConfig:
@@ -133,61 +150,61 @@ def _placed(rules: tuple[Rule, ...], where: str) -> tuple[Rule, ...]:
 # ------------------------------------------------------------------------- gate
 
 
-def offered(tool: Tool, place: Place) -> bool:
-    """Whether a node at this place may see, and so call, the tool."""
+def offered(tool: Tool, scope: PolicyScope) -> bool:
+    """Whether a node with this policy scope may use the tool."""
     if is_remote(tool.server):
-        seen = tool.server.removeprefix(SERVER) in place.agents
+        seen = tool.server.removeprefix(SERVER) in scope.agents
     else:
-        seen = place.servers is None or tool.server in place.servers
-    return seen and (place.tools is None or any(map(tool.is_called, place.tools)))
+        seen = scope.servers is None or tool.server in scope.servers
+    return seen and (scope.tools is None or any(map(tool.is_called, scope.tools)))
 
 
-def judge(tool: Tool, arguments: Mapping[str, Any], place: Place) -> Verdict:
-    """What a call does. Whether the node may see the tool at all is for `offered` to say."""
-    return judge_by_rules(tool, arguments, place)[0]
+def judge(tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope) -> Verdict:
+    """The verdict on a call. `offered` decides whether the node may use the tool at all."""
+    return judge_by_rules(tool, arguments, scope)[0]
 
 
 def judge_by_rules(
-    tool: Tool, arguments: Mapping[str, Any], place: Place
+    tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope
 ) -> tuple[Verdict, tuple[tuple[Rule, Fit], ...]]:
-    """The same, and the rules that were looked at, in order. If the last of them matches, it decided."""
+    """As `judge`, with the rules that were evaluated, in order. If the last of them matches, it decided."""
     searches = Searches()
     looked_at: list[tuple[Rule, Fit]] = []
     verdict: Verdict | None = None
-    for rule in place.policy.rules:
-        looked_at.append((rule, fit(rule, tool, arguments, place, searches)))
+    for rule in scope.policy.rules:
+        looked_at.append((rule, fit(rule, tool, arguments, scope, searches)))
         if matches(*looked_at[-1]):
-            verdict = Verdict(rule.then, say(rule))
+            verdict = Verdict(rule.then, rule_text(rule))
             break
-    verdict = verdict or by_hints(tool, place)
+    verdict = verdict or by_hints(tool, scope)
     undecided = next((rule for rule, fits in looked_at if fits.answer is Answer.UNDECIDED), None)
     if undecided is not None and verdict.action == "run":
-        verdict = Verdict("ask", f"{say(undecided)}, undecided", undecided=True)
+        verdict = Verdict("ask", f"{rule_text(undecided)}, undecided", undecided=True)
     return verdict, tuple(looked_at)
 
 
 @attrs.frozen
 class Fit:
-    """How a rule fits a call."""
+    """The result of a rule's evaluation for a call."""
 
     answer: Answer
     key: str | None = None
-    """The first key that fails, else the first that is undecided: `server`, or the path of an argument after
-    ``arguments.``."""
+    """The first key that fails, else the first that is undecided: for instance `server`, or ``arguments.``
+    followed by the path of an argument."""
     value: Any = None
-    """The reading of that path to which the condition has this answer."""
+    """The reading of that path with this answer."""
 
 
 def matches(rule: Rule, fits: Fit) -> bool:
-    """Whether a rule decides about a call that it fits like this."""
+    """Whether a rule with this result decides the call."""
     return fits.answer is Answer.HOLDS or (fits.answer is Answer.UNDECIDED and rule.then != "run")
 
 
 def fit(
-    rule: Rule, tool: Tool, arguments: Mapping[str, Any], place: Place, searches: Searches | None = None
+    rule: Rule, tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope, searches: Searches | None = None
 ) -> Fit:
-    """How a rule fits a call: each path is looked at by itself, and all of them have to hold."""
-    if (key := misfit(rule, tool, place)) is not None:
+    """Evaluate a rule for a call: all its paths have to hold."""
+    if (key := mismatch(rule, tool, scope)) is not None:
         return Fit(Answer.FAILS, key)
     of_readings = min if rule.then == "run" else max
     found = Fit(Answer.HOLDS)
@@ -201,22 +218,23 @@ def fit(
     return found
 
 
-def misfit(rule: Rule, tool: Tool, place: Place) -> str | None:
-    """The first key of a rule that is not about this tool at this place; None if the rule is about it."""
+def mismatch(rule: Rule, tool: Tool, scope: PolicyScope) -> str | None:
+    """The first key of a rule, other than its arguments, that does not fit this tool and node; None if all
+    fit."""
     if rule.server is not None and not is_named(tool.server, rule.server):
         return "server"
     if rule.tool is not None and not tool.is_called(rule.tool):
         return "tool"
-    if rule.node is not None and not is_named(place.node, rule.node):
+    if rule.node is not None and not is_named(scope.node, rule.node):
         return "node"
     if rule.effect is not None and rule.effect != effect_class(tool, approved=False):
         return "effect"
     return None
 
 
-def by_hints(tool: Tool, place: Place) -> Verdict:
-    """What a call does that no rule matches."""
-    hints, policy = tool.hints, place.policy
+def by_hints(tool: Tool, scope: PolicyScope) -> Verdict:
+    """The verdict on a call that no rule matches."""
+    hints, policy = tool.hints, scope.policy
     if hints.read_only:
         return Verdict("run", "readOnlyHint: true")
     if hints.destructive is False:
@@ -225,24 +243,24 @@ def by_hints(tool: Tool, place: Place) -> Verdict:
         verdict = Verdict("ask", "destructiveHint: true")
     else:
         verdict = Verdict(policy.unannotated, f"approval.unannotated: {policy.unannotated}")
-    above = settings_above(place)
+    above = settings_above(scope)
     if verdict.action == "ask" and above and all(action == "run" for _, action in above):
         return Verdict("run", " and ".join(f"approval.{key}: run" for key, _ in above))
     return verdict
 
 
-def settings_above(place: Place) -> tuple[tuple[str, Literal["run", "ask"]], ...]:
-    """What the kinds of nodes above a call say of one that would ask: settings of the policy, by key."""
+def settings_above(scope: PolicyScope) -> tuple[tuple[str, Literal["run", "ask"]], ...]:
+    """The settings for calls below a parallel node or a loop that apply in this policy scope, by key."""
     settings: list[tuple[str, Literal["run", "ask"]]] = []
-    if place.in_parallel:
-        settings.append(("in_parallel", place.policy.in_parallel))
-    if place.in_loop:
-        settings.append(("in_loop", place.policy.in_loop))
+    if scope.in_parallel:
+        settings.append(("in_parallel", scope.policy.in_parallel))
+    if scope.in_loop:
+        settings.append(("in_loop", scope.policy.in_loop))
     return tuple(settings)
 
 
-def say(rule: Rule) -> str:
-    """A rule in words: where it stands, what it is called, what it looks at and what follows."""
+def rule_text(rule: Rule) -> str:
+    """A rule in words: its position, name, keys and action."""
     named = f' "{rule.name}"' if rule.name else ""
     looks = [
         f"{key}: {value}"
@@ -259,31 +277,31 @@ def say(rule: Rule) -> str:
 
 
 def effect_class(tool: Tool, *, approved: bool) -> EffectClass:
-    """How often a call may be sent: `once` unless the tool says otherwise and no human approved it."""
+    """The effect class of a call. A human's approval makes `idempotent` stricter: they approved one call."""
     if approved and tool.hints.effect == "idempotent":
         return "once"
     return tool.hints.effect
 
 
 def stricter(one: EffectClass, other: EffectClass) -> EffectClass:
-    """Of two classes the one that allows less."""
+    """The stricter of two effect classes."""
     return EFFECTS[max(EFFECTS.index(one), EFFECTS.index(other))]
 
 
 # -------------------------------------------------------------------- start-up
 
 
-def unasked(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
-    """Say which tools that may do harm would run without asking anyone, and where."""
+def unapproved_tools(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
+    """A sentence for every tool that may do harm and would run without approval, and the node where."""
     tools = tuple(tools)
-    for node, place in places(config.agent, root_place(config)):
+    for node, scope in policy_scopes(config.agent, root_scope(config)):
         if not isinstance(node, LlmNode | RemoteAgentNode):
             continue
         for tool in tools:
             harmless = tool.hints.read_only or tool.hints.destructive is False
-            if harmless or not offered(tool, place):
+            if harmless or not offered(tool, scope):
                 continue
-            verdict, sometimes = _laxest(tool, place)
+            verdict, sometimes = _most_permissive(tool, scope)
             if verdict.action == "run":
                 kind = "destructive" if tool.hints.destructive else "unannotated"
                 runs = "runs with some arguments" if sometimes else "runs"
@@ -293,21 +311,22 @@ def unasked(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
                 )
 
 
-def _laxest(tool: Tool, place: Place) -> tuple[Verdict, bool]:
-    """What a call with the luckiest arguments does, and whether it depends on them."""
-    lucky: Verdict | None = None
+def _most_permissive(tool: Tool, scope: PolicyScope) -> tuple[Verdict, bool]:
+    """The most permissive verdict that a call of the tool can get, and whether it depends on the
+    arguments."""
+    conditional: Verdict | None = None
     stricter = False
-    last = by_hints(tool, place)
-    for rule in place.policy.rules:
-        if misfit(rule, tool, place) is not None:
+    last = by_hints(tool, scope)
+    for rule in scope.policy.rules:
+        if mismatch(rule, tool, scope) is not None:
             continue
         if not rule.arguments:
-            last = Verdict(rule.then, say(rule))
+            last = Verdict(rule.then, rule_text(rule))
             break
         if rule.then != "run":
             stricter = True
-        elif lucky is None:
-            lucky = Verdict("run", say(rule))
-    if last.action == "run" or lucky is None:
+        elif conditional is None:
+            conditional = Verdict("run", rule_text(rule))
+    if last.action == "run" or conditional is None:
         return last, stricter
-    return lucky, True
+    return conditional, True

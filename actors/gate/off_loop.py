@@ -1,4 +1,5 @@
-"""Runs the gate in a thread when it may search for a pattern, which can take the whole time limit of that."""
+"""Runs the gate in a thread if it may search for a pattern, because a slow search would block the event
+loop."""
 
 from __future__ import annotations
 
@@ -10,28 +11,32 @@ from trio.lowlevel import RunVar
 
 from ...config.approval import Condition, Rule
 from ..tools.tool import Tool
-from .gate import Place, Verdict, judge, misfit
+from .gate import PolicyScope, Verdict, judge, mismatch
 
 Args = TypeVarTuple("Args")
 T = TypeVar("T")
 
 _one: RunVar[trio.CapacityLimiter] = RunVar("stopgo_gate")
-"""Searches take turns: `regex` measures its limit in CPU time of the whole process, so that of two at once
-each would get half. A limiter belongs to one run of trio, for a thread that is abandoned keeps its place."""
+"""Allows one search at a time: `regex` measures its time limit in CPU time of the whole process, so two
+concurrent searches would get half of it each. There is one limiter per run of trio, because an abandoned
+thread keeps its token."""
 
 
-async def judge_off_loop(tool: Tool, arguments: Mapping[str, Any], place: Place, turn: trio.Lock) -> Verdict:
-    """What `judge` says of a call; for `turn` see `off_loop`."""
-    rules = (rule for rule in place.policy.rules if misfit(rule, tool, place) is None)
-    return await off_loop(turn, _conditions(rules), judge, tool, arguments, place)
+async def judge_off_loop(
+    tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope, turn: trio.Lock
+) -> Verdict:
+    """The verdict of `judge`. For `turn` see `off_loop`."""
+    rules = (rule for rule in scope.policy.rules if mismatch(rule, tool, scope) is None)
+    return await off_loop(turn, _conditions(rules), judge, tool, arguments, scope)
 
 
 async def off_loop(
     turn: trio.Lock, conditions: Iterable[Condition], decide: Callable[[*Args], T], *args: *Args
 ) -> T:
-    """What `decide` returns; it runs in a thread if one of the conditions that it looks at has a pattern.
+    """The result of `decide`, which runs in a thread if one of the conditions has a pattern.
 
-    `turn` is that of the run: with many calls at once it would keep the searches of other runs waiting.
+    `turn` is the lock of the run: each run waits for one search at a time, so that a run with many calls does
+    not delay the searches of the others.
     """
     if all(condition.matches is None for condition in conditions):
         return decide(*args)

@@ -1,14 +1,14 @@
 """Mistakes and likely mistakes in the agent file that need the servers' tool lists to detect. Pure.
 
-A rule with `ask` or `deny` whose tool is misspelt lets calls pass that it was written to stop. So it is a
-mistake, with which no agent starts, when
+A rule with `ask` or `deny` and a misspelled tool would let the calls run that it was written to stop. Startup
+fails for such a rule if
 
-* its `tool` has no wildcards, and the rule does not say `optional: true`,
+* its `tool` has no wildcards, and it does not say `optional: true`,
 * every server that it may be about, by its `server`, has listed its tools, and
-* none of these servers lists a tool of this name.
+* none of these servers has a tool of this name.
 
-Every other name that no tool has is a warning. A server that is switched off has not listed its tools; a rule
-that is about such servers alone is not looked at.
+Every other unknown name is a warning. A disabled server has not listed its tools; a rule that is only about
+such servers is not checked.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ _ELSEWHERE = frozenset({"patternProperties", "$ref", "allOf", "anyOf", "oneOf", 
 """Keywords of a JSON Schema that may name arguments besides its `properties`."""
 _NUMBERS = frozenset({"integer", "number", "null"})
 _MOST_NAMED = 20
-"""Tools that a sentence names."""
+"""The maximum number of tools in a sentence."""
 _LONGEST_NAME = 128
-"""Characters of a tool's name that a rule to be copied may have."""
+"""The maximum length of a tool's name in a suggested rule."""
 
 
 @attrs.frozen
 class Finding:
     text: str
-    """A sentence that says where."""
+    """A sentence, with the position in the file."""
     problem: Problem | None = None
-    """The mistake with which no agent starts; None for a warning."""
+    """The error that makes startup fail; None for a warning."""
     unlisted: bool = False
-    """Whether a server that has not listed its tools may have the one that is missed."""
+    """Whether the unknown tool may belong to a server that has not listed its tools."""
 
 
 def review(
     config: AgentConfig, tools: Iterable[Tool], listed: Mapping[str, Sequence[Tool]]
 ) -> Iterator[Finding]:
-    """Tools that contradict themselves, names that mislead or that no tool has, rules that run tools of more
-    servers than one, and conditions on numbers that may be none.
+    """Contradictory tools, misleading and unknown names, rules that run tools of several servers, and numeric
+    conditions on arguments that may not be numbers.
 
     Args:
-        tools: all that can be called.
-        listed: what the servers that have listed their tools list, by server.
+        tools: all tools that can be called.
+        listed: the tool lists, by server, of the servers that have listed their tools.
     """
     tools = tuple(tools)
     yield from map(Finding, _contradictory(config, tools))
@@ -76,7 +76,7 @@ def review(
 
 
 def refuse(findings: Iterable[Finding]) -> None:
-    """Raise `ConfigError` for the mistakes among what was found, in the order of the file."""
+    """Raise `ConfigError` for the mistakes among the findings, in the order of the file."""
     problems = [finding.problem for finding in findings if finding.problem is not None]
     if problems:
         raise ConfigError(tuple(sorted(problems, key=lambda problem: problem.line or 0)))
@@ -100,7 +100,7 @@ def _filters(
 
 
 def _misleading(tools: Iterable[Tool]) -> Iterator[str]:
-    """A sentence for each server with tools that call themselves what tools of other servers are called."""
+    """A sentence for each server with tools whose names look like those of another server's tools."""
     by_server: dict[str, list[str]] = {}
     for tool in tools:
         if tool.misleading:
@@ -158,7 +158,7 @@ def _names_no_tool(
 
 
 def _names_of(servers: Iterable[McpServerConfig], tools: Iterable[Tool], pattern: str) -> list[str]:
-    """Whatever the tools of these servers may be called, and a server that is one tool itself."""
+    """All names of the tools of these servers, including those of server facades."""
     own = {server.name for server in servers}
     facades = [one_name(server) for server in servers if server.expose == "server"]
     return [*_names((tool for tool in tools if tool.server in own), pattern), *facades]
@@ -171,13 +171,13 @@ def _unknown(where: str, patterns: Iterable[str], known: Iterable[str]) -> Itera
 
 
 def _named(name: str, known: Iterable[str]) -> str:
-    """An unknown name, with a hint at the name that was probably meant."""
+    """An unknown name, with the nearest known name as a hint."""
     hint = nearest(name, known)
     return quoted(name) + (f" ({hint})" if hint else "")
 
 
 def _names(tools: Iterable[Tool], pattern: str) -> list[str]:
-    """Whatever the pattern may call the tools, each once."""
+    """All names that the pattern is compared with, each once."""
     return list(dict.fromkeys(name for tool in tools for name in tool.names_for(pattern)))
 
 
@@ -223,7 +223,7 @@ def _is_property(path: str, known: Iterable[str]) -> bool:
 
 
 def _takes_anything(schema: Mapping[str, Any]) -> bool:
-    """Whether a tool may take arguments that are not among its `properties`."""
+    """Whether a tool may accept arguments that are not among its `properties`."""
     if not isinstance(schema.get("properties"), Mapping):
         return True
     return schema.get("additionalProperties", False) is not False or not _ELSEWHERE.isdisjoint(schema)
@@ -233,7 +233,7 @@ def _takes_anything(schema: Mapping[str, Any]) -> bool:
 
 
 def _contradictory(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
-    """A sentence for each server with tools that contradict themselves and that no rule lets run."""
+    """A sentence for each server with tools whose hints contradict each other and that no rule lets run."""
     let_run = [
         rule
         for _, rule in rules_of(config)
@@ -253,7 +253,7 @@ def _contradictory(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
 
 
 def _may_be_copied(name: str) -> bool:
-    """Whether a rule can mean this tool alone: a server may call its tool `*`."""
+    """Whether a rule can name this tool alone: a server may call its tool `*`."""
     return len(name) <= _LONGEST_NAME and name.isprintable() and not has_wildcards(name)
 
 

@@ -32,9 +32,9 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
             if isinstance(decision, Expired) and decision.fails:
                 text = f'the checkpoint "{spec.name}" was not answered in time'
                 raise NodeFailed("approval_expired", text, fatal=True)
-            place = descend(execute.place, spec)
+            policy_scope = descend(execute.policy_scope, spec)
             no = not isinstance(decision, Approved)
-            if no and place.ends_on_reject:
+            if no and policy_scope.ends_on_reject:
                 return NodeEnd(EXPIRED if isinstance(decision, Expired) else CANCELLED, rejected=True)
             return NodeEnd(verdict_text(decision))
 
@@ -44,10 +44,10 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
 
 
 def _question(spec: CheckpointNode, scope: RunScope, execute: Execute) -> CheckpointQuestion:
-    place = descend(execute.place, spec)
+    policy_scope = descend(execute.policy_scope, spec)
     return CheckpointQuestion.about(
         occasion(scope, spec, execute, f"{execute.key}~0"),
         message=fill(spec.message, execute.values(scope.user)),
-        expires=expiry(scope, place),
-        on_expiry=place.policy.on_expiry,
+        expires=expiry(scope, policy_scope),
+        on_expiry=policy_scope.policy.on_expiry,
     )

@@ -127,7 +127,7 @@ def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Decide
         for index in asked.path[len(execute.path) :]:
             above.append(node)
             node = children_of(node)[index]
-        ends = execute.place.ends_on_reject or any(isinstance(each, OrderedNode) for each in above)
+        ends = execute.policy_scope.ends_on_reject or any(isinstance(each, OrderedNode) for each in above)
         if ends and not any(_contains_rejections(each) for each in above[1:]):
             return decision
     return None

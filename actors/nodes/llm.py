@@ -7,7 +7,7 @@ from ...runtime.context import Behaviour, Context
 from ..approvals.decided import CANCELLED
 from ..calls.settler import EXIT_LOOP, CallEnd
 from ..common.errors import NodeFailed
-from ..gate.gate import Place, descend
+from ..gate.gate import PolicyScope, descend
 from ..log.outcomes import NodeEnd, Replied
 from ..models.messages import ModelTool
 from ..tools.needs import Wanted
@@ -39,14 +39,14 @@ class _Llm:
 
     async def execute(self, execute: Execute) -> NodeEnd:
         spec, scope = self._spec, self._scope
-        place = descend(execute.place, spec)
+        policy_scope = descend(execute.policy_scope, spec)
         system = fill(spec.prompt, execute.values(scope.user))
         earlier = earlier_turns(scope, spec)
         messages = [*earlier, *this_turn(scope, spec, execute)]
         before = len(messages)
         for number in range(1, spec.max_turns + 1):
-            await self._unlock(number, execute, place)
-            offer = scope.services.menu().at(place)
+            await self._unlock(number, execute, policy_scope)
+            offer = scope.services.menu().at(policy_scope)
             reply = await ask_model(
                 scope,
                 execute,
@@ -64,8 +64,8 @@ class _Llm:
                 return NodeEnd(reply.text)
             self._bound(len(asked))
             key = f"{execute.key}:{number}"
-            ends = await settle_calls(scope, spec, execute, place, key, asked)
-            stop = self._stop(reply, ends, place)
+            ends = await settle_calls(scope, spec, execute, policy_scope, key, asked)
+            stop = self._stop(reply, ends, policy_scope)
             # Earlier versions continued a loop after a rejection; a recorded next step means this run did.
             if stop is not None and not (
                 stop.rejected and f"{execute.key}:{number + 1}" in scope.log.run.steps
@@ -76,25 +76,25 @@ class _Llm:
             "limit_reached", f'node "{spec.name}" stopped after {spec.max_turns} model calls (max_turns)'
         )
 
-    async def _unlock(self, number: int, execute: Execute, place: Place) -> None:
+    async def _unlock(self, number: int, execute: Execute, policy_scope: PolicyScope) -> None:
         """Wait for a token before the model is asked, while a server lists no tools without one: the
         model would not be told of them."""
         log, authorization = self._scope.log, self._scope.services.authorization
-        if f"{execute.key}:{number}" in log.run.steps or self._wanted(number, place) is None:
+        if f"{execute.key}:{number}" in log.run.steps or self._wanted(number, policy_scope) is None:
             return
         await authorization.present(self._bearer())
-        while (wanted := self._wanted(number, place)) is not None:
+        while (wanted := self._wanted(number, policy_scope)) is not None:
             await log.credential(wanted, execute.work_timers)
             await authorization.present(self._bearer())
 
-    def _wanted(self, number: int, place: Place) -> Wanted | None:
+    def _wanted(self, number: int, policy_scope: PolicyScope) -> Wanted | None:
         """What a server wants without which the model is not asked: before the node's first call, any
         required server that it sees; before every call any server that it sees, if the run has lost its
         token in a restart, for the model may have been told of that server's tools."""
         authorization, token = self._scope.services.authorization, self._scope.log.run.token
         if token and self._bearer() is None:
-            return authorization.wanted(place.servers)
-        return authorization.wanted(place.servers, required=True) if number == 1 else None
+            return authorization.wanted(policy_scope.servers)
+        return authorization.wanted(policy_scope.servers, required=True) if number == 1 else None
 
     def _bearer(self) -> str | None:
         log = self._scope.log
@@ -115,10 +115,10 @@ class _Llm:
                 f" {limit} (max_tool_calls)",
             )
 
-    def _stop(self, reply: Replied, ends: list[CallEnd], place: Place) -> NodeEnd | None:
+    def _stop(self, reply: Replied, ends: list[CallEnd], policy_scope: PolicyScope) -> NodeEnd | None:
         """The end that a call of this reply means for the node, without asking the model again."""
         no = next((end for end in ends if end.rejected), None)
-        rejected = no is not None and place.ends_on_reject
+        rejected = no is not None and policy_scope.ends_on_reject
         exits = any(call.name == EXIT_LOOP and call.problem is None for call in reply.tool_calls)
         exited = self._spec.can_exit_loop and exits
         if not rejected and not exited:

@@ -6,7 +6,7 @@ import attrs
 
 from ...config.nodes import LoopNode
 from ...runtime.context import Behaviour, Context
-from ..gate.gate import children_place
+from ..gate.gate import child_scope
 from ..log.outcomes import NodeEnd
 from .node import Execute, RunScope, execute_once
 from .sequential import run_in_order
@@ -25,7 +25,7 @@ def loop(spec: LoopNode, scope: RunScope) -> Behaviour[Execute]:
                     execute,
                     key=f"{execute.key}@{iteration}",
                     session={**execute.session, **writes},
-                    place=children_place(execute.place, spec),
+                    policy_scope=child_scope(execute.policy_scope, spec),
                     iteration=iteration,
                 )
                 end = await run_in_order(ctx, scope, spec.agents, inner)

@@ -14,7 +14,7 @@ from ...config.placeholders import ITERATION, PLACEHOLDER, USER_MESSAGE
 from ...runtime.context import Behaviour, Context
 from ...runtime.message import Request
 from ..approvals.asked import Occasion
-from ..gate.gate import Place
+from ..gate.gate import PolicyScope
 from ..log.branches import WorkTimers
 from ..log.log import ConversationLog
 from ..log.outcomes import NodeEnd
@@ -34,7 +34,7 @@ class Execute(Request["Execute", NodeEnd]):
     path: tuple[int, ...]
     """Indices from the root."""
     session: Session
-    place: Place
+    policy_scope: PolicyScope
     """What holds above the node."""
     iteration: int = 0
     """Of the nearest loop above, from 1; 0 outside loops."""
@@ -80,9 +80,9 @@ def occasion(
     )
 
 
-def expiry(scope: RunScope, place: Place) -> float | None:
-    """When a question that is put now at this place expires, in UTC seconds."""
-    after = place.policy.expires_after
+def expiry(scope: RunScope, policy_scope: PolicyScope) -> float | None:
+    """When a question that is put now at this policy scope expires, in UTC seconds."""
+    after = policy_scope.policy.expires_after
     return None if after is None else scope.services.wall() + after
 
 

@@ -11,7 +11,7 @@ from ..calls.ask_order import ask_positions
 from ..calls.call_scope import CallScope
 from ..calls.dispatch import Dispatch
 from ..calls.settler import CallEnd, Settler
-from ..gate.gate import Place
+from ..gate.gate import PolicyScope
 from ..log.record import Tally
 from ..models.messages import ToolCall
 from ..tools.slots import Slots
@@ -24,13 +24,13 @@ async def settle_calls(
     scope: RunScope,
     spec: LlmNode | RemoteAgentNode,
     execute: Execute,
-    place: Place,
+    policy_scope: PolicyScope,
     key: str,
     calls: Sequence[ToolCall],
 ) -> list[CallEnd]:
     """How the calls end that the step `key` has asked for. Raises `NodeFailed`."""
     log = scope.log
-    call_scope = _call_scope(scope, spec, execute, place)
+    call_scope = _call_scope(scope, spec, execute, policy_scope)
     dispatch = Dispatch(call_scope, Slots(scope.services.config.tools.max_parallel))
     settlers = [Settler(call_scope, dispatch, position) for position in ask_positions(len(calls))]
     jobs = [
@@ -47,7 +47,7 @@ async def settle_calls(
 
 
 def _call_scope(
-    scope: RunScope, spec: LlmNode | RemoteAgentNode, execute: Execute, place: Place
+    scope: RunScope, spec: LlmNode | RemoteAgentNode, execute: Execute, policy_scope: PolicyScope
 ) -> CallScope:
     services = scope.services
     return CallScope(
@@ -57,7 +57,7 @@ def _call_scope(
         authorization=services.authorization,
         tokens=services.tokens,
         searching=scope.searching,
-        place=place,
+        policy_scope=policy_scope,
         node=spec.name,
         can_exit_loop=isinstance(spec, LlmNode) and spec.can_exit_loop,
         work_timers=execute.work_timers,

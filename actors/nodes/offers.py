@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from ...config.wording import one_of
-from ..gate.gate import Place, offered
+from ..gate.gate import PolicyScope, offered
 from ..models.messages import ModelTool
 from ..tools.catalogue import Catalogue, Shelf
 from ..tools.facade import facade_tool
@@ -33,28 +33,28 @@ class Menu:
     told: tuple[tuple[tuple[Tool, ModelTool], ...], ...] = ()
     """For each shelf, its tools as models see them; empty for a server that is one tool."""
     _offers: dict[object, Offer] = attrs.field(factory=dict)
-    """By all of a place that `offered` goes by."""
+    """By all of a policy scope that `offered` goes by."""
 
-    def at(self, place: Place) -> Offer:
-        """What is offered to a node at this place."""
-        filters = (place.servers, place.tools, place.agents)
+    def at(self, policy_scope: PolicyScope) -> Offer:
+        """What is offered to a node at this policy scope."""
+        filters = (policy_scope.servers, policy_scope.tools, policy_scope.agents)
         offer = self._offers.get(filters)
         if offer is None:
-            offer = self._offers[filters] = Offer(tuple(self._tools(place)), self._line(place))
+            offer = self._offers[filters] = Offer(tuple(self._tools(policy_scope)), self._line(policy_scope))
         return offer
 
-    def _tools(self, place: Place) -> Iterator[ModelTool]:
+    def _tools(self, policy_scope: PolicyScope) -> Iterator[ModelTool]:
         for shelf, told in zip(self.shelves, self.told, strict=True):
             if shelf.facade is None:
-                yield from (model_tool for tool, model_tool in told if offered(tool, place))
-            elif seen := tuple(tool for tool in shelf.tools if offered(tool, place)):
+                yield from (model_tool for tool, model_tool in told if offered(tool, policy_scope))
+            elif seen := tuple(tool for tool in shelf.tools if offered(tool, policy_scope)):
                 yield _as_it_is(facade_tool(shelf.facade, shelf.server.name, seen))
-        yield from (model_tool for tool, model_tool in self.agents if offered(tool, place))
+        yield from (model_tool for tool, model_tool in self.agents if offered(tool, policy_scope))
 
-    def _line(self, place: Place) -> str:
+    def _line(self, policy_scope: PolicyScope) -> str:
         marks, tools = [], []
         for shelf in self.shelves:
-            if not any(offered(tool, place) for tool in shelf.tools):
+            if not any(offered(tool, policy_scope) for tool in shelf.tools):
                 continue
             description = " ".join(shelf.server.description.split())
             said = f" ({description})" if description else ""

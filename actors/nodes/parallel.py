@@ -9,7 +9,7 @@ import attrs
 from ...config.nodes import Node, ParallelNode
 from ...runtime.context import Behaviour, Context
 from ..common.errors import NodeFailed
-from ..gate.gate import children_place
+from ..gate.gate import child_scope
 from ..log.branches import BranchLimiter
 from ..log.outcomes import NodeEnd
 from .child import rejection, run_child
@@ -28,7 +28,7 @@ def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
             limiter = BranchLimiter(spec.max_concurrency or len(spec.agents))
-            inner = attrs.evolve(execute, place=children_place(execute.place, spec))
+            inner = attrs.evolve(execute, policy_scope=child_scope(execute.policy_scope, spec))
             branches = [
                 partial(_branch, ctx, scope, spec, child, index, inner, limiter)
                 for index, child in enumerate(spec.agents)
@@ -64,7 +64,8 @@ async def _branch(
     try:
         async with scope.log.limited(limiter, message.work_timers):
             waited = spec.max_concurrency is not None and not _began(scope, message.key)
-            if waited and execute.place.ends_on_reject and rejection(scope, spec, execute, execute.key):
+            ends = waited and execute.policy_scope.ends_on_reject
+            if ends and rejection(scope, spec, execute, execute.key):
                 return None
             return await run_child(ctx, scope, child, message)
     except NodeFailed as error:

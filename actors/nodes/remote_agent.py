@@ -8,7 +8,7 @@ from ...config.nodes import RemoteAgentNode
 from ...runtime.context import Behaviour, Context
 from ..approvals.decided import CANCELLED
 from ..common.errors import NodeFailed
-from ..gate.gate import Place, descend
+from ..gate.gate import PolicyScope, descend
 from ..log.outcomes import Delegation, NodeEnd, StepFailed
 from ..log.step import step
 from ..models.messages import ToolCall
@@ -22,15 +22,18 @@ def remote_agent(spec: RemoteAgentNode, scope: RunScope) -> Behaviour[Execute]:
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
-            place = attrs.evolve(descend(execute.place, spec), agents=(spec.remote,), tools=None)
-            return await _delegate(spec, scope, execute, place)
+            own = descend(execute.policy_scope, spec)
+            policy_scope = attrs.evolve(own, agents=(spec.remote,), tools=None)
+            return await _delegate(spec, scope, execute, policy_scope)
 
         await execute_once(ctx, run)
 
     return behaviour
 
 
-async def _delegate(spec: RemoteAgentNode, scope: RunScope, execute: Execute, place: Place) -> NodeEnd:
+async def _delegate(
+    spec: RemoteAgentNode, scope: RunScope, execute: Execute, policy_scope: PolicyScope
+) -> NodeEnd:
     key = f"{execute.key}:1"
 
     async def work() -> Delegation:
@@ -40,8 +43,8 @@ async def _delegate(spec: RemoteAgentNode, scope: RunScope, execute: Execute, pl
     delegation = await step(scope.log, key, Delegation, spec.name, work)
     if isinstance(delegation, StepFailed):
         raise NodeFailed.of(delegation.error)
-    [end] = await settle_calls(scope, spec, execute, place, key, [delegation.call])
-    if end.rejected and place.ends_on_reject:
+    [end] = await settle_calls(scope, spec, execute, policy_scope, key, [delegation.call])
+    if end.rejected and policy_scope.ends_on_reject:
         return NodeEnd(end.content if end.expired else CANCELLED, rejected=True)
     if end.is_error and not end.rejected:
         raise NodeFailed("delegation_failed", end.content)

@@ -12,7 +12,7 @@ from ...config.nodes import ROUTER_PROMPT, Node, Route, RouterNode
 from ...runtime.context import Behaviour, Context
 from ..common.errors import NodeFailed
 from ..gate.conditions import Answer, Searches, answer, readings
-from ..gate.gate import children_place
+from ..gate.gate import child_scope
 from ..gate.off_loop import off_loop
 from ..log.outcomes import Chosen, NodeEnd
 from ..log.step import step
@@ -39,7 +39,7 @@ def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
                 execute,
                 key=f"{execute.key}.{index}",
                 path=(*execute.path, index),
-                place=children_place(execute.place, spec),
+                policy_scope=child_scope(execute.policy_scope, spec),
             )
             return await run_child(ctx, scope, spec.agents[index], message)
 

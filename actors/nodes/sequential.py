@@ -8,7 +8,7 @@ import attrs
 
 from ...config.nodes import Node, SequentialNode
 from ...runtime.context import Behaviour, Context
-from ..gate.gate import children_place
+from ..gate.gate import child_scope
 from ..log.outcomes import NodeEnd
 from .child import run_child
 from .node import Execute, RunScope, execute_once
@@ -20,7 +20,7 @@ def sequential(spec: SequentialNode, scope: RunScope) -> Behaviour[Execute]:
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
-            inner = attrs.evolve(execute, place=children_place(execute.place, spec))
+            inner = attrs.evolve(execute, policy_scope=child_scope(execute.policy_scope, spec))
             end = await run_in_order(ctx, scope, spec.agents, inner)
             return attrs.evolve(end, rejected=end.rejected and spec.on_reject == "end")
 
@@ -32,7 +32,10 @@ def sequential(spec: SequentialNode, scope: RunScope) -> Behaviour[Execute]:
 async def run_in_order(
     ctx: Context[Execute], scope: RunScope, children: Sequence[Node], execute: Execute
 ) -> NodeEnd:
-    """Run children until one of them stops the others; `execute` is their parent's, with their place."""
+    """Run children until one of them stops the others.
+
+    `execute` is their parent's, with their policy scope.
+    """
     writes: dict[str, str] = {}
     text = ""
     for index, child in enumerate(children):

@@ -12,7 +12,7 @@ from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus
 from ...runtime.journal.protocol import Journal, Json
 from ...runtime.ref import ActorRef
-from ..gate.gate import Place, root_place
+from ..gate.gate import PolicyScope, root_scope
 from ..log.branches import ActiveRuns
 from ..log.log import ConversationLog
 from ..log.write_behind import Flusher
@@ -48,8 +48,8 @@ class Services:
     authorization: Authorization
     menu: Callable[[], Menu]
     """What models are told of the tools, as the registry last published them."""
-    place: Place = attrs.field(
-        init=False, default=attrs.Factory(lambda self: root_place(self.config), takes_self=True)
+    policy_scope: PolicyScope = attrs.field(
+        init=False, default=attrs.Factory(lambda self: root_scope(self.config), takes_self=True)
     )
     """What holds above the root of every tree."""
     flusher: Flusher = attrs.field(factory=Flusher)

@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from ...actors.approvals.description import describe
-from ...actors.gate.gate import Place, descend, judge, root_place
+from ...actors.gate.gate import PolicyScope, descend, judge, root_scope
 from ...actors.gate.review import refuse, review
 from ...actors.mcp.server import mcp_server, slow_start
 from ...actors.tools.arguments import Arguments, Unfit
@@ -157,7 +157,7 @@ async def _connect(kernel: Supervisor, trial: Trial, most: int) -> None:
 async def _test(config: AgentConfig, servers: Sequence[McpServerConfig]) -> int:
     async with _connected(config, servers) as trials:
         pass
-    place = descend(root_place(config), config.agent)
+    policy_scope = descend(root_scope(config), config.agent)
     problem = None
     try:
         named = _catalogue(config, trials)
@@ -165,7 +165,7 @@ async def _test(config: AgentConfig, servers: Sequence[McpServerConfig]) -> int:
         named, problem = Catalogue(), str(error)
     shelves = {shelf.server.name: shelf for shelf in named.shelves}
     for trial in trials:
-        for line in _report(trial, shelves.get(trial.server.name), place):
+        for line in _report(trial, shelves.get(trial.server.name), policy_scope):
             print(printable(line))
     if not trials:
         print("No MCP servers configured")
@@ -201,7 +201,7 @@ def _catalogue(config: AgentConfig, trials: Sequence[Trial]) -> Catalogue:
     return catalogue(only, {trial.server.name: trial.tools for trial in trials})
 
 
-def _report(trial: Trial, shelf: Shelf | None, place: Place) -> Iterator[str]:
+def _report(trial: Trial, shelf: Shelf | None, policy_scope: PolicyScope) -> Iterator[str]:
     name = trial.server.name
     if trial.failure is not None:
         yield f"{name}: failed after {trial.seconds:.2f} s: {trial.failure}"
@@ -218,7 +218,7 @@ def _report(trial: Trial, shelf: Shelf | None, place: Place) -> Iterator[str]:
     if shelf.facade is not None:
         yield f"  models see one tool, {shelf.facade}"
     for tool in shelf.tools:
-        verdict = judge(tool, {}, place)
+        verdict = judge(tool, {}, policy_scope)
         other = f" (its own name: {tool.own_name})" if tool.own_name != tool.name else ""
         yield f"  {tool.name}{other}: {verdict.action} ({verdict.rule}); {_hints(tool)}"
     if left_out := count - len(shelf.tools):
@@ -248,8 +248,8 @@ class _Caller:
 
     async def cleared(self, tool: Tool, arguments: Mapping[str, Any]) -> int | None:
         """Pass the gate; the exit code when the call does not."""
-        place = descend(root_place(self.config), self.config.agent)
-        verdict = judge(tool, arguments, place)
+        policy_scope = descend(root_scope(self.config), self.config.agent)
+        verdict = judge(tool, arguments, policy_scope)
         if verdict.action == "deny":
             self.terminal.tell(f"denied: {verdict.rule}", "bad")
             return DENIED

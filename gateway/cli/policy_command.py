@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .options import WRONG, path
 
 if TYPE_CHECKING:
-    from ...actors.gate.gate import Action, Place
+    from ...actors.gate.gate import Action, PolicyScope
     from ...actors.tools.tool import Tool
     from ...config.agent_config import AgentConfig
 
@@ -64,10 +64,13 @@ def explain_call(args: argparse.Namespace) -> int:
 
     try:
         config = load_config(args.config)
-        arguments, places = _arguments(args.args), _places(config, args.node)
+        arguments, scopes = _arguments(args.args), _scopes(config, args.node)
         servers = _servers(args, config) or [""]
         answers = [
-            [_answer(_tool(args.tool, server, args, config), arguments, place) for place in places]
+            [
+                _answer(_tool(args.tool, server, args, config), arguments, policy_scope)
+                for policy_scope in scopes
+            ]
             for server in servers
         ]
         if any(each != answers[0] for each in answers[1:]):
@@ -130,14 +133,14 @@ def _arguments(text: str) -> dict[str, Any]:
     return arguments
 
 
-def _places(config: AgentConfig, name: str | None) -> list[Place]:
-    """The places the call may come from. Raises `_Unusable` when there is none."""
-    from ...actors.gate.gate import places, root_place
+def _scopes(config: AgentConfig, name: str | None) -> list[PolicyScope]:
+    """The policy scopes of the nodes that may make the call. Raises `_Unusable` if there is none."""
+    from ...actors.gate.gate import policy_scopes, root_scope
     from ...config.nodes import LlmNode
 
     callers = {
-        node.name: place
-        for node, place in places(config.agent, root_place(config))
+        node.name: policy_scope
+        for node, policy_scope in policy_scopes(config.agent, root_scope(config))
         if isinstance(node, LlmNode)
     }
     if name is not None:
@@ -156,13 +159,13 @@ def _check_known(what: str, name: str, known: list[str]) -> None:
         raise _Unusable(f'no {what} is called "{name}" ({hint})')
 
 
-def _answer(tool: Tool, arguments: dict[str, Any], place: Place) -> tuple[Action | None, str]:
-    """What becomes of the call at one place, None where the tool is not seen, and that in words."""
+def _answer(tool: Tool, arguments: dict[str, Any], policy_scope: PolicyScope) -> tuple[Action | None, str]:
+    """What becomes of the call in one policy scope, None where the tool is not seen, and that in words."""
     from ...actors.gate.explain import explain
     from ...actors.gate.gate import offered
 
-    if not offered(tool, place):
-        return None, f"{place.node}: not seen\n      mcp_servers or tools of the node leave it out\n"
-    verdict, steps = explain(tool, arguments, place)
-    said = [f"  {'*' if step.decides else '-'} {step.what}\n      {step.why}\n" for step in steps]
-    return verdict.action, f"{place.node}: {verdict.action}\n{''.join(said)}"
+    if not offered(tool, policy_scope):
+        return None, f"{policy_scope.node}: not seen\n      mcp_servers or tools of the node leave it out\n"
+    verdict, steps = explain(tool, arguments, policy_scope)
+    said = [f"  {'*' if step.decides else '-'} {step.text}\n      {step.why}\n" for step in steps]
+    return verdict.action, f"{policy_scope.node}: {verdict.action}\n{''.join(said)}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .options import WRONG, path
 
 if TYPE_CHECKING:
-    from ...actors.gate.gate import Place
+    from ...actors.gate.gate import PolicyScope
     from ...actors.tools.tool import Tool
     from ...config.agent_config import AgentConfig
     from ...config.approval import ApprovalConfig
@@ -59,7 +59,7 @@ def print_tree(args: argparse.Namespace) -> int:
 
 def tree_lines(config: AgentConfig, contacts: Mapping[str, str]) -> Iterator[str]:
     """The lines of the picture. `contacts`: whether agents are reached, by name."""
-    from ...actors.gate.gate import root_place
+    from ...actors.gate.gate import root_scope
     from ...actors.tools.catalogue import catalogue
 
     yield f"{config.name} ({config.source})"
@@ -68,13 +68,13 @@ def tree_lines(config: AgentConfig, contacts: Mapping[str, str]) -> Iterator[str
     yield from _agent_lines(config, contacts)
     if limits := _said(config.limits):
         yield f"  limits: {limits}"
-    place = root_place(config)
-    for rule in _rules(place.policy):
+    policy_scope = root_scope(config)
+    for rule in _rules(policy_scope.policy):
         yield f"  {rule}"
-    if expiry := _expiry(place.policy):
+    if expiry := _expiry(policy_scope.policy):
         yield f"  {expiry}"
     yield ""
-    yield from _node_lines(config.agent, place, catalogue(config, {}).agents, "", "")
+    yield from _node_lines(config.agent, policy_scope, catalogue(config, {}).agents, "", "")
 
 
 def _agent_lines(config: AgentConfig, contacts: Mapping[str, str]) -> Iterator[str]:
@@ -87,10 +87,12 @@ def _agent_lines(config: AgentConfig, contacts: Mapping[str, str]) -> Iterator[s
         yield printable(f"    {agent.name} at {agent.as_written}{contact}")
 
 
-def _node_lines(node: Node, above: Place, agents: Sequence[Tool], first: str, rest: str) -> Iterator[str]:
+def _node_lines(
+    node: Node, above: PolicyScope, agents: Sequence[Tool], first: str, rest: str
+) -> Iterator[str]:
     """A node and those below it. `agents` are the tools that delegate; `first` stands before the node's name
     and `rest` before every other line."""
-    from ...actors.gate.gate import children_place, descend
+    from ...actors.gate.gate import child_scope, descend
     from ...config.nodes import children_of
 
     children = children_of(node)
@@ -101,8 +103,8 @@ def _node_lines(node: Node, above: Place, agents: Sequence[Tool], first: str, re
     for index, child in enumerate(children):
         last = index == len(children) - 1
         corner, beside = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        place = children_place(above, node)
-        yield from _node_lines(child, place, agents, f"{rest}{corner}", f"{rest}{beside}")
+        policy_scope = child_scope(above, node)
+        yield from _node_lines(child, policy_scope, agents, f"{rest}{corner}", f"{rest}{beside}")
 
 
 def _model(node: Node) -> str:
@@ -110,7 +112,7 @@ def _model(node: Node) -> str:
     return f"  {model}" if model else ""
 
 
-def _facts(node: Node, place: Place, agents: Sequence[Tool]) -> Iterator[str]:
+def _facts(node: Node, policy_scope: PolicyScope, agents: Sequence[Tool]) -> Iterator[str]:
     """What stands below a node's name."""
     from ...actors.gate.gate import offered
     from ...config.a2a import remote_id
@@ -122,22 +124,22 @@ def _facts(node: Node, place: Place, agents: Sequence[Tool]) -> Iterator[str]:
         for route in node.routes or ():
             yield f"when {' and '.join(route.when)}: {route.agent}"
     if isinstance(node, LlmNode):
-        delegating = [tool for tool in agents if offered(tool, place)]
+        delegating = [tool for tool in agents if offered(tool, policy_scope)]
         none = "no tools of servers" if delegating else "no tools"
-        yield none if () in (place.servers, place.tools) else _asks(place)
+        yield none if () in (policy_scope.servers, policy_scope.tools) else _asks(policy_scope)
         for tool in delegating:
-            yield f"may delegate with {tool.name}: {_verdict(tool, place)}"
+            yield f"may delegate with {tool.name}: {_verdict(tool, policy_scope)}"
     if isinstance(node, CheckpointNode):
         yield "asks a human"
     if isinstance(node, RemoteAgentNode):
         for tool in agents:
             if tool.server == remote_id(node.remote):
-                yield f"delegates to {node.remote}: {_verdict(tool, place)}"
+                yield f"delegates to {node.remote}: {_verdict(tool, policy_scope)}"
     if node.approval is not None:
         own = len(node.approval.rules or ())
-        yield from _rules(place.policy)[:own]
+        yield from _rules(policy_scope.policy)[:own]
         says = node.approval.expires_after is not None or node.approval.on_expiry is not None
-        if says and (expiry := _expiry(place.policy)):
+        if says and (expiry := _expiry(policy_scope.policy)):
             yield expiry
 
 
@@ -187,33 +189,34 @@ def _shown(name: str, value: Any) -> str:
             return str(value)
 
 
-def _verdict(tool: Tool, place: Place) -> str:
+def _verdict(tool: Tool, policy_scope: PolicyScope) -> str:
     """The verdict on a call of an agent here, as far as it can be told without the message."""
-    from ...actors.gate.gate import judge, misfit
+    from ...actors.gate.gate import judge, mismatch
 
-    verdict = judge(tool, {}, place)
-    depends = any(rule.arguments and misfit(rule, tool, place) is None for rule in place.policy.rules)
+    verdict = judge(tool, {}, policy_scope)
+    rules = policy_scope.policy.rules
+    depends = any(rule.arguments and mismatch(rule, tool, policy_scope) is None for rule in rules)
     but = "; a rule about its message may decide otherwise" if depends else ""
     return f"{verdict.action} ({verdict.rule}){but}"
 
 
-def _asks(place: Place) -> str:
+def _asks(policy_scope: PolicyScope) -> str:
     """What tools do here that no rule decides about."""
     from ...actors.gate.gate import by_hints
     from ...actors.tools.tool import Hints, Tool
 
     said = []
     for kind, hints in (("destructive", Hints(destructive=True)), ("unannotated", Hints())):
-        verdict = by_hints(Tool("", "", {}, "", hints=hints), place)
+        verdict = by_hints(Tool("", "", {}, "", hints=hints), policy_scope)
         relaxed = verdict.action == "run" and "in_" in verdict.rule
         said.append(f"{kind} tools {verdict.action}" + (f" ({verdict.rule})" if relaxed else ""))
     return ", ".join(said)
 
 
 def _rules(policy: ApprovalConfig) -> list[str]:
-    from ...actors.gate.gate import say
+    from ...actors.gate.gate import rule_text
 
-    return [say(rule) for rule in policy.rules]
+    return [rule_text(rule) for rule in policy.rules]
 
 
 def _expiry(policy: ApprovalConfig) -> str:

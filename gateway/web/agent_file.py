@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from ...actors.agent import Agent
-from ...actors.gate.gate import places, root_place, say
+from ...actors.gate.gate import policy_scopes, root_scope, rule_text
 from ...actors.tools.masking import Secrets
 from ...config.agent_config import AgentConfig
 from ...config.compose import compose
@@ -95,12 +95,12 @@ def _rules(
     config: AgentConfig, file: str, root: Value, shown: Shown
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     written = dict(_written(config, root))
-    for _, place in places(config.agent, root_place(config)):
-        for rule in place.policy.rules:
+    for _, policy_scope in policy_scopes(config.agent, root_scope(config)):
+        for rule in policy_scope.policy.rules:
             found = written.get(rule.place)
             if isinstance(found, Table) and found.mark is not None:
                 yield (
-                    say(rule),
+                    rule_text(rule),
                     {
                         "name": rule.name or rule.place,
                         "file": file,
@@ -111,7 +111,7 @@ def _rules(
 
 
 def _written(config: AgentConfig, root: Value) -> Iterator[tuple[str, Value]]:
-    """Every rule as it is written, by its place in the words of the gate."""
+    """Every rule as it is written, by its position in the words of the gate."""
     for index, rule in enumerate(items(entry(entry(root, "approval"), "rules"))):
         yield f"approval.rules[{index}]", rule
     tree = entry(root, "agent")

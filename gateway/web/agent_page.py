@@ -11,7 +11,7 @@ import attrs
 
 from ...actors.agent import Agent
 from ...actors.conversation.lists import ListedTool
-from ...actors.gate.gate import Place, descend, judge, misfit, offered, places, root_place
+from ...actors.gate.gate import PolicyScope, descend, judge, mismatch, offered, policy_scopes, root_scope
 from ...actors.tools.catalogue import Shelf
 from ...actors.tools.delegation import SERVER, is_remote
 from ...actors.tools.tool import Tool
@@ -74,21 +74,21 @@ class _Tools:
     listed: Sequence[ListedTool]
     inside: dict[str, Shelf]
     """Servers that models see as one tool, by its name."""
-    root: Place
-    callers: Sequence[Place] | None
+    root: PolicyScope
+    callers: Sequence[PolicyScope] | None
     """The places from which tools are called; None: it is not to be said what they do there."""
     file: AgentFile
 
     @classmethod
     def of(cls, agent: Agent, file: AgentFile) -> _Tools:
         config, listed = agent.config, agent.tools()
-        above = root_place(config)
+        above = root_scope(config)
         callers = [
-            place
-            for node, place in places(config.agent, above)
+            policy_scope
+            for node, policy_scope in policy_scopes(config.agent, above)
             if isinstance(node, LlmNode | RemoteAgentNode)
         ]
-        many = len(listed) * sum(1 + len(place.policy.rules) for place in callers) > MOST_LOOKS
+        many = len(listed) * sum(1 + len(policy_scope.policy.rules) for policy_scope in callers) > MOST_LOOKS
         shelves = {shelf.facade: shelf for shelf in agent.catalogue.shelves if shelf.facade is not None}
         told = callers if config.has_tree and not many else None
         return cls(listed, shelves, descend(above, config.agent), told, file)
@@ -119,20 +119,21 @@ class _Tools:
             "nodes": None
             if self.callers is None
             else [
-                {"node": place.node, **self._verdict(tool, place)}
-                for place in self.callers
-                if offered(tool, place)
+                {"node": policy_scope.node, **self._verdict(tool, policy_scope)}
+                for policy_scope in self.callers
+                if offered(tool, policy_scope)
             ],
         }
 
-    def _verdict(self, tool: Tool, place: Place) -> dict[str, Any]:
-        verdict = judge(tool, {}, place)
+    def _verdict(self, tool: Tool, policy_scope: PolicyScope) -> dict[str, Any]:
+        verdict = judge(tool, {}, policy_scope)
         return {
             "policy": verdict.action,
             "reason": verdict.rule,
             "rule": self.file.rule(verdict.rule),
             "depends_on_arguments": any(
-                rule.arguments and misfit(rule, tool, place) is None for rule in place.policy.rules
+                rule.arguments and mismatch(rule, tool, policy_scope) is None
+                for rule in policy_scope.policy.rules
             ),
         }
 

@@ -10,7 +10,7 @@ from ...actors.agent import Agent
 from ...actors.approvals.kinds import Approval
 from ...actors.approvals.tool_approval import ToolQuestion
 from ...actors.conversation.precedents import Precedent
-from ...actors.gate.gate import Place, places, root_place
+from ...actors.gate.gate import PolicyScope, policy_scopes, root_scope
 from ...actors.tools.tool import Tool
 from ...config.interpolate import escape
 from ...config.values import from_plain
@@ -45,21 +45,23 @@ def _suggestion(approval: Approval, tool: Tool, agent: Agent) -> str | None:
         or any(each.is_called(tool.name) for each in others)
     ):
         return None
-    place = _place(agent, asked.node)
+    policy_scope = _scope_of(agent, asked.node)
     rule = {"tool": tool.name, "server": tool.server, "then": "run"}
     written = {name: escape(text) for name, text in rule.items()}
     yaml = yaml_of(from_plain({"approval": {"rules": [written]}}))
-    return f"# {_where(place)}\n{yaml}"
+    return f"# {_where(policy_scope)}\n{yaml}"
 
 
-def _place(agent: Agent, node: str) -> Place | None:
-    above = root_place(agent.config)
-    return next((place for _, place in places(agent.config.agent, above) if place.node == node), None)
+def _scope_of(agent: Agent, node: str) -> PolicyScope | None:
+    above = root_scope(agent.config)
+    found = (each for _, each in policy_scopes(agent.config.agent, above) if each.node == node)
+    return next(found, None)
 
 
-def _where(place: Place | None) -> str:
+def _where(policy_scope: PolicyScope | None) -> str:
     """Where the rule has to stand to be the first that matches."""
-    nearest = "" if place is None or not place.policy.rules else place.policy.rules[0].place
+    rules = () if policy_scope is None else policy_scope.policy.rules
+    nearest = rules[0].place if rules else ""
     if nearest.startswith("node "):
         return f"in {nearest.rpartition(' ')[0]}, before its other rules"
     return "in the agent file, before the other rules"

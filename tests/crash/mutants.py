@@ -453,7 +453,7 @@ DELEGATED = (
         "an agent below a parallel node asks nobody",
         PROXIES,
         "        if new:\n",
-        "        if new and not self.scope.place.in_parallel:\n",
+        "        if new and not self.scope.policy_scope.in_parallel:\n",
         REMOTE,
     ),
     (
@@ -483,8 +483,8 @@ ONE_EDIT = (
     (
         "a branch starts after a rejection",
         PARALLEL,
-        "if waited and execute.place.ends_on_reject",
-        "if False",
+        "            if ends and rejection(",
+        "            if False and rejection(",
         REJECTION,
     ),
     (
@@ -1191,8 +1191,8 @@ MUTANTS = (
         (
             Edit(
                 GATE,
-                "    verdict = verdict or by_hints(tool, place)\n",
-                "    if verdict is None:\n        return by_hints(tool, place)\n",
+                "    verdict = verdict or by_hints(tool, scope)\n",
+                "    if verdict is None:\n        return by_hints(tool, scope)\n",
             ),
         ),
         (ORACLE,),
@@ -1202,8 +1202,8 @@ MUTANTS = (
         (
             Edit(
                 GATE,
-                "            verdict = Verdict(rule.then, say(rule))\n            break\n",
-                "            return Verdict(rule.then, say(rule))\n",
+                "            verdict = Verdict(rule.then, rule_text(rule))\n            break\n",
+                "            return Verdict(rule.then, rule_text(rule))\n",
             ),
         ),
         (ORACLE,),

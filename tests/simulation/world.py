@@ -14,7 +14,7 @@ from typing import assert_never
 import attrs
 import trio
 
-from stopgo.actors.gate.gate import judge, places, root_place
+from stopgo.actors.gate.gate import judge, policy_scopes, root_scope
 from stopgo.actors.log import events as e
 from stopgo.actors.models.messages import (
     AssistantMessage,
@@ -213,14 +213,14 @@ class World:
         left = [event.body for event in events if _is_intent(event, call)]
         if not left:
             return
-        above = root_place(self.plan.config(self.life))
-        [place] = [
-            place
-            for _, place in places(tree_from_stored(trees[run[-1]]), above)
-            if place.node == left[-1]["node"]
+        above = root_scope(self.plan.config(self.life))
+        [policy_scope] = [
+            policy_scope
+            for _, policy_scope in policy_scopes(tree_from_stored(trees[run[-1]]), above)
+            if policy_scope.node == left[-1]["node"]
         ]
         [tool] = [tool for tool in self.tools(left[-1]["server"]) if tool.name == call.tool]
-        action = judge(tool, call.arguments, place).action
+        action = judge(tool, call.arguments, policy_scope).action
         if action == "deny" or (action == "ask" and not _was_allowed(left[-1]["key"], events)):
             self.wrongs.append(f"{call.tool} {dict(call.arguments)} was sent, and the gate says {action}")
 

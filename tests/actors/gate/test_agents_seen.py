@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stopgo.actors.gate.gate import judge, offered, places, root_place
+from stopgo.actors.gate.gate import judge, offered, policy_scopes, root_scope
 from stopgo.actors.nodes.offers import menu
 from stopgo.actors.tools.catalogue import catalogue
 from stopgo.actors.tools.tool import Tool
@@ -34,8 +34,8 @@ def seen(loaded: AgentConfig) -> dict[str, list[str]]:
     """The agents that each node sees."""
     tools = catalogue(loaded, {}).tools
     return {
-        node.name: [tool.name for tool in tools if offered(tool, place)]
-        for node, place in places(loaded.agent, root_place(loaded))
+        node.name: [tool.name for tool in tools if offered(tool, scope)]
+        for node, scope in policy_scopes(loaded.agent, root_scope(loaded))
     }
 
 
@@ -48,8 +48,8 @@ def test_agents_are_tools_to_the_letter(tmp_path: Path) -> None:
         ["message"],
         "string",
     )
-    [(_, place)] = places(loaded.agent, root_place(loaded))
-    offer = menu(catalogue(loaded, {})).at(place)
+    [(_, scope)] = policy_scopes(loaded.agent, root_scope(loaded))
+    offer = menu(catalogue(loaded, {})).at(scope)
     assert [tool.name for tool in offer.tools] == ["a2a_b", "a2a_c"]
     assert offer.line == ""
 
@@ -95,7 +95,7 @@ def test_what_a_delegation_does(
     tmp_path: Path, rules: list[Any], agent: dict[str, Any], verdicts: dict[str, str]
 ) -> None:
     loaded = config(tmp_path, agent, approval={"rules": rules})
-    place = next(place for node, place in places(loaded.agent, root_place(loaded)) if node.name == "n")
+    scope = next(scope for node, scope in policy_scopes(loaded.agent, root_scope(loaded)) if node.name == "n")
     tools: dict[str, Tool] = {tool.server.removeprefix("a2a:"): tool for tool in catalogue(loaded, {}).agents}
     arguments = {"message": "deploy to prod"}
-    assert {name: judge(tool, arguments, place).action for name, tool in tools.items()} == verdicts
+    assert {name: judge(tool, arguments, scope).action for name, tool in tools.items()} == verdicts

@@ -14,7 +14,7 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.calls import lookup
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.gate.gate import Place, Verdict
+from stopgo.actors.gate.gate import PolicyScope, Verdict
 from stopgo.actors.gate.off_loop import judge_off_loop
 from stopgo.actors.models.messages import AssistantMessage, ToolMessage
 from stopgo.actors.tools.tool import Hints, Tool
@@ -395,7 +395,9 @@ async def test_an_edit_that_comes_while_the_call_is_judged_again_counts(
     """The gate looks at the call as it was shown; the decision is taken in before it has its answer."""
     judging, decided = trio.Event(), trio.Event()
 
-    async def slowly(tool: Tool, arguments: Mapping[str, Any], place: Place, turn: trio.Lock) -> Verdict:
+    async def slowly(
+        tool: Tool, arguments: Mapping[str, Any], place: PolicyScope, turn: trio.Lock
+    ) -> Verdict:
         if arguments == {"name": "b"} and not decided.is_set():
             judging.set()
             await decided.wait()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stopgo.actors.gate import conditions
 from stopgo.actors.gate.explain import Step, explain
-from stopgo.actors.gate.gate import Place, judge
+from stopgo.actors.gate.gate import PolicyScope, judge
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
 
@@ -54,20 +54,20 @@ POLICY = st.builds(
     ASK,
     ASK,
 )
-PLACE = st.builds(Place, node=NAME, policy=POLICY, in_parallel=st.booleans(), in_loop=st.booleans())
+PLACE = st.builds(PolicyScope, node=NAME, policy=POLICY, in_parallel=st.booleans(), in_loop=st.booleans())
 
 
 @given(TOOL, PLACE, st.dictionaries(st.sampled_from(["x", "y"]), VALUE))
 def test_one_step_decides_and_it_is_the_one_the_gate_names(
-    tool: Tool, place: Place, arguments: dict[str, Any]
+    tool: Tool, scope: PolicyScope, arguments: dict[str, Any]
 ) -> None:
-    verdict, steps = explain(tool, arguments, place)
-    assert verdict == judge(tool, arguments, place)
+    verdict, steps = explain(tool, arguments, scope)
+    assert verdict == judge(tool, arguments, scope)
     [decisive] = [step for step in steps if step.decides]
-    assert decisive.what.startswith(verdict.rule)
-    assert all(step.what and step.why and step.why.encode() for step in steps)
+    assert decisive.text.startswith(verdict.rule)
+    assert all(step.text and step.why and step.why.encode() for step in steps)
     before = steps[: steps.index(decisive)]
-    assert len(before) <= len(place.policy.rules) + 3
+    assert len(before) <= len(scope.policy.rules) + 3
 
 
 def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
@@ -85,7 +85,7 @@ def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
         )
     )
     tool = Tool("t", "", {}, "s", hints=Hints(read_only=False))
-    verdict, steps = explain(tool, {"n": "web", "m": 2}, Place(node="n", policy=policy))
+    verdict, steps = explain(tool, {"n": "web", "m": 2}, PolicyScope(node="n", policy=policy))
     assert verdict.action == "ask"
     assert [step.why for step in steps] == [
         'the server is "s"',
@@ -100,12 +100,16 @@ def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hints", "place", "expected"),
+    ("hints", "scope", "expected"),
     [
-        (Hints(read_only=True), Place(), [Step("readOnlyHint: true runs", True, "readOnlyHint is true")]),
+        (
+            Hints(read_only=True),
+            PolicyScope(),
+            [Step("readOnlyHint: true runs", True, "readOnlyHint is true")],
+        ),
         (
             Hints(),
-            Place(),
+            PolicyScope(),
             [
                 Step("readOnlyHint: true runs", False, "the tool does not say"),
                 Step(
@@ -116,7 +120,7 @@ def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
         ),
         (
             Hints(destructive=True),
-            Place(in_loop=True, policy=ApprovalConfig(in_loop="ask")),
+            PolicyScope(in_loop=True, policy=ApprovalConfig(in_loop="ask")),
             [
                 Step("readOnlyHint: true runs", False, "the tool does not say"),
                 Step("destructiveHint: true asks", True, "destructiveHint is true"),
@@ -125,13 +129,13 @@ def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
         ),
     ],
 )
-def test_the_hints_are_walked_in_order(hints: Hints, place: Place, expected: list[Step]) -> None:
-    assert list(explain(Tool("t", "", {}, "s", hints=hints), {}, place)[1]) == expected
+def test_the_hints_are_walked_in_order(hints: Hints, scope: PolicyScope, expected: list[Step]) -> None:
+    assert list(explain(Tool("t", "", {}, "s", hints=hints), {}, scope)[1]) == expected
 
 
 def test_a_long_value_is_cut() -> None:
     policy = ApprovalConfig(rules=(Rule(then="deny", arguments={"n": Condition(equals=1)}),))
-    _, steps = explain(Tool("t", "", {}, "s"), {"n": "x" * 10_000}, Place(policy=policy))
+    _, steps = explain(Tool("t", "", {}, "s"), {"n": "x" * 10_000}, PolicyScope(policy=policy))
     assert len(steps[0].why) < 200
 
 
@@ -143,7 +147,9 @@ def test_an_undecided_condition_is_explained(monkeypatch: pytest.MonkeyPatch) ->
     arguments = {"n": "a" * 60 + "!", "list": [], "amount": "5,000"}
 
     def why(*rules: Rule) -> tuple[str, list[tuple[bool, str]]]:
-        verdict, steps = explain(Tool("t", "", {}, "s"), arguments, Place(policy=ApprovalConfig(rules=rules)))
+        verdict, steps = explain(
+            Tool("t", "", {}, "s"), arguments, PolicyScope(policy=ApprovalConfig(rules=rules))
+        )
         return verdict.action, [(step.decides, step.why) for step in steps]
 
     n = f'arguments.n is "{"a" * 60}!"'
@@ -167,5 +173,5 @@ def test_an_undecided_condition_is_explained(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_number_is_told_as_it_is_written() -> None:
     policy = ApprovalConfig(rules=(Rule(then="deny", arguments={"n": Condition(above=5.0)}),))
-    _, (step, *_) = explain(Tool("t", "", {}, "s"), {"n": 4.0}, Place(policy=policy))
+    _, (step, *_) = explain(Tool("t", "", {}, "s"), {"n": 4.0}, PolicyScope(policy=policy))
     assert step.why == "arguments.n is 4, which does not fit above 5"

@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.gate.gate import (
-    Place,
+    PolicyScope,
     Verdict,
     by_hints,
-    children_place,
+    child_scope,
     descend,
     effect_class,
     fit,
     judge,
     matches,
     offered,
-    places,
-    root_place,
-    unasked,
+    policy_scopes,
+    root_scope,
+    unapproved_tools,
 )
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.agent_config import AgentConfig
@@ -61,8 +61,8 @@ RULE = st.builds(
 RULES = st.lists(RULE, max_size=4).map(tuple)
 POLICY = st.builds(ApprovalConfig, rules=RULES, unannotated=ASK, in_parallel=ASK, in_loop=ASK)
 FLAGS = {"in_parallel": st.booleans(), "in_loop": st.booleans(), "ends_on_reject": st.booleans()}
-PLACE = st.builds(Place, node=NAME, policy=POLICY, **FLAGS)
-BARE_PLACE = PLACE.map(lambda place: attrs.evolve(place, policy=attrs.evolve(place.policy, rules=())))
+PLACE = st.builds(PolicyScope, node=NAME, policy=POLICY, **FLAGS)
+BARE_PLACE = PLACE.map(lambda scope: attrs.evolve(scope, policy=attrs.evolve(scope.policy, rules=())))
 ARGUMENTS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     st.sampled_from(["x", "y", "z"]), st.sampled_from(["x", 1, True, None, {"z": 1}, ["x"]]), max_size=3
 )
@@ -72,13 +72,13 @@ def tool(hints: Hints = Hints(), name: str = "t", server: str = "s") -> Tool:  #
     return Tool(name, "", {}, server, hints=hints)
 
 
-def is_matched(rule: Rule, tool: Tool, arguments: dict[str, Any], place: Place) -> bool:
-    return matches(rule, fit(rule, tool, arguments, place))
+def is_matched(rule: Rule, tool: Tool, arguments: dict[str, Any], scope: PolicyScope) -> bool:
+    return matches(rule, fit(rule, tool, arguments, scope))
 
 
-def at(*rules: Rule, **settings: Any) -> Place:
+def at(*rules: Rule, **settings: Any) -> PolicyScope:
     config = AgentConfig(agent=llm("n"), approval=ApprovalConfig(rules=rules, **settings))
-    return descend(root_place(config), config.agent)
+    return descend(root_scope(config), config.agent)
 
 
 def llm(name: str, **more: Any) -> LlmNode:
@@ -135,20 +135,20 @@ def test_what_would_ask_below_a_parallel_node_or_a_loop(
 ) -> None:
     policy = ApprovalConfig(in_parallel=in_parallel, in_loop=in_loop)
     flags: dict[str, Any] = dict.fromkeys(below, True)
-    place = Place(policy=policy, **flags)
-    assert judge(tool(Hints(destructive=True)), {}, place) == expected
+    scope = PolicyScope(policy=policy, **flags)
+    assert judge(tool(Hints(destructive=True)), {}, scope) == expected
 
 
 @given(TOOL, BARE_PLACE, ARGUMENTS)
 def test_destructive_asks_unless_read_only_or_relaxed(
-    tool: Tool, place: Place, arguments: dict[str, Any]
+    tool: Tool, scope: PolicyScope, arguments: dict[str, Any]
 ) -> None:
-    verdict = judge(tool, arguments, place)
+    verdict = judge(tool, arguments, scope)
     if tool.hints.read_only or tool.hints.destructive is False:
         assert verdict.action == "run"
         return
-    above = [place.policy.in_parallel] * place.in_parallel + [place.policy.in_loop] * place.in_loop
-    asks = tool.hints.destructive or place.policy.unannotated == "ask"
+    above = [scope.policy.in_parallel] * scope.in_parallel + [scope.policy.in_loop] * scope.in_loop
+    asks = tool.hints.destructive or scope.policy.unannotated == "ask"
     assert verdict.action == ("ask" if asks and (not above or "ask" in above) else "run")
 
 
@@ -191,26 +191,26 @@ def test_a_rule_goes_by_the_class_that_a_call_has_unapproved(effect: Any) -> Non
 
 @given(TOOL, PLACE, ARGUMENTS)
 def test_the_first_rule_that_matches_decides_and_else_the_hints(
-    tool: Tool, place: Place, arguments: dict[str, Any]
+    tool: Tool, scope: PolicyScope, arguments: dict[str, Any]
 ) -> None:
-    matching = [rule for rule in place.policy.rules if is_matched(rule, tool, arguments, place)]
-    verdict = judge(tool, arguments, place)
+    matching = [rule for rule in scope.policy.rules if is_matched(rule, tool, arguments, scope)]
+    verdict = judge(tool, arguments, scope)
     if matching:
         assert verdict.action == matching[0].then or verdict.undecided
     else:
-        assert verdict == by_hints(tool, place) or verdict.undecided
+        assert verdict == by_hints(tool, scope) or verdict.undecided
     assert verdict.action in STRICTNESS
     assert verdict.rule
 
 
 @given(RULE, TOOL, PLACE, ARGUMENTS)
 def test_a_rule_matches_when_each_of_its_keys_does(
-    rule: Rule, tool: Tool, place: Place, arguments: dict[str, Any]
+    rule: Rule, tool: Tool, scope: PolicyScope, arguments: dict[str, Any]
 ) -> None:
     def alone(**keys: Any) -> bool:
-        return is_matched(Rule(then=rule.then, **keys), tool, arguments, place)
+        return is_matched(Rule(then=rule.then, **keys), tool, arguments, scope)
 
-    assert is_matched(rule, tool, arguments, place) == (
+    assert is_matched(rule, tool, arguments, scope) == (
         alone(server=rule.server)
         and alone(tool=rule.tool)
         and alone(node=rule.node)
@@ -222,11 +222,11 @@ def test_a_rule_matches_when_each_of_its_keys_does(
 
 @given(TOOL, PLACE, ARGUMENTS)
 def test_where_a_rule_decides_no_ancestor_changes_anything(
-    tool: Tool, place: Place, arguments: dict[str, Any]
+    tool: Tool, scope: PolicyScope, arguments: dict[str, Any]
 ) -> None:
-    flat = attrs.evolve(place, in_parallel=False, in_loop=False, ends_on_reject=False)
-    outside, inside = judge(tool, arguments, flat), judge(tool, arguments, place)
-    if any(is_matched(rule, tool, arguments, place) for rule in place.policy.rules):
+    flat = attrs.evolve(scope, in_parallel=False, in_loop=False, ends_on_reject=False)
+    outside, inside = judge(tool, arguments, flat), judge(tool, arguments, scope)
+    if any(is_matched(rule, tool, arguments, scope) for rule in scope.policy.rules):
         assert inside == outside
     assert (outside.action == "deny") == (inside.action == "deny")
     assert STRICTNESS[inside.action] <= STRICTNESS[outside.action]
@@ -235,11 +235,11 @@ def test_where_a_rule_decides_no_ancestor_changes_anything(
 @given(RULES, RULES)
 def test_no_two_rules_are_called_the_same(above: tuple[Rule, ...], own: tuple[Rule, ...]) -> None:
     config = AgentConfig(agent=llm("n", approval=override(*own)), approval=ApprovalConfig(rules=above))
-    place = descend(root_place(config), config.agent)
+    scope = descend(root_scope(config), config.agent)
     # One that matches is looked for alone, for only the first is ever named.
     said = [
-        judge(tool(), {}, attrs.evolve(place, policy=ApprovalConfig(rules=(attrs.evolve(rule, **EVERY),))))
-        for rule in place.policy.rules
+        judge(tool(), {}, attrs.evolve(scope, policy=ApprovalConfig(rules=(attrs.evolve(rule, **EVERY),))))
+        for rule in scope.policy.rules
     ]
     assert len({verdict.rule for verdict in said}) == len(above) + len(own)
 
@@ -279,8 +279,8 @@ def test_a_node_inherits_what_it_does_not_say() -> None:
     config = AgentConfig(
         agent=middle, approval=ApprovalConfig(rules=(outer,), in_loop="ask", expires_after=60.0)
     )
-    by_name = {node.name: place for node, place in places(middle, root_place(config))}
-    assert by_name["leaf"] == Place(
+    by_name = {node.name: scope for node, scope in policy_scopes(middle, root_scope(config))}
+    assert by_name["leaf"] == PolicyScope(
         node="leaf",
         ends_on_reject=True,
         servers=("files",),
@@ -304,7 +304,7 @@ def test_a_node_inherits_what_it_does_not_say() -> None:
 def test_an_empty_list_is_not_inherited() -> None:
     child = llm("a", mcp_servers=("s",))
     config = AgentConfig(agent=SequentialNode(name="r", agents=(child,), mcp_servers=(), tools=()))
-    above = children_place(root_place(config), config.agent)
+    above = child_scope(root_scope(config), config.agent)
     assert (above.servers, above.tools) == ((), ())
     assert descend(above, llm("b")).servers == ()
     assert descend(above, child).servers == ("s",)
@@ -325,10 +325,10 @@ LEAF = llm("leaf")
     ],
 )
 def test_a_node_of_each_kind_tells_those_below(node: Node, flags: set[str]) -> None:
-    below = children_place(Place(), node)
+    below = child_scope(PolicyScope(), node)
     assert {flag for flag in ("ends_on_reject", "in_parallel", "in_loop") if getattr(below, flag)} == flags
-    assert descend(Place(), node) == Place(node="x")
-    kept = children_place(Place(ends_on_reject=True, in_parallel=True, in_loop=True), node)
+    assert descend(PolicyScope(), node) == PolicyScope(node="x")
+    kept = child_scope(PolicyScope(ends_on_reject=True, in_parallel=True, in_loop=True), node)
     assert kept.ends_on_reject
     assert kept.in_parallel
     assert kept.in_loop
@@ -350,7 +350,7 @@ def test_a_node_of_each_kind_tells_those_below(node: Node, flags: set[str]) -> N
     ],
 )
 def test_which_tools_a_node_may_see(servers: Any, tools: Any, seen: bool) -> None:
-    assert offered(tool(name="resources_add"), Place(servers=servers, tools=tools)) == seen
+    assert offered(tool(name="resources_add"), PolicyScope(servers=servers, tools=tools)) == seen
 
 
 # ----------------------------------------------------------------- effect classes
@@ -392,7 +392,7 @@ WIPE, ODD = tool(Hints(destructive=True), "wipe"), tool(Hints(), "odd")
 
 
 def said(root: Node, *tools: Tool, **approval: Any) -> list[str]:
-    return list(unasked(AgentConfig(agent=root, approval=ApprovalConfig(**approval)), tools))
+    return list(unapproved_tools(AgentConfig(agent=root, approval=ApprovalConfig(**approval)), tools))
 
 
 def test_start_up_names_what_would_run_unasked_and_where() -> None:
@@ -439,10 +439,10 @@ def test_what_is_not_named_at_start_up_never_runs_unasked(
     rules: tuple[Rule, ...], tool: Tool, arguments: dict[str, Any]
 ) -> None:
     config = AgentConfig(agent=llm("a"), approval=ApprovalConfig(rules=rules))
-    place = descend(root_place(config), config.agent)
-    if tool.hints.read_only or tool.hints.destructive is False or list(unasked(config, [tool])):
+    scope = descend(root_scope(config), config.agent)
+    if tool.hints.read_only or tool.hints.destructive is False or list(unapproved_tools(config, [tool])):
         return
-    assert judge(tool, arguments, place).action != "run"
+    assert judge(tool, arguments, scope).action != "run"
 
 
 PAY = {"amount": Condition(above=1000)}
@@ -483,5 +483,5 @@ TRAP = {"n": "a" * 60 + "!"}
 def test_a_call_that_cannot_be_judged_does_not_run(
     rules: list[tuple[Any, Any]], arguments: dict[str, Any], action: str, below: Any, hints: Hints
 ) -> None:
-    place = attrs.evolve(at(*(Rule(then=then, arguments=wanted) for then, wanted in rules)), **below)
-    assert judge(tool(hints), arguments, place).action == action
+    scope = attrs.evolve(at(*(Rule(then=then, arguments=wanted) for then, wanted in rules)), **below)
+    assert judge(tool(hints), arguments, scope).action == action

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import trio
 
-from stopgo.actors.gate.gate import Place
+from stopgo.actors.gate.gate import PolicyScope
 from stopgo.actors.gate.off_loop import judge_off_loop
 from stopgo.actors.tools.tool import Tool
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
 
 SLOW = Rule(then="deny", tool="t", arguments={"n": Condition(matches="^(?:a|aa)+$")})
 TRAP = {"n": "a" * 60 + "!"}
-AT = Place(policy=ApprovalConfig(rules=(SLOW,)))
+AT = PolicyScope(policy=ApprovalConfig(rules=(SLOW,)))
 
 
 @pytest.mark.parametrize(("name", "expected"), [("t", "deny"), ("other", "run")])

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stopgo.actors.gate import conditions
-from stopgo.actors.gate.gate import Action, Place, judge
+from stopgo.actors.gate.gate import Action, PolicyScope, judge
 from stopgo.actors.tools.tool import EffectClass, Hints, Tool
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
 
@@ -171,23 +171,23 @@ def effect(hints: Hints) -> str:
     return "idempotent" if hints.idempotent and not hints.destructive else "once"
 
 
-def by_annotations(hints: Hints, place: Place) -> str:
+def by_annotations(hints: Hints, scope: PolicyScope) -> str:
     if only_reads(hints) or hints.destructive is False:
         return "run"
-    asks = hints.destructive or place.policy.unannotated == "ask"
-    above = [place.policy.in_parallel] * place.in_parallel + [place.policy.in_loop] * place.in_loop
+    asks = hints.destructive or scope.policy.unannotated == "ask"
+    above = [scope.policy.in_parallel] * scope.in_parallel + [scope.policy.in_loop] * scope.in_loop
     return "ask" if asks and (not above or "ask" in above) else "run"
 
 
-def verdict(tool: Tool, arguments: dict[str, Any], place: Place) -> str:
+def verdict(tool: Tool, arguments: dict[str, Any], scope: PolicyScope) -> str:
     at_least = "run"
-    for rule in place.policy.rules:
-        applied = applies(rule, tool, arguments, place.node)
+    for rule in scope.policy.rules:
+        applied = applies(rule, tool, arguments, scope.node)
         if rule.then == "run" and applied == "undecided":
             at_least = "ask"
         elif applied != "fails":
             return at_least if rule.then == "run" else rule.then
-    return at_least if by_annotations(tool.hints, place) == "run" else "ask"
+    return at_least if by_annotations(tool.hints, scope) == "run" else "ask"
 
 
 # What is generated.
@@ -269,7 +269,7 @@ POLICY = st.builds(
     ApprovalConfig, rules=st.lists(RULE, max_size=4).map(tuple), unannotated=LAX, in_parallel=LAX, in_loop=LAX
 )
 PLACE = st.builds(
-    Place,
+    PolicyScope,
     node=st.sampled_from(["t", "tool", ""]),
     in_parallel=st.booleans(),
     in_loop=st.booleans(),
@@ -286,8 +286,8 @@ TOOL = st.builds(
 # The comparisons.
 
 
-def agree(tool: Tool, arguments: dict[str, Any], place: Place) -> None:
-    assert judge(tool, arguments, place).action == verdict(tool, arguments, place)
+def agree(tool: Tool, arguments: dict[str, Any], scope: PolicyScope) -> None:
+    assert judge(tool, arguments, scope).action == verdict(tool, arguments, scope)
 
 
 ACTIONS: tuple[Action, ...] = ("run", "ask", "deny")
@@ -300,7 +300,7 @@ def agree_on_each_action(tests: dict[str, Condition], arguments: dict[str, Any])
     run, ask, deny = (Rule(then=then, arguments=tests) for then in ACTIONS)
     otherwise = Rule(then="deny")
     for rules in ((deny,), (ask, otherwise), (run, otherwise), (run,)):
-        agree(READER, arguments, Place(policy=ApprovalConfig(rules=rules)))
+        agree(READER, arguments, PolicyScope(policy=ApprovalConfig(rules=rules)))
 
 
 def test_each_condition_says_of_each_value_what_the_guide_says() -> None:
@@ -325,9 +325,11 @@ def test_every_value_that_a_path_may_mean_counts(
 
 
 @settings(max_examples=300)
-@given(tool=TOOL, arguments=st.fixed_dictionaries({}, optional={"a": LEAF, "b": LEAF}), place=PLACE)
-def test_gate_decides_in_the_documented_order(tool: Tool, arguments: dict[str, Any], place: Place) -> None:
-    agree(tool, arguments, place)
+@given(tool=TOOL, arguments=st.fixed_dictionaries({}, optional={"a": LEAF, "b": LEAF}), scope=PLACE)
+def test_gate_decides_in_the_documented_order(
+    tool: Tool, arguments: dict[str, Any], scope: PolicyScope
+) -> None:
+    agree(tool, arguments, scope)
 
 
 def test_all_annotations_and_settings() -> None:
@@ -337,7 +339,7 @@ def test_all_annotations_and_settings() -> None:
     of_effects = [(Rule(then="deny", effect=each),) for each in effects]
     actions: tuple[Literal["run", "ask"], ...] = ("run", "ask")
     places = [
-        Place(
+        PolicyScope(
             in_parallel=parallel,
             in_loop=loop,
             policy=ApprovalConfig(rules=rules, unannotated=each, in_parallel=in_parallel, in_loop=in_loop),
@@ -346,5 +348,5 @@ def test_all_annotations_and_settings() -> None:
         for each, in_parallel, in_loop in itertools.product(actions, repeat=3)
         for rules in ((), (undecided,), (undecided, Rule(then="run")), *of_effects)
     ]
-    for hints, place in itertools.product(itertools.product((None, True, False), repeat=3), places):
-        agree(Tool("t", "", {}, "s", hints=Hints(*hints)), {"a": "5 USD"}, place)
+    for hints, scope in itertools.product(itertools.product((None, True, False), repeat=3), places):
+        agree(Tool("t", "", {}, "s", hints=Hints(*hints)), {"a": "5 USD"}, scope)

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result, Turn
-from stopgo.actors.gate.gate import children_place
+from stopgo.actors.gate.gate import child_scope
 from stopgo.actors.log.head import RunHead
 from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolMessage
 from stopgo.actors.nodes import loop
@@ -349,7 +349,7 @@ async def test_loop_continued_by_an_earlier_version_goes_on(
     world.plan("a", use(call("wipe", n=1)), use(call("wipe", n=2)), use(call("wipe", n=3)), say("never said"))
     with monkeypatch.context() as patch:
         patch.setattr(
-            loop, "children_place", lambda *above: attrs.evolve(children_place(*above), ends_on_reject=False)
+            loop, "child_scope", lambda *above: attrs.evolve(child_scope(*above), ends_on_reject=False)
         )
         async with world.agent() as agent:
             turn = await agent.start_conversation("go")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.gate.gate import judge, places, root_place
+from stopgo.actors.gate.gate import judge, policy_scopes, root_scope
 from stopgo.actors.gate.review import Finding, refuse, review
 from stopgo.actors.tools.arguments import types_at
 from stopgo.actors.tools.catalogue import catalogue
@@ -211,7 +211,7 @@ def test_suggested_rule_runs_the_tool_and_ends_the_warning() -> None:
     [line] = contradictions(tool("true", hints=BOTH))
     rule = Rule(**yaml.safe_load(line.partition("lets it run: ")[2]))
     config = AgentConfig(agent=NODE, approval=ApprovalConfig(rules=(rule,)))
-    [(_, place)] = places(NODE, root_place(config))
+    [(_, place)] = policy_scopes(NODE, root_scope(config))
     assert judge(tool("true", hints=BOTH), {}, place).action == "run"
     assert judge(tool("other", hints=BOTH), {}, place).action == "ask"
     assert contradictions(tool("true", hints=BOTH), rules=(rule,)) == []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.gate.gate import Action, Place, by_hints, effect_class
+from stopgo.actors.gate.gate import Action, PolicyScope, by_hints, effect_class
 from stopgo.actors.tools import known
 from stopgo.actors.tools.known import STRICTEST, KnownTools, stricter_hints
 from stopgo.actors.tools.names import hashed, prefixed_name
@@ -49,7 +49,7 @@ def tool(hints: Hints, name: str = "drop_all", **more: Any) -> Tool:
 # ------------------------------------------------------------------- which is stricter
 
 PLACES = [
-    Place(in_parallel=parallel, policy=ApprovalConfig(unannotated=unannotated, in_parallel=in_parallel))
+    PolicyScope(in_parallel=parallel, policy=ApprovalConfig(unannotated=unannotated, in_parallel=in_parallel))
     for parallel in (False, True)
     for unannotated in ("run", "ask")
     for in_parallel in ("run", "ask")
@@ -59,7 +59,7 @@ CLASSES = ("read", "idempotent", "once")
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_stricter_hints_are_the_least_upper_bound(place: Place) -> None:
+def test_stricter_hints_are_the_least_upper_bound(place: PolicyScope) -> None:
     def asks(hints: Hints) -> int:
         return ORDER.index(by_hints(tool(hints), place).action)
 
