@@ -1,4 +1,12 @@
-"""The bearer token with which a connection to a tool server is admitted."""
+"""The bearer token that admits a connection to a tool server.
+
+Some servers refuse even to connect without a token, and only runs bring tokens. The connection's owner and
+the calls meet in `Admission`:
+
+1. the server refuses the connection: the owner calls `judge(admitted=False)`, then waits in `take`;
+2. a call brings a token: it calls `offer`, which wakes the owner, and waits;
+3. the owner connects with the token, and calls `judge` with the result, which wakes the call.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +22,10 @@ class _Offer:
 
 @attrs.define(eq=False)
 class Admission:
-    """The bearer token of a connection's own requests: connecting, listing, and the server's stream to us.
+    """The bearer token of a connection's own requests: connecting, listing, and the server's own stream.
 
-    A server that admits no connection without a token gets that of the first run which has one. The token is
-    kept in memory, so that a lost connection can be repaired, until the server wants another. Calls have
-    tokens of their own.
+    It is the token of the first run that brings one. It is kept in memory, so that a lost connection can be
+    repaired, until the server wants another. Calls carry tokens of their own.
     """
 
     bearer: str | None = attrs.field(default=None, repr=False)
@@ -26,11 +33,11 @@ class Admission:
     _tried: _Offer | None = None
     _offered: trio.Event = attrs.field(factory=trio.Event)
     turn: trio.Lock = attrs.field(factory=trio.Lock)
-    """One bearer is offered after the other."""
+    """Held by the call that offers a token: one token is tried after the other."""
     _closed: bool = False
 
     async def offer(self, bearer: str) -> None:
-        """Have a bearer tried, and return when it was. The caller holds `turn`."""
+        """Have a token tried; return when the attempt has ended. The caller holds `turn`."""
         if self._closed:
             return
         self._next = _Offer(bearer)
@@ -38,7 +45,7 @@ class Admission:
         await self._next.judged.wait()
 
     async def take(self) -> None:
-        """For the connection's owner: return when there is another bearer to try, or there will be none."""
+        """For the connection's owner: wait until a token is offered, or the admission is closed."""
         while self._next is None and not self._closed:
             self._offered = trio.Event()
             await self._offered.wait()
@@ -47,8 +54,10 @@ class Admission:
             self.bearer = self._tried.bearer
 
     def judge(self, *, admitted: bool) -> None:
-        """Take note of how an attempt to connect ended, with the present bearer or without any. A bearer that
-        was offered meanwhile is only tried at a server that did not admit us."""
+        """Record how an attempt to connect ended, with the present token or without one.
+
+        A token that was offered meanwhile is tried only if the server did not admit the connection.
+        """
         if not admitted:
             self.bearer = None
         elif self._next is not None:
@@ -59,7 +68,7 @@ class Admission:
             self._tried = None
 
     def close(self) -> None:
-        """Nothing will be tried any more."""
+        """Release every waiting call; no further token is tried."""
         self._closed = True
         self._offered.set()
         for offer in (self._tried, self._next):

@@ -1,4 +1,14 @@
-"""The callers' side of a connection: one call over whatever link there is, made once."""
+"""The callers' side of a connection: makes each tool call once, over the link that is open now.
+
+1. `_reach` returns the open link, or waits for one: at most `timeout` seconds and `max_retries` attempts. If
+   the server wants a token, the call's own token is tried.
+2. `_send` sends the call. The server may ask for it again with its state (repeated here, with pauses), or
+   want answers of people first (`ToolInputRequired`).
+3. `failures.meaning` sorts errors: an answer for the model, a call that never ran, or one with an unknown
+   outcome. A call that never ran is made again, once, over the next link.
+
+`Secrets` masks every result, error, progress message and question, because the server may quote a secret.
+"""
 
 from __future__ import annotations
 
@@ -34,58 +44,59 @@ from .failures import (
     status_line,
     wanted,
 )
-from .in_flight import Flight
+from .in_flight import InFlightCall
 from .sdk import HEADER_MISMATCH, MODERN_PROTOCOL_VERSIONS, MCPError, types
-from .session import Line, Link
+from .session import CurrentLink, Link
 from .tool_list import list_tools
 from .wire import NotOffered, addresses_required, error_result, input_required
 
 URL_ELICITATION_REQUIRED = -32042
 """The code of MCP 2025-11-25, "URL Elicitation Required Error"."""
 STATE_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""Seconds before a server that only wants to be asked again is; after them it is given up."""
+"""Seconds before each repetition of a call that the server wants again; then the call fails."""
 
 QUOTED = "the server wants its own state back, which quotes a secret and therefore is not kept"
+"""The error of a call whose server state would have to be stored with a secret in it."""
 
 
 class Caller:
-    """Makes calls to one server. May be used from any task."""
+    """Makes the calls to one server. It may be used from any task."""
 
     def __init__(
         self,
         config: McpServerConfig,
-        line: Line,
+        current: CurrentLink,
         authenticate: Callable[[str], Awaitable[None]],
         secrets: Secrets | None = None,
     ) -> None:
         """
         Args:
-            authenticate: has a bearer tried, when the server wants one before it lets us connect.
-            secrets: masked in all that a call comes back with.
+            authenticate: tries to connect with a bearer token, if the server wants one for that.
+            secrets: masked in everything that a call returns.
         """
         self._secrets = Secrets() if secrets is None else secrets
         self._config = config
         self._authenticate = authenticate
         self._name = f'MCP server "{config.name}"'
-        self._line = line
+        self._current = current
         self._log = logging.getLogger(f"stopgo.mcp.{config.name}")
 
     async def call(self, request: CallTool) -> ToolResult:
-        """Make one call, once. While the connection is down, wait for it a bounded time.
+        """Make one call. While there is no connection, wait for one, for a bounded time.
 
-        A call that certainly never ran, because its connection turned out to be gone already, is
-        made once more over the next one.
+        If the connection was already gone, and the call certainly never ran, it is made again, once, over the
+        next connection.
 
         Raises:
-            ToolUnavailable: it never ran; there is no connection, or no getting through in time.
-            ToolAuthRequired: it never ran; its server wants a token, or a better one.
-            ToolChanged: it never ran; the connection that is there now lists another tool by this name.
-            ToolInputRequired: it did nothing yet; its server wants answers of people first.
-            ToolOutcomeUnknown: it was sent, and no answer came.
+            ToolUnavailable: the call never ran: there is no connection, or nothing was sent in time.
+            ToolAuthRequired: the call never ran: the server wants a token, or a better one.
+            ToolChanged: the call never ran: the server now lists another tool by this name.
+            ToolInputRequired: the call did nothing yet: the server wants answers of people first.
+            ToolOutcomeUnknown: the call was sent, and no answer came.
         """
         secrets = self._secrets.beside(request.bearer)
         try:
-            return secrets.masked(await self._call(_discreet(request, secrets)))
+            return secrets.masked(await self._call(_masked_callbacks(request, secrets)))
         except ToolInputRequired as asked:
             if secrets.masked(asked.state) != asked.state:
                 return error_result(QUOTED)
@@ -103,27 +114,27 @@ class Caller:
         try:
             return await self._call_over(link, request)
         except ToolUnavailable:
-            if link is self._line.link:  # it only takes too long
+            if link is self._current.link:  # the link is open; the call only took too long
                 raise
             return await self._call_over(await self._reach(since, request.bearer), request)
 
     async def _reach(self, since: float, bearer: str | None) -> Link:
-        line = self._line
-        link = line.link or await line.wait(since, self._config.timeout, self._config.max_retries)
-        if link is None and line.wanted is not None and bearer is not None:
+        current = self._current
+        link = current.link or await current.wait(since, self._config.timeout, self._config.max_retries)
+        if link is None and current.wanted is not None and bearer is not None:
             await self._authenticate(bearer)
-            link = line.link
+            link = current.link
         if link is not None:
             return link
-        raise self._unavailable() if line.wanted is None else self._refused(line.wanted)
+        raise self._unavailable() if current.wanted is None else self._refused(current.wanted)
 
     async def _call_over(self, link: Link, request: CallTool) -> ToolResult:
 
         if request.shown is not None:
-            self._check_unchanged(request.tool, request.shown, self._line.tools)
+            self._check_unchanged(request.tool, request.shown, self._current.tools)
         try:
-            with link.flights.one(request, self._config.timeout) as flight:
-                return await self._send(link, flight)
+            with link.in_flight.track(request, self._config.timeout) as call:
+                return await self._send(link, call)
         except MCPError as error:
             return self._answer(link, error)
         except NotOffered as error:
@@ -135,23 +146,23 @@ class Caller:
         except Refused:
             raise
         except Exception as error:
-            # Of a library, over something odd that the server sent: no reason to end its other calls.
+            # A library failed on something odd that the server sent; other calls must not end with this one.
             self._log.error("a call failed unexpectedly", exc_info=error)
             raise ToolOutcomeUnknown(f"{self._name} failed: {type(error).__name__}") from error
-        if flight.unsent:
+        if call.unsent:
             raise ToolUnavailable(
-                f"{self._name} took in nothing for {self._config.timeout:g} s; nothing was sent"
+                f"{self._name} read nothing for {self._config.timeout:g} s; nothing was sent"
             )
         raise ToolOutcomeUnknown(f"{self._name} timed out after {self._config.timeout:g} s")
 
-    async def _send(self, link: Link, flight: Flight) -> ToolResult:
-        """The result, once the server has what it wants to go on.
+    async def _send(self, link: Link, call: InFlightCall) -> ToolResult:
+        """Send the call, again with the server's state if the server asks for that; return the result.
 
         Raises:
-            ToolInputRequired: it wants answers of people.
-            NotOffered: it wants something else.
+            ToolInputRequired: the server wants answers of people.
+            NotOffered: the server wants something else.
         """
-        request = flight.request
+        request = call.request
         for pause in (*STATE_PAUSES, None):
             result = await self._send_once(link, request)
             if isinstance(result, ToolResult):
@@ -159,11 +170,11 @@ class Caller:
             if result.input_requests:
                 raise input_required(result)
             if pause is not None:
-                # It wants to be asked again with what it said of the state of things, and nothing else.
-                flight.put_off = True
+                # The server wants nothing but its own state back.
+                call.reached_server = True
                 await trio.sleep(pause)
                 request = attrs.evolve(request, answers=None, state=result.request_state)
-        raise NotOffered("the server does not come to an end: it wants to be asked again and again")
+        raise NotOffered("the server kept asking for another retry; giving up")
 
     async def _send_once(self, link: Link, request: CallTool) -> ToolResult | types.InputRequiredResult:
 
@@ -176,12 +187,13 @@ class Caller:
         return await link.tool_calls.call(request)
 
     async def _learn_headers(self, link: Link, mismatch: MCPError) -> Sequence[Tool]:
-        """Headers come from the schema that was last listed (MCP 2026-07-28, "Standard headers"): list again.
+        """After a header mismatch, list the tools again; return them.
 
-        In the eras before, the code is any server's own, and the call may have run.
+        Headers come from the schema that was last listed (MCP 2026-07-28, "Standard headers"). In older
+        versions the code has no meaning of its own, and the call may have run.
 
         Raises:
-            MCPError: the given one, when it is about something else, or that was of no use.
+            MCPError: the given error, if it is another one, or if listing the tools failed.
         """
 
         if mismatch.code != HEADER_MISMATCH or link.version not in MODERN_PROTOCOL_VERSIONS:
@@ -190,7 +202,7 @@ class Caller:
             listed = await list_tools(link, self._config, self._log)
         except (MCPError, RuntimeError, ValidationError) as error:
             raise mismatch from error
-        link.refresh()  # for all others, too
+        link.refresh()  # so that other calls see the new list too
         return listed
 
     def _check_unchanged(self, name: str, shown: Tool, listed: Sequence[Tool]) -> None:
@@ -200,9 +212,9 @@ class Caller:
         raise ToolChanged(f'the tool "{name}" has changed since the call was cleared; nothing was sent')
 
     def _answer(self, link: Link, error: MCPError) -> ToolResult:
-        """What an error says about the call: an answer, or one of the exceptions of `call`."""
-        if error.code == URL_ELICITATION_REQUIRED and (visits := addresses_required(error.data)) is not None:
-            raise visits from error
+        """Turn an error into an answer for the model, or raise one of the exceptions of `call`."""
+        if error.code == URL_ELICITATION_REQUIRED and (asked := addresses_required(error.data)) is not None:
+            raise asked from error
         status = http_status(error.code, error.data)
         if (token := wanted(self._config.name, status, error.data)) is not None:
             raise self._refused(token) from error
@@ -222,7 +234,7 @@ class Caller:
 
     def _lose(self, link: Link, why: str) -> None:
         link.lose(why)
-        self._line.close(link)
+        self._current.close(link)
 
     def _refused(self, token: Wanted) -> ToolAuthRequired:
         assert token.status is not None
@@ -230,12 +242,12 @@ class Caller:
         return ToolAuthRequired(text, status=token.status, challenge=token.challenge)
 
     def _unavailable(self, why: str | None = None) -> ToolUnavailable:
-        why = why or self._line.error
+        why = why or self._current.error
         return ToolUnavailable(f"{self._name} not connected" + (f": {why}" if why else ""))
 
 
-def _discreet(request: CallTool, secrets: Secrets) -> CallTool:
-    """The call, with what is told of it while it lasts masked."""
+def _masked_callbacks(request: CallTool, secrets: Secrets) -> CallTool:
+    """Return the call with secrets masked in its progress and questions."""
     if secrets.empty:
         return request
     tell, ask = request.on_progress, request.on_elicitation

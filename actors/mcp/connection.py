@@ -1,4 +1,20 @@
-"""One server, kept connected: a single task owns the connection, callers share its client."""
+"""The owner of the connections to one server.
+
+One task, `Connection.run`, makes, serves, repairs and closes the connections, because one task must enter and
+leave the SDK's client. Callers share the client through `current` (`CurrentLink`).
+
+    connecting --> connected --> disconnected --> connecting (repair, with delays)
+        |
+        +--> auth_required --> connecting (with the token of a run, or after a delay)
+
+* Start: `_connect_first` retries until `connect_timeout`, then fails the start. With `required: false`, one
+  failed attempt is enough to go on.
+* Repair: `_keep_connected` waits between attempts (`REPAIRS`). A waiting call shortens the wait.
+* Admission: if the server refuses connections without a token, a run's token is tried (`admission.py`).
+* Dialect: each connection speaks the dialect that the server was last found to speak. If a POST is refused as
+  an older server would refuse it, the older HTTP transport is tried at once (`_run_one`).
+* Tools: `_serve_calls` lists them again when the server announces a change, with delays (`LISTINGS`).
+"""
 
 from __future__ import annotations
 
@@ -19,47 +35,44 @@ from ..tools.masking import Secrets
 from ..tools.server_status import ServerStartFailed, ServerState, ServerStatus
 from .admission import Admission
 from .failures import first_line, meaning, wanted
-from .in_flight import Flights
+from .in_flight import InFlightCalls
 from .oauth import client_credentials
 from .sdk import HANDSHAKE_PROTOCOL_VERSIONS, MCPError, ServerObject
 from .session import (
     NOT_SPOKEN,
     ConnectFailed,
-    Line,
+    CurrentLink,
+    Dialect,
     Link,
-    Manner,
     NoAnswer,
     client,
     connect_failure,
     is_expected,
     settle_era,
-    transport,
+    transport_for,
 )
 from .tool_calls import ToolCalls
 from .tool_list import list_tools, listen_for_changes, tells_of_changes
 
 CLOSE_TIMEOUT = 10.0
-"""Seconds that taking leave of a server may take; stopping a child has bounds of its own."""
+"""Seconds to close a connection; a child process has limits of its own (stdio.py)."""
 START_RETRIES = Backoff(limit=0.5)
-"""While a server that may not be up yet is waited for at the start."""
+"""Delays between attempts during the start, while the server may still be starting."""
 REPAIRS = Backoff(first=0.25, factor=4.0, limit=10.0, jitter=0.5, healthy=1.0)
-"""While a lost connection is repaired. The first three attempts, which a call waits for by default,
-bridge the restart of a server; one that dies as soon as it is up is not started over and over. After them, a
-call cuts the pause short, to the `first` one."""
+"""Delays between attempts to repair a lost connection. The first three attempts, for which a call waits by
+default, bridge the restart of a server. A server that dies as soon as it is up is not restarted in a tight
+loop. After the first three attempts, a waiting call shortens the delay to the `first` one."""
 
 ADMISSIONS = Backoff(first=30.0, limit=300.0, jitter=0.5)
-"""While a server wants a token and no run brings one: the cause of its refusal may have passed."""
+"""Delays between attempts without a new token at a server that wants one: the cause of the refusal may have
+passed."""
 LISTINGS = Backoff(first=1.0, limit=300.0, healthy=1.0)
-"""Between one listing of changed tools and the next: some servers say that they have changed whenever they
-are listed, and some cannot list them at that moment."""
+"""Delays between listings of changed tools: some servers announce a change whenever they are listed, and some
+cannot list their tools at that moment."""
 
 
 class Connection:
-    """Keeps one server connected.
-
-    `run` is the connection's owner, for the SDK's client must be entered and left by one task.
-    Everything else may be called from any task.
-    """
+    """Keeps one server connected. Except for `run`, all methods may be called from any task."""
 
     def __init__(
         self,
@@ -67,68 +80,67 @@ class Connection:
         report: Callable[[ServerStatus], None],
         auth: httpx2.Auth | None = None,
         *,
-        most: int = MAX_STORED_BYTES,
+        max_message: int = MAX_STORED_BYTES,
         brought: ServerObject | None = None,
     ) -> None:
         """
         Args:
-            report: called at every change of state or tools; must not wait.
-            auth: of every HTTP request; sees refusals, with their headers, before anything else does.
-            most: bytes of a message; a longer one is abridged.
+            report: called at every change of state or tools; must not block.
+            auth: used for every HTTP request; sees refusals first, with their headers.
+            max_message: bytes of a message; a longer one is abridged.
             brought: the server itself, if the program brings it.
         """
         self._config = config
         self._report = report
         self._auth = auth
-        self._most = most
+        self._max_message = max_message
         self._brought = brought
         self._log = logging.getLogger(f"stopgo.mcp.{config.name}")
         self.secrets = Secrets.of(config)
-        """What the server may not be quoted with."""
-        self.line = Line()
-        """Where callers find the link."""
+        """Masked in everything that quotes the server."""
+        self.current = CurrentLink()
         self._attempt = trio.CancelScope()
-        """Around connecting, and only around that."""
-        self._manner = Manner.first(config)
+        """Encloses connecting, and nothing else."""
+        self._dialect = Dialect.first(config)
         self._admission = Admission()
         self._protocol: str | None = None
-        """The revision that was last spoken."""
+        """The protocol version of the last connection."""
         self.first_attempt = trio.Event()
-        """Set when the first connection is made, or `started` need not wait for it any longer."""
+        """Set when `started` need not wait any longer."""
         self._failure: ServerStartFailed | None = None
         self._stopping = trio.Event()
         self._closed = trio.Event()
 
     async def started(self) -> None:
-        """Wait for the first connection, or, with `required: false`, for the first attempt at one.
+        """Wait for the first connection, or, with `required: false`, for the first attempt.
 
         Raises:
-            ServerStartFailed: it could not be made within `connect_timeout`.
+            ServerStartFailed: no connection was made within `connect_timeout`.
         """
         await self.first_attempt.wait()
         if self._failure is not None:
             raise self._failure
 
     async def stop(self) -> None:
-        """Close the connection, and wait until nothing of it is left."""
+        """Close the connection, and wait until it is closed."""
         self._stopping.set()
         self._attempt.cancel()
         self._admission.close()
-        self.line.wake.set()
-        if self.line.link is not None:
-            self.line.link.news.set()
+        self.current.wake.set()
+        if self.current.link is not None:
+            self.current.link.changed.set()
         await self._closed.wait()
 
     async def authenticate(self, bearer: str) -> None:
-        """Try to connect with this bearer, if the server waits for one; return when that was tried."""
+        """If the server wants a token, try to connect with this one; return when the attempt has ended."""
         async with self._admission.turn:
-            if self.line.wanted is not None:
+            if self.current.wanted is not None:
                 await self._admission.offer(bearer)
 
     async def run(self) -> None:
-        """Own the connection: make it, repair it whenever it is lost, close it when stopped.
+        """Connect, repair lost connections, and close the connection when stopped.
 
-        Ends when stopped, or when the first connection cannot be made (`started` says why).
+        Returns when stopped, or when the first connection cannot be made (then `started` raises).
         """
         self._log.addFilter(self.secrets.in_log)
         try:
@@ -143,14 +155,14 @@ class Connection:
             self._log.removeFilter(self.secrets.in_log)
 
     async def _connect_first(self) -> bool:
-        """Live the first connection to its end, if it comes to be; False when there is no use in going on."""
+        """Make and serve the first connection; return False if the start has failed or was stopped."""
         deadline = trio.current_time() + self._config.connect_timeout
         streak = Streak(START_RETRIES)
         reason: str | None = None
         while not self._stopping.is_set():
             began = trio.current_time()
             try:
-                await self._live(deadline)
+                await self._run_one(deadline)
                 return True
             except ConnectFailed as failure:
                 delay = streak.fail(served=0)
@@ -159,8 +171,8 @@ class Connection:
                     return True
                 if reason is None or not isinstance(failure, NoAnswer):
                     reason = self.secrets.mask(str(failure))
-                self.line.fail(began)
-                self._tell("disconnected", reason)
+                self.current.fail(began)
+                self._report_state("disconnected", reason)
                 if not self._config.required:
                     self.first_attempt.set()
                     return True
@@ -171,101 +183,103 @@ class Connection:
         return False
 
     async def _keep_connected(self) -> None:
-        streak, unknown = Streak(REPAIRS), Streak(ADMISSIONS)
+        repairs, admissions = Streak(REPAIRS), Streak(ADMISSIONS)
         served = 0.0
         while not self._stopping.is_set():
-            if self.line.wanted is not None:
-                with trio.move_on_after(unknown.fail(served)):
+            if self.current.wanted is not None:
+                with trio.move_on_after(admissions.fail(served)):
                     await self._admission.take()
                 self.secrets.learn("admission", [self._admission.bearer or ""])
             else:
-                await self._rest(streak.fail(served))
+                await self._pause_before_repair(repairs.fail(served))
             began = trio.current_time()
             try:
-                await self._live(began + self._config.connect_timeout)
+                await self._run_one(began + self._config.connect_timeout)
                 served = trio.current_time() - began
             except ConnectFailed as failure:
                 served = 0.0
                 if not self._refused(failure, began):
-                    self.line.fail(began)
+                    self.current.fail(began)
                     self._admission.judge(admitted=True)
-                    self._tell("disconnected", str(failure))
+                    self._report_state("disconnected", str(failure))
 
     def _refused(self, failure: ConnectFailed, began: float) -> bool:
-        """Whether nothing but another token helps. What the server has of its own configuration is not ours
-        to replace."""
+        """Whether the server wants another token that a run can bring. Credentials in the server's own
+        configuration are never replaced by a run's token."""
         if not self._config.forwards_bearer:
             return False
         token = wanted(self._config.name, failure.status, failure.data)
         if token is None:
             return False
-        self.line.fail(began, self.secrets.masked(token))
+        self.current.fail(began, self.secrets.masked(token))
         self._admission.judge(admitted=False)
-        self._tell("auth_required", str(failure))
+        self._report_state("auth_required", str(failure))
         return True
 
-    async def _rest(self, seconds: float) -> None:
-        """Pause before the next attempt to connect; less when a call waits for it."""
+    async def _pause_before_repair(self, seconds: float) -> None:
+        """Pause before the next attempt to connect; a waiting call shortens the pause."""
         at_least = min(seconds, REPAIRS.first)
         await self._pause(at_least)
         with trio.move_on_after(seconds - at_least):
-            await self.line.wake.wait()
-        self.line.wake = trio.Event()
+            await self.current.wake.wait()
+        self.current.wake = trio.Event()
 
     async def _pause(self, seconds: float) -> None:
         with trio.move_on_after(seconds):
             await self._stopping.wait()
 
-    async def _live(self, deadline: float) -> None:
-        """One connection, from opening to closing, in the manner the server was last found to speak.
+    async def _run_one(self, deadline: float) -> None:
+        """Run one connection from opening to closing, in the dialect that the server was last found to speak.
 
         Raises:
-            ConnectFailed: it was not there and listed by `deadline`.
+            ConnectFailed: the connection was not open, with its tools listed, by `deadline`.
         """
         if self._stopping.is_set():
             return
-        if self.line.wanted is None:  # else that is what it is until it does not want one
-            self._tell("connecting")
+        if self.current.wanted is None:  # otherwise the state stays "auth_required" until it is admitted
+            self._report_state("connecting")
         try:
-            await self._live_once(deadline)
+            await self._run_in_dialect(deadline)
         except ConnectFailed as failure:
-            spoken = self._manner
+            spoken = self._dialect
             if failure.answered or isinstance(failure, NoAnswer):
-                self._manner = Manner.first(self._config)
+                self._dialect = Dialect.first(self._config)
             may_be_older = self._config.transport is None and spoken.kind == "http"
             if not may_be_older or failure.status not in NOT_SPOKEN:
                 raise
-            self._manner = Manner("sse", legacy=True)
+            self._dialect = Dialect("sse", legacy=True)
             try:
-                await self._live_once(deadline)
+                await self._run_in_dialect(deadline)
             except ConnectFailed as older:
-                self._manner = Manner.first(self._config)
-                first = self.secrets.mask(str(failure))  # before more follows: a secret may be cut at its end
+                self._dialect = Dialect.first(self._config)
+                # Mask it alone, because a secret that is cut off is recognized only at the end of a text.
+                first = self.secrets.mask(str(failure))
                 raise ConnectFailed(f"{first} (as an older SSE server: {older})") from older
 
-    async def _live_once(self, deadline: float) -> None:
-        link = Link(Flights(self._log), self.secrets)
-        reach = (self._auth, self._most, self._brought)
-        way = await transport(self._config, self._manner, link, self._log, *reach)
+    async def _run_in_dialect(self, deadline: float) -> None:
+        link = Link(InFlightCalls(self._log), self.secrets)
+        transport = await transport_for(
+            self._config, self._dialect, link, self._log, self._auth, self._max_message, self._brought
+        )
         opened = False
         error: BaseException | None = None
         try:
             with trio.CancelScope(deadline=deadline) as scope, forwarding(self._admission.bearer):
                 self._attempt = scope
-                async with client(self._config, self._manner, way, link, self._log) as link.client:
+                async with client(self._config, self._dialect, transport, link, self._log) as link.client:
                     await settle_era(link.client, self._config)
                     link.version = link.client.protocol_version
-                    link.announces = tells_of_changes(link.client)
-                    link.tool_calls = ToolCalls(way.requests, link.version)
-                    self.line.tools = await list_tools(link, self._config, self._log)
-                    self.line.left_out = self.secrets.masked(tuple(link.left_out))
+                    link.announces_changes = tells_of_changes(link.client)
+                    link.tool_calls = ToolCalls(transport.requests, link.version)
+                    self.current.tools = await list_tools(link, self._config, self._log)
+                    self.current.left_out = self.secrets.masked(tuple(link.left_out))
                     opened = True
-                    # The scope stays, to bound the leaving: it must enclose both ends of the client.
+                    # One scope bounds opening and closing, because it must enclose both ends of the client.
                     scope.deadline = math.inf
                     self._attempt = trio.CancelScope()
-                    await self._tend(link)
+                    await self._serve_calls(link)
                     scope.deadline = trio.current_time() + CLOSE_TIMEOUT
-        # Cancellation passes; whatever else the SDK lets out, it is the connection that has ended.
+        # Cancellation passes; any other exception of the SDK means that this connection has ended.
         except* Exception as group:
             error = leaf(group)
             if not is_expected(error):
@@ -273,24 +287,22 @@ class Connection:
         if self._stopping.is_set():
             return
         if not opened:
-            raise connect_failure(error, way, self._config.connect_timeout)
+            raise connect_failure(error, transport, self._config.connect_timeout)
         how = first_line(error) if error is not None else "connection lost"
-        self._tell("disconnected", way.account_of_end() or link.loss or how)
+        self._report_state("disconnected", transport.exit_report() or link.loss or how)
 
-    async def _tend(self, link: Link) -> None:
-        """Let calls through until the connection is lost or not wanted, and those in flight end."""
-
-        # Next time an older server is not asked again how modern it is: some take seconds to not
-        # answer that.
+    async def _serve_calls(self, link: Link) -> None:
+        """Admit calls until the connection is lost or stopped; then wait for the in-flight calls to end."""
+        # Remember the era: some older servers take seconds to ignore the question which one they speak.
         self._protocol = link.version
         older = self._protocol in HANDSHAKE_PROTOCOL_VERSIONS
-        self._manner = Manner(self._manner.kind, legacy=older)
-        self.line.open(link)
+        self._dialect = Dialect(self._dialect.kind, legacy=older)
+        self.current.open(link)
         self._admission.judge(admitted=True)
         self.first_attempt.set()
-        self._tell("connected")
+        self._report_state("connected")
         async with trio.open_nursery() as nursery:
-            if link.announces and not older:
+            if link.announces_changes and not older:
                 nursery.start_soon(listen_for_changes, link)
             streak, due = Streak(LISTINGS), -math.inf
             try:
@@ -302,15 +314,14 @@ class Connection:
                         link.stale = link.stale or not listed
                     else:
                         with trio.CancelScope(deadline=due if link.stale else math.inf):
-                            await link.wait_for_news()
+                            await link.wait_for_change()
             finally:
-                self.line.close(link)
+                self.current.close(link)
             nursery.cancel_scope.cancel()
-        await link.flights.landed()
+        await link.in_flight.wait_until_none()
 
     async def _list_again(self, link: Link) -> bool:
-        """Whether the tools are known as they are now."""
-
+        """List the tools again; return whether that succeeded."""
         try:
             with trio.fail_after(self._config.timeout):
                 tools = await list_tools(link, self._config, self._log)
@@ -323,24 +334,30 @@ class Connection:
                 link.lose(first_line(error))
             return False
         left_out = self.secrets.masked(tuple(link.left_out))
-        if (tools, left_out) != (self.line.tools, self.line.left_out):
-            self.line.tools, self.line.left_out = tools, left_out
-            self._tell("connected")
+        if (tools, left_out) != (self.current.tools, self.current.left_out):
+            self.current.tools, self.current.left_out = tools, left_out
+            self._report_state("connected")
         return True
 
-    def _tell(self, state: ServerState, error: str | None = None) -> None:
+    def _report_state(self, state: ServerState, error: str | None = None) -> None:
         error = self.secrets.masked(error)
-        # A server that stays away is said once to be away, not at every attempt.
-        line = self.line
-        known = line.error is not None and (state == "connecting" or error == line.error)
+        current = self.current
+        # A server that stays away is logged once, not at every attempt.
+        known = current.error is not None and (state == "connecting" or error == current.error)
         if state != "connecting":
-            line.error = error
+            current.error = error
         level = logging.DEBUG if known else logging.WARNING if error else logging.INFO
-        tools = "1 tool" if len(line.tools) == 1 else f"{len(line.tools)} tools"
+        tools = "1 tool" if len(current.tools) == 1 else f"{len(current.tools)} tools"
         more = f": {tools}" if state == "connected" else f": {error}" if error else ""
         self._log.log(level, "%s%s", state, more)
         self._report(
             ServerStatus(
-                self._config.name, state, error, line.tools, self._protocol, line.wanted, line.left_out
+                self._config.name,
+                state,
+                error,
+                current.tools,
+                self._protocol,
+                current.wanted,
+                current.left_out,
             )
         )

@@ -1,4 +1,4 @@
-"""Settings of this machine for tool servers: executables, the variables of an `env_file`, proxies."""
+"""The environment of tool servers on this machine: executables, the variables of an `env_file`, proxies."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class NotLaunchable(Exception):
-    """The command of a server cannot be run as the agent file says; the text says why."""
+    """The command of a server cannot be run as configured; the text says why."""
 
 
 class CommandNotFound(NotLaunchable):
-    """There is no executable file of that name."""
+    """No executable file has that name."""
 
 
 def launch(config: McpServerConfig) -> tuple[str, dict[str, str]]:
     """Return the path of the executable of a server, and the variables of its `env_file`.
 
     Reads files. Raises:
-        NotLaunchable: there is no such command, its `env_file` is of no use, or its `cwd` is no directory.
+        NotLaunchable: the command does not exist, its `env_file` is invalid, or its `cwd` is not a directory.
     """
     assert config.command is not None
     variables = {} if config.env_file is None else read_env_file(config.env_file)
@@ -43,7 +43,7 @@ def launch(config: McpServerConfig) -> tuple[str, dict[str, str]]:
 
 
 def find_command(command: str, *, search_path: str | None = None) -> str:
-    """Return the path of the executable a `command` means.
+    """Return the path of the executable that a `command` names.
 
     A bare name is looked up beside the running interpreter first, so that `stopgo` and `python`
     mean this installation whether or not its environment is activated; then on `search_path`
@@ -74,17 +74,17 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class EnvFileError(NotLaunchable):
-    """The file cannot be read, or not be understood; the text names the place and no value."""
+    """The file cannot be read or parsed; the text names the place and no value."""
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """The variables of a file of `KEY=VALUE` lines.
+    """Return the variables of a file of `KEY=VALUE` lines.
 
     Raises:
-        EnvFileError: see there.
+        EnvFileError
     """
     try:
-        if not S_ISREG(path.stat().st_mode):  # to read a pipe could take for ever
+        if not S_ISREG(path.stat().st_mode):  # reading a pipe could block forever
             raise EnvFileError(f"env_file {path}: not a file")
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -98,13 +98,13 @@ def read_env_file(path: Path) -> dict[str, str]:
 
 
 def parse_env(text: str) -> dict[str, str]:
-    """Variables out of `KEY=VALUE` lines; `#` begins a comment, the last value of a key counts.
+    """Return the variables in `KEY=VALUE` lines. `#` begins a comment; the last value of a key counts.
 
-    A value in double quotes knows `\\n`, `\\t`, `\\r`, `\\"` and `\\\\`; one in single quotes is taken as it
-    is. Without quotes it ends at ` #`, and white space around it is not part of it.
+    In double quotes a value may hold `\\n`, `\\t`, `\\r`, `\\"` and `\\\\`; in single quotes it is literal.
+    A value without quotes ends at ` #`, and white space around it is removed.
 
     Raises:
-        EnvFileError: a line is not understood.
+        EnvFileError: a line cannot be parsed.
     """
     variables: dict[str, str] = {}
     for number, line in enumerate(re.split("\r\n|\n|\r", text), start=1):
@@ -138,11 +138,11 @@ def _value(written: str) -> str | None:
 
 
 def proxy_to(url: httpx2.URL) -> str | None:
-    """The address of the proxy that leads to a server, as curl and the models find theirs; None if none does.
+    """Return the proxy for a server, found as curl and the models find theirs; None: connect directly.
 
-    None leads to what runs on this machine: environments are often made with only the others in mind.
+    Servers on this machine get no proxy, because few environments exclude them explicitly.
     """
-    # Here, because it loads an HTTP client of the standard library.
+    # Imported here, because it loads the HTTP client of the standard library.
     from urllib.request import getproxies, proxy_bypass
 
     if _is_here(url.host):

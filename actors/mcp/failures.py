@@ -1,4 +1,13 @@
-"""What the error of an MCP request says about the call. Pure."""
+"""Sorts the errors of MCP requests by what they say about the call. Pure.
+
+| `Meaning` | did the call run? | what else follows |
+|---|---|---|
+| `answered` | the server answered, with a result or an error of its own | |
+| `never_ran` | no; it may be made again | the connection is lost |
+| `connection_lost` | unknown | the connection is lost, and every in-flight call with it |
+| `reply_lost` | unknown | over HTTP, each call has its own connection; others are not affected |
+| `outcome_unknown` | unknown | |
+"""
 
 from __future__ import annotations
 
@@ -9,47 +18,46 @@ from typing import Any, Literal, TypeAlias
 from ...runtime.json_text import load_mcp
 from ..tools.needs import MAX_CHALLENGE, Wanted
 
-# Ours, for what the SDK's session has no words for; outside the range that JSON-RPC reserves.
+# Our own codes, for failures that JSON-RPC has none for; outside the range that it reserves.
 REQUEST_REFUSED = -31400
-"""An HTTP 4xx that is no answer of the tool server's."""
+"""HTTP 4xx without a JSON-RPC error of the tool server, or a request that we did not send."""
 SESSION_LOST = -31404
-"""The server does not know our session, and therefore did nothing."""
+"""The server does not know our session, so it did nothing."""
 NOT_UNDERSTOOD = -31422
-"""Something came in the place of a reply, and none can be made out: it says nothing about the call."""
+"""The response is not a valid reply, so the outcome of the call is unknown."""
 SERVER_FAILED = -31500
-"""An HTTP 5xx that is no answer of the tool server's."""
+"""HTTP 5xx without a JSON-RPC error of the tool server."""
 UNREACHABLE = -31503
-"""The request failed on its way; `data["sent"]` says whether it may have arrived."""
+"""The request got no response; `data["sent"]` says whether it may have reached the server."""
 _OURS = (REQUEST_REFUSED, SESSION_LOST, NOT_UNDERSTOOD, SERVER_FAILED, UNREACHABLE)
 ANY_ERROR = -32603
-"""Of JSON-RPC: "Internal error"."""
+"""JSON-RPC's "Internal error"."""
 
 UNAUTHORIZED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-"""The statuses that a credential, or a better one, would change."""
+"""The statuses that another credential may change."""
 
 MAX_LINE = 500
-"""Characters of a reason: a server may have written it."""
+"""Characters of a reason, because a server may have written it."""
 
 _CLOSED = -32000
-# Servers use that code for errors of their own; these are the texts of the SDK's.
+# Servers use that code for errors of their own, too. These are the texts of the SDK's own errors.
 _CLOSED_MESSAGE = "Connection closed"
 _REPLY_CUT_MESSAGE = "SSE stream"
 
 
 class Unsendable(Exception):
-    """No message can hold the request: half of a surrogate pair in a text, or too much nesting."""
+    """JSON cannot express the request: a text with half of a surrogate pair, or too much nesting."""
 
 
 class InvalidResult(Exception):
-    """What a server sent is not the result of a call; the text says what is wrong with it."""
+    """The result of a call is not valid; the text says why."""
 
 
 Meaning: TypeAlias = Literal["answered", "never_ran", "connection_lost", "reply_lost", "outcome_unknown"]
-"""A lost reply takes nothing else with it: over HTTP, every call has a connection of its own."""
 
 
 def meaning(code: int, message: str, data: object) -> Meaning:
-    """Tell an answer of the server's from a call that never ran and from one nobody knows about."""
+    """Sort an error; see the table above."""
     if code == SESSION_LOST:
         return "never_ran"
     if code == UNREACHABLE:
@@ -65,13 +73,15 @@ def meaning(code: int, message: str, data: object) -> Meaning:
 
 
 def code_of_server(code: int) -> int:
-    """The code in an error that the server itself wrote: with one of ours it would say that nothing was sent,
-    and what it did would be done again."""
+    """Return the code of an error that the server itself wrote, or `ANY_ERROR` if it is one of our own.
+
+    Otherwise a server could claim that a call was not sent, and the call would be made again.
+    """
     return ANY_ERROR if code in _OURS else code
 
 
 def rpc_error(body: bytes) -> tuple[int, str, object] | None:
-    """The tool server's own answer in the body of an error response; None when there is none."""
+    """Return the JSON-RPC error in the body of an HTTP error; None if there is none."""
     try:
         message: Any = load_mcp(body)
     except ValueError:
@@ -84,27 +94,26 @@ def rpc_error(body: bytes) -> tuple[int, str, object] | None:
 
 
 def worth_retrying(code: int) -> bool:
-    """Whether a server that refused to connect like this may merely not be up yet."""
+    """Whether a server that refused a connection with this code may still be starting."""
     return code in (UNREACHABLE, SERVER_FAILED)
 
 
 def http_status(code: int, data: object) -> int | None:
-    """The HTTP status behind a refusal; None when it was none."""
+    """Return the HTTP status of a refusal; None for another error."""
     status = data.get("http_status") if code == REQUEST_REFUSED and isinstance(data, Mapping) else None
     return status if isinstance(status, int) else None
 
 
 def wanted(server: str, status: int | None, data: object) -> Wanted | None:
-    """The credential that a refusal with this HTTP status is about; None when it is about something else."""
+    """Return the credential that the server wants; None if the status does not ask for one."""
     if status not in UNAUTHORIZED:
         return None
     challenge = data.get("www_authenticate") if isinstance(data, Mapping) else None
-    told = challenge[:MAX_CHALLENGE] if isinstance(challenge, str) else None
-    return Wanted(server, status, told)
+    return Wanted(server, status, challenge[:MAX_CHALLENGE] if isinstance(challenge, str) else None)
 
 
 def status_line(status: int) -> str:
-    """As it is written: number and phrase."""
+    """Return the status as text, such as "HTTP 404 Not Found"."""
     try:
         return f"HTTP {status} {HTTPStatus(status).phrase}"
     except ValueError:
@@ -112,5 +121,5 @@ def status_line(status: int) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Of its text, as far as one reads it; its type's name when it has none."""
+    """Return the first line of an error's text, shortened; without one, the name of its type."""
     return next(iter(str(error)[:MAX_LINE].splitlines()), "") or type(error).__name__

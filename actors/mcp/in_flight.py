@@ -1,4 +1,15 @@
-"""A call under way, and whose question it is when its server asks something meanwhile."""
+"""In-flight calls, and the questions that a server asks during them (elicitation).
+
+A question reaches `InFlightCalls.answering` without the name of its call. `_asking` finds the call:
+
+| how the question arrived | its call |
+|---|---|
+| with the reply to a call (over HTTP) | the call of the current context, in which the SDK runs the callback |
+| otherwise (stdio, the server's own stream) | the only in-flight call, if no abandoned call may still ask |
+| in any other case | unknown: the question is declined |
+
+While a human answers, the timeout of the call is suspended.
+"""
 
 from __future__ import annotations
 
@@ -16,120 +27,119 @@ from ..tools.tool import CallTool, Elicitation, ElicitationAnswer
 from .sdk import ClientRequestContext, ElicitationFnT, ElicitRequestParams, ElicitResult
 from .wire import MAX_QUESTIONS, answer_to_wire, question_from_wire
 
-_current: ContextVar[Flight | None] = ContextVar("stopgo_mcp_flight", default=None)
+_current: ContextVar[InFlightCall | None] = ContextVar("stopgo_mcp_call", default=None)
 
 
 @attrs.define(eq=False)
-class Flight:
-    """One call; its time does not run while a human thinks."""
+class InFlightCall:
+    """One call. Its timeout does not run while a human answers a question."""
 
     request: CallTool
     scope: trio.CancelScope
     withdrawn: bool = False
-    """Its last request was taken back before any of it left."""
-    put_off: bool = False
-    """The server has had a request of it, and wanted to be asked again."""
-    _thinking: int = 0
+    """Its last request was withdrawn before any byte of it was sent."""
+    reached_server: bool = False
+    """The server has had an earlier request of this call, and wanted it repeated."""
+    _open_questions: int = 0
     _left: float = math.inf
+    """Seconds of the timeout that are left after the open questions."""
 
     @property
     def unsent(self) -> bool:
-        """The server certainly knows nothing of it."""
-        return self.withdrawn and not self.put_off
+        """Whether the server certainly knows nothing of the call."""
+        return self.withdrawn and not self.reached_server
 
     async def ask(self, elicitation: Elicitation) -> ElicitationAnswer:
-        """What people say to a question of the server's."""
-        if self.request.on_elicitation is None or self._thinking >= MAX_QUESTIONS:
+        """Return the answer of people to a question of the server."""
+        if self.request.on_elicitation is None or self._open_questions >= MAX_QUESTIONS:
             return ElicitationAnswer("decline")
-        if not self._thinking:
+        if not self._open_questions:
             self._left = self.scope.deadline - trio.current_time()
             self.scope.deadline = math.inf
-        self._thinking += 1
+        self._open_questions += 1
         try:
             return await self.request.on_elicitation(elicitation)
         finally:
-            self._thinking -= 1
-            if not self._thinking:
+            self._open_questions -= 1
+            if not self._open_questions:
                 self.scope.deadline = trio.current_time() + self._left
 
 
 def note_withdrawal() -> None:
-    """Tell the call that is made from here that its request was taken back before any of it left."""
-    flight = _current.get()
-    if flight is not None:
-        flight.withdrawn = True
+    """Record, for the call of the current context, that its request was withdrawn before it was sent."""
+    call = _current.get()
+    if call is not None:
+        call.withdrawn = True
 
 
 @attrs.define(eq=False)
-class Flights:
-    """The calls under way over one connection."""
+class InFlightCalls:
+    """The in-flight calls of one connection."""
 
     _log: logging.Logger
-    _flights: dict[Flight, None] = attrs.field(factory=dict)
-    _landed: trio.Event = attrs.field(factory=trio.Event)
-    """Set when one ends and is the last."""
+    _calls: dict[InFlightCall, None] = attrs.field(factory=dict)
+    _none_left: trio.Event = attrs.field(factory=trio.Event)
+    """Set when the last call ends."""
     _abandoned: int = 0
-    """Calls that nobody waits for any more; their server may still be at them."""
-    _told: bool = False
+    """Cancelled calls; their server may still work on them."""
+    _warned: bool = False
 
     @contextmanager
-    def one(self, request: CallTool, seconds: float) -> Iterator[Flight]:
-        """Make a call within the block, which is cancelled after so many seconds of work; the call's bearer
-        goes with it."""
+    def track(self, request: CallTool, seconds: float) -> Iterator[InFlightCall]:
+        """Make a call within the block, with its bearer token.
+
+        The block is cancelled after `seconds`, not counting the time that humans take for answers.
+        """
         with forwarding(request.bearer), trio.move_on_after(seconds) as scope:
-            flight = Flight(request, scope)
-            self._flights[flight] = None
-            reset = _current.set(flight)
+            call = InFlightCall(request, scope)
+            self._calls[call] = None
+            reset = _current.set(call)
             try:
-                yield flight
+                yield call
             except trio.Cancelled:
-                self._abandoned += not flight.unsent
+                self._abandoned += not call.unsent
                 raise
             finally:
                 _current.reset(reset)
-                del self._flights[flight]
-                if not self._flights:
-                    self._landed.set()
+                del self._calls[call]
+                if not self._calls:
+                    self._none_left.set()
 
-    async def landed(self) -> None:
-        """Return when none is under way."""
-        while self._flights:
-            self._landed = trio.Event()
-            await self._landed.wait()
+    async def wait_until_none(self) -> None:
+        """Wait until no call is in flight."""
+        while self._calls:
+            self._none_left = trio.Event()
+            await self._none_left.wait()
 
     def answering(self) -> ElicitationFnT:
-        """What the SDK asks when the server does."""
+        """Return the SDK's callback for questions of the server."""
 
         async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-            flight = self._asking()
-            if flight is None:
+            call = self._asking()
+            if call is None:
                 return answer_to_wire(ElicitationAnswer("decline"))
-            forward_from_here(flight.request.bearer)  # the answer is the call's own, too
-            return answer_to_wire(await flight.ask(question_from_wire(params)))
+            forward_from_here(call.request.bearer)  # the answer is sent with the call's own token
+            return answer_to_wire(await call.ask(question_from_wire(params)))
 
         return answer
 
-    def _asking(self) -> Flight | None:
-        """The call that a question belongs to.
-
-        Over HTTP it comes with the reply to a call, and the SDK runs it in that call's context. Else the
-        protocol does not say: then it is the only one that there can be, or nobody's.
-        """
-        flight = _current.get()
-        if flight is not None:
-            return flight if flight in self._flights else None
-        for flight in self._flights:
-            if flight.request.on_anonymous_question is not None:
-                flight.request.on_anonymous_question()
-        if len(self._flights) == 1 and not self._abandoned:
-            return next(iter(self._flights))
-        # Said once: what asks on and on would fill the log.
+    def _asking(self) -> InFlightCall | None:
+        """Return the call that a question belongs to, or None if that is unknown."""
+        call = _current.get()
+        if call is not None:
+            return call if call in self._calls else None
+        for call in self._calls:
+            if call.request.on_anonymous_question is not None:
+                call.request.on_anonymous_question()
+        if len(self._calls) == 1 and not self._abandoned:
+            return next(iter(self._calls))
+        # Once, because a server that keeps asking would fill the log.
         self._log.log(
-            logging.DEBUG if self._told else logging.WARNING,
-            "asks a question while %d calls are under way, and %d were given up: MCP does not tell which of"
-            " them asks, so it was declined (max_concurrency: 1 makes that rare)",
-            len(self._flights),
+            logging.DEBUG if self._warned else logging.WARNING,
+            "declined a question of the server: %d calls are in flight, %d were abandoned, and MCP does not"
+            " say which of them asks (max_concurrency: 1 makes that rare)",
+            len(self._calls),
             self._abandoned,
         )
-        self._told = True
+        self._warned = True
         return None

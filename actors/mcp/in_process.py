@@ -1,7 +1,13 @@
-"""The transport to a server that the program brings: an object of this process, over streams in memory.
+"""The transport to a server object that the program brings, over streams in memory.
 
-Its messages become JSON on their way, as those of other servers are. So they are bounded alike, and neither
-side holds on to the values of the other.
+The server runs in this process, in a task of the connection, for as long as the connection is open:
+
+    InProcess.request --> self._writes --> InMemoryTransport --> the server object
+    open requests and session <-- _pump (via JSON) <-- reads <--/
+
+Its messages are encoded to JSON and decoded again, so that they are bounded like those of other servers, and
+neither side keeps references to the other's values. An exception of the server's code ends the connection
+and never the program (`_may_pass`).
 """
 
 from __future__ import annotations
@@ -46,36 +52,36 @@ from .sdk import (
 Item: TypeAlias = tuple[Context, SessionMessage | Exception]
 
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
-CALL_OFF = 5.0
-"""Seconds in which a server has to take the notice that a call was given up."""
+CANCEL_TIMEOUT = 5.0
+"""Seconds for the server to read the notification that a call is cancelled."""
 
 
 class InProcess:
-    """The way to a server object, which runs for as long as the connection."""
+    """The transport to a server object."""
 
     def __init__(
-        self, server: ServerObject, *, on_end: Callable[[str], None], most: int = MAX_STORED_BYTES
+        self, server: ServerObject, *, on_end: Callable[[str], None], max_message: int = MAX_STORED_BYTES
     ) -> None:
         """
         Args:
-            on_end: told why, when no further message can come.
-            most: bytes of a message; a longer one is abridged.
+            on_end: called with the reason when no further message can arrive.
+            max_message: bytes of a message; a longer one is abridged.
         """
         self._server = server
         self._on_end = on_end
-        self._message = Message(most)
+        self._message = Message(max_message)
         self._requests = Requests()
         self._writes: WriteStream[SessionMessage]
         self._nursery: trio.Nursery | None = None
-        """As long as the connection lasts."""
+        """Set while the connection is open."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[TransportStreams]:
         """Run the server for the length of a block, and exchange messages with it.
 
         Raises:
-            RuntimeError: its code raised `SystemExit`, or another exception that is no `Exception`, such as
-                the `CancelledError` of asyncio. Any other exception is raised in a group.
+            RuntimeError: the server's code raised `SystemExit` or another exception that is not an
+                `Exception`, such as asyncio's `CancelledError`. Other exceptions are raised in a group.
         """
 
         incoming, merged = anyio.create_memory_object_stream[Item](0)
@@ -101,7 +107,7 @@ class InProcess:
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
-        with self._requests.one(outgoing) as request:
+        with self._requests.open(outgoing) as request:
             message = _session_message(request.body())
             try:
                 await self._writes.send(message)
@@ -114,11 +120,11 @@ class InProcess:
                 return await request.result()
             except trio.Cancelled:
                 if self._nursery is not None:
-                    self._nursery.start_soon(self._call_off, request.cancellation())
+                    self._nursery.start_soon(self._cancel, request.cancellation())
                 raise
 
-    async def _call_off(self, notification: bytes) -> None:
-        with trio.move_on_after(CALL_OFF), suppress(*GONE):
+    async def _cancel(self, notification: bytes) -> None:
+        with trio.move_on_after(CANCEL_TIMEOUT), suppress(*GONE):
             await self._writes.send(_session_message(notification))
 
     async def _pump(
@@ -126,19 +132,19 @@ class InProcess:
     ) -> None:
         try:
             async for item in reads:
-                # The server works in the context of the request at hand, which says whose question is asked.
+                # The context of the current request tells which call a question belongs to.
                 context = getattr(reads, "last_context", None) or copy_context()
                 if (message := item if isinstance(item, Exception) else self._taken(item)) is not None:
                     await incoming.send((context, message))
         except GONE:
-            pass  # the session is gone, and with it whoever would read
+            pass  # the session has ended
         finally:
             self._on_end("it has ended")
             self._requests.end()
             incoming.close()
 
     def _taken(self, item: SessionMessage) -> SessionMessage | None:
-        """The message as it would have come from another process; None if it is for a request of our own."""
+        """Encode and decode a message, as if another process sent it; None if an open request took it."""
 
         self._message.add(_encoded(item.message))
         message = parse_message(self._message.take())
@@ -146,7 +152,7 @@ class InProcess:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether an exception out of a server's code is no reason to end the program, or is meant to."""
+    """Whether an exception of the server's code may pass: it is handled, or it must end the program."""
     return isinstance(error, Exception | trio.Cancelled | KeyboardInterrupt)
 
 
@@ -154,7 +160,7 @@ def _encoded(message: JSONRPCMessage) -> bytes:
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except ValueError:
-        # Half of a surrogate pair, as in names of files that are not UTF-8: the parser replaces it.
+        # Half of a surrogate pair, as in a file name that is not UTF-8; the parser replaces it.
         return json.dumps(message.model_dump(by_alias=True, exclude_unset=True)).encode()
 
 
@@ -165,21 +171,20 @@ def _session_message(body: bytes) -> SessionMessage:
     return SessionMessage(message)
 
 
-# ------------------------------------------------------------- which servers there are
+# ------------------------------------------------------------- the servers that a program brings
 
 
 def with_servers(
     config: AgentConfig, servers: Mapping[str, ServerObject], *, all_of_them: bool = True
 ) -> AgentConfig:
-    """The configuration with an entry for each server that the program brings.
+    """Return the configuration with an entry for each server that the program brings.
 
     Args:
-        all_of_them: whether each server that the file leaves to the program has to be among `servers`; if
-            not, other code opens the rest.
+        all_of_them: every server that the agent file leaves to the program must be among `servers`; if
+            False, other code opens the rest.
 
     Raises:
-        ConfigError: a name is not valid or is that of another server, an object is no server, or a server is
-            missing.
+        ConfigError: a name is invalid or taken, an object is not a server, or a server is missing.
     """
     if problems := tuple(_problems(config, servers, all_of_them)):
         raise ConfigError(problems)

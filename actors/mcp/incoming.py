@@ -1,4 +1,11 @@
-"""Messages of a server out of the bytes it sent, as far as they can be made out. Pure."""
+"""Decodes the messages of a server, leniently. Pure.
+
+| the server sent | result |
+|---|---|
+| a valid message, perhaps with broken text (`load_mcp`) | the message |
+| an invalid reply whose id is readable | an error for that request, with the server's text if there is one |
+| anything else | None |
+"""
 
 from __future__ import annotations
 
@@ -10,14 +17,14 @@ from .sdk import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, MCPEr
 
 _MAX_DEPTH = 200
 """Levels of objects and arrays that the SDK reads."""
-_NOT_VALID = "the server's reply is not a valid JSON-RPC message"
+_INVALID = "the server's reply is not a valid JSON-RPC message"
 
 
 def parse_message(data: bytes) -> JSONRPCMessage | None:
-    """One message; None when it is none.
+    """Return the message; None if it is not one.
 
-    A reply that is not valid becomes the error of the request it belongs to: nothing better will come,
-    and whoever waits for it must not wait in vain.
+    An invalid reply becomes the error of its request, because no other reply will come, and the caller would
+    wait in vain.
     """
     try:
         value = load_mcp(data)
@@ -37,14 +44,13 @@ def parse_message(data: bytes) -> JSONRPCMessage | None:
 
 
 def error_reply(request_id: int | str, code: int, text: str, data: object = None) -> JSONRPCError:
-    """The error that stands in for a reply which will not come."""
+    """Return an error in place of a reply that will not come."""
     error = ErrorData(code=code, message=text, data=data)
     return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
-def not_understood(why: str = _NOT_VALID) -> MCPError:
-    """The error of a request whose reply cannot be read."""
-
+def not_understood(why: str = _INVALID) -> MCPError:
+    """Return the error of a request whose reply is not valid."""
     return MCPError(NOT_UNDERSTOOD, why)
 
 
@@ -55,7 +61,7 @@ def _invalid_reply(value: Any) -> JSONRPCError | None:
     if isinstance(request_id, bool) or not isinstance(request_id, int | str):
         return None
     match value.get("error"):
-        # Not as JSON-RPC has it; but what the server says is wrong, it says.
-        case (str() as said) | {"message": str() as said} if said:
-            return error_reply(request_id, ANY_ERROR, said)
-    return error_reply(request_id, NOT_UNDERSTOOD, _NOT_VALID)
+        # Not valid JSON-RPC, but it contains the server's own error message.
+        case (str() as text) | {"message": str() as text} if text:
+            return error_reply(request_id, ANY_ERROR, text)
+    return error_reply(request_id, NOT_UNDERSTOOD, _INVALID)

@@ -71,7 +71,7 @@ class LegacySse:
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
-        with self._requests.one(outgoing) as request:
+        with self._requests.open(outgoing) as request:
             posting = trio.CancelScope()
             self._nursery.start_soon(self._submit, request, request.body(), posting)
             try:

@@ -1,4 +1,4 @@
-"""Lines out of a stream of bytes, and lines into a pipe."""
+"""Splits a stream of bytes into lines, and writes lines to a pipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 
 
 class LineFramer:
-    """Collects chunks and gives back whole lines, without their newline, in time linear in their length."""
+    """Splits chunks into lines without their newline, in time linear in their length."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -19,11 +19,11 @@ class LineFramer:
 
     @property
     def pending(self) -> int:
-        """Bytes held of a line whose end has not come; the caller bounds it."""
+        """Bytes of the incomplete line; the caller must limit it."""
         return len(self._buffer)
 
     def feed(self, chunk: bytes | bytearray) -> Iterator[bytes]:
-        """Add a chunk; yield the lines it completed."""
+        """Add a chunk; yield the lines that it completes."""
         self._buffer += chunk
         while (end := self._buffer.find(b"\n", self._searched)) >= 0:
             line = bytes(self._buffer[:end])
@@ -33,7 +33,7 @@ class LineFramer:
         self._searched = len(self._buffer)
 
     def take_rest(self) -> bytes:
-        """Give up waiting for the end of the line at hand, and return what there is of it."""
+        """Return the incomplete line and forget it."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         self._searched = 0
@@ -41,31 +41,35 @@ class LineFramer:
 
 
 class LineWriter:
-    """Writes lines in their order. What a pipe does not take at once is written in a task of its own: a line
-    that is begun must be ended, whoever stops waiting for it meanwhile."""
+    """Writes lines to a pipe, in order.
+
+    `put` writes a line at once if the pipe is free. Otherwise the task in `run` writes it: a line that is
+    partly written must be completed, even if its sender is cancelled. A line that is not begun can be
+    withdrawn.
+    """
 
     def __init__(self) -> None:
         self._pipe: trio.lowlevel.FdStream | None = None
-        """None: nothing is written, not yet or not any more."""
+        """None before `run` begins and after it ends."""
         self._rest = memoryview(b"")
-        """Of what is begun."""
+        """The unwritten part of the line that is begun."""
         self._lines: dict[int, bytes] = {}
-        """Those that are not, by ticket."""
+        """The lines that are not begun, by ticket."""
         self._tickets = count()
         self._more = trio.Event()
         self._begun = trio.Event()
-        """Set when lines were, or none will be any more."""
+        """Set when lines are begun, and when none will be begun any more; then replaced."""
         self._ended = False
 
     def put(self, line: bytes) -> int:
-        """Have a line written, without waiting for it; returns the ticket to withdraw it by.
+        """Write a line without waiting; return the ticket with which it can be withdrawn.
 
-        The caller bounds how many lines wait.
+        The caller must limit the number of lines.
         """
         ticket = next(self._tickets)
         self._lines[ticket] = line + b"\n"
         if self._pipe is not None and not self._rest and len(self._lines) == 1:
-            # Why it takes nothing is for who waits to find out.
+            # `run` meets the same error and raises it.
             with suppress(OSError):
                 self._begin(self._pipe, ticket)
         if self._rest or ticket in self._lines:
@@ -73,11 +77,11 @@ class LineWriter:
         return ticket
 
     def withdraw(self, ticket: int) -> bool:
-        """Whether the line had not been begun; then it will not be."""
+        """Withdraw a line; return False if it is begun already."""
         return self._lines.pop(ticket, None) is not None
 
     async def write(self, line: bytes) -> None:
-        """Have a line written, and wait for its turn, or for the end."""
+        """Write a line; wait until it is begun, or the pipe has ended."""
         ticket = self.put(line)
         try:
             while ticket in self._lines and not self._ended:
@@ -86,11 +90,11 @@ class LineWriter:
             self.withdraw(ticket)
 
     async def run(self, pipe: trio.lowlevel.FdStream) -> None:
-        """Write what there is and what comes, until cancelled.
+        """Write lines until cancelled.
 
         Raises:
-            trio.BrokenResourceError: nobody reads any more.
-            trio.ClosedResourceError: the pipe was closed on our side.
+            trio.BrokenResourceError: the pipe was closed at the other end.
+            trio.ClosedResourceError: the pipe was closed at this end.
         """
         self._pipe = pipe
         try:
@@ -119,7 +123,7 @@ class LineWriter:
                 await trio.lowlevel.wait_writable(pipe.fileno())
 
     def _begin(self, pipe: trio.lowlevel.FdStream, ticket: int) -> None:
-        """Write what the pipe takes of a line. Raises OSError: nothing."""
+        """Write as much of a line as the pipe accepts. Raises `OSError` if nothing was written."""
         line = memoryview(self._lines[ticket])
         self._rest = line[os.write(pipe.fileno(), line) :]
         del self._lines[ticket]

@@ -1,12 +1,15 @@
-"""Messages of a server within a bound. Pure.
+"""Abridges messages of a server that are too long. Pure.
 
-The beginning and the end of a message that is longer are kept, and the rest is let go as it arrives:
+The beginning and the end of such a message are kept, the rest is dropped as it arrives (`Message`). The two
+are then searched for the members of the message, and a short message takes its place (`abridged`):
 
-* A result becomes a result that says how long it was, followed by the text at its beginning. The call has
-  happened, so its reply must find it: `id` stands before or after the result, hence in one of the two.
+* A result becomes a result that says how long it was, followed by the beginning of its text. The call has
+  happened, so the reply must reach it: `id` stands before or after the result, hence in one of the two parts.
 * An error keeps its code and the beginning of its text.
 * A request or a notification loses its parameters; the SDK answers such a request with an error.
-* A list of tools may be longer than anything else, because a tool that is too long is left out by itself.
+* A list of tools may be longer than other messages, because tools that are too long are dropped one by one.
+
+`Lines`, `Body` and `Events` split the three forms of input into messages.
 """
 
 from __future__ import annotations
@@ -23,31 +26,31 @@ from .failures import ANY_ERROR, MAX_LINE
 from .requests import FIRST_ID
 
 MAX_LISTING = 16 * 1024 * 1024
-"""Bytes of the longest message that lists tools."""
+"""Bytes of the longest list of tools."""
 END = 1024
-"""Bytes that are kept of the end of a message that is too long."""
+"""Bytes that are kept of the end of a message."""
 ABRIDGED = "stopgo/abridged"
-"""In the metadata of a result that is."""
+"""In the metadata of a result that was abridged."""
 SETTING = "tools.max_stored_bytes"
 
 _MEMBER = rb'"\w{1,32}"\s*:\s*(?:"[^"\\]{0,256}"|-?\d[\d.eE+-]{0,30}|true|false|null)\s*'
 _FIRST_MEMBERS = re.compile(rb'\s*\{\s*((?:%s,\s*)*)"(\w{1,32})"\s*:' % _MEMBER)
 _LAST_MEMBERS = re.compile(rb'(?:(?<!\\)"isError"\s*:\s*(true|false)\s*\}\s*)?((?:,\s*%s)*)\}\s*\Z' % _MEMBER)
-"""In valid JSON these are members of the message itself: the last brace closes it, and a member that ends
-right before that brace is one of its own."""
+"""In valid JSON these are members of the message itself: the last brace closes the message, and the members
+right before that brace belong to it."""
 
 
 @attrs.define(eq=False)
 class Message:
-    """One message after the other, as it arrives in pieces."""
+    """Collects one message after the other from pieces. It is a `DataBuffer` of the SSE decoder, too."""
 
-    _most: int
-    """Bytes that are kept of one."""
+    _limit: int
+    """Bytes that are kept of a message."""
     _may_list: bool = True
-    """It may be a list of tools, and then longer."""
+    """A message may be a list of tools, for which `MAX_LISTING` holds instead."""
     _kept: bytearray = attrs.field(factory=bytearray)
     _end: bytes = b""
-    """Of a message that is too long: what arrived last."""
+    """The last bytes of a message that is too long; empty otherwise."""
     _size: int = 0
     _lists: bool = False
 
@@ -58,31 +61,31 @@ class Message:
             self._end = (self._end + piece)[-END:]
             return
         self._kept += piece
-        if len(self._kept) <= self._most:
+        if len(self._kept) <= self._limit:
             return
         self._lists = self._lists or (self._may_list and _lists_tools(self._kept))
         if not self._lists or len(self._kept) > MAX_LISTING:
-            self._let_go()
+            self._drop_middle()
 
     def take(self) -> bytes:
-        """The message, abridged if it is too long. The next begins."""
+        """Return the message, abridged if it is too long. The next piece begins another."""
         if self._lists and not self._end and _is_ours(_last_members(self._kept[-END:])[1]):
-            self._let_go()  # it is the result of a call all the same
+            self._drop_middle()  # the id at its end shows that it is the result of a call
         if self._end:
-            message = abridged(bytes(self._kept), self._end, self._size, self._most)
+            message = abridged(bytes(self._kept), self._end, self._size, self._limit)
         else:
             message = bytes(self._kept)
         self._kept, self._end, self._size, self._lists = bytearray(), b"", 0, False
         return message
 
-    def _let_go(self) -> None:
+    def _drop_middle(self) -> None:
         self._end = bytes(self._kept[-END:])
-        del self._kept[self._most :]
+        del self._kept[self._limit :]
 
 
 @attrs.define(eq=False)
 class Lines:
-    """Messages that each take a line."""
+    """Messages of one line each."""
 
     _message: Message
 
@@ -104,12 +107,12 @@ class Body:
     _message: Message
 
     def feed(self, chunk: bytes) -> bytes:
-        """Take a chunk; give what can be passed on."""
+        """Take a chunk; return what can be passed on, which is nothing."""
         self._message.add(chunk)
         return b""
 
     def rest(self) -> bytes:
-        """Nothing more comes: give what is left."""
+        """Return the message; the body has ended."""
         return self._message.take()
 
 
@@ -128,7 +131,7 @@ class Events:
         return b"".join(map(_encoded_event, self._parser.feed(chunk)))
 
     def rest(self) -> bytes:
-        """Nothing more comes: return what is left."""
+        """Return the last event, if the end of the stream completes one."""
         return b"".join(map(_encoded_event, self._parser.end()))
 
 
@@ -145,9 +148,8 @@ def _encoded_event(event: SseEvent) -> bytes:
     return b"".join(line + b"\n" for line in lines) + b"\n"
 
 
-def abridged(beginning: bytes, end: bytes, size: int, most: int) -> bytes:
-    """A short message in the place of one that had `size` bytes, of which `most` may be kept. What is no
-    message stays none."""
+def abridged(beginning: bytes, end: bytes, size: int, limit: int) -> bytes:
+    """Return a short message in place of one that had `size` bytes. Input that is not a message stays one."""
     known = {**_first_members(beginning), **_partly(beginning)}
     failed, last = _last_members(end)
     known.update(last)
@@ -158,28 +160,28 @@ def abridged(beginning: bytes, end: bytes, size: int, most: int) -> bytes:
         return to_json({**message, "method": known["method"]})
     if "id" not in known:
         return beginning[:MAX_LINE]
-    told = f"it had {size} bytes, and {SETTING} is {most}"
+    note = f"it had {size} bytes, and {SETTING} is {limit}"
     error, result = known.get("error"), known.get("result")
     if error is not None or (isinstance(_lists(result), list) and not _is_ours(known)):
         error = error if isinstance(error, dict) else {}
-        code, said = error.get("code"), error.get("message")
-        # Its own text comes last, for where a text is cut is where the beginning of a secret is looked for.
-        text = f"[The error was too long: {told}] {said[:MAX_LINE] if isinstance(said, str) else ''}"
+        code, text = error.get("code"), error.get("message")
+        # Its own text comes last, because masking looks for a secret that is cut off at the end of a text.
+        text = f"[The error was too long: {note}] {text[:MAX_LINE] if isinstance(text, str) else ''}"
         message["error"] = {"code": code if isinstance(code, int) else ANY_ERROR, "message": text.strip()}
         return to_json(message)
     texts = _texts(result)
-    note = f"[Note: the call was made, but its result was too long to be kept: {told}. "
+    note = f"[Note: the call was made, but its result was too long to be kept: {note}. "
     note += "Its text begins as follows.]" if texts else "Nothing of it could be kept.]"
-    said_so = isinstance(result, dict) and result.get("isError") is True
+    failed = failed or (isinstance(result, dict) and result.get("isError") is True)
     content = [{"type": "text", "text": text} for text in (note, *texts)]
-    result = {"content": content, "isError": said_so or failed, "_meta": {ABRIDGED: True}}
+    result = {"content": content, "isError": failed, "_meta": {ABRIDGED: True}}
     return to_json({**message, "result": result})
 
 
 def _texts(result: object) -> list[str]:
     content = result.get("content") if isinstance(result, dict) else None
     blocks = content if isinstance(content, list) else []
-    # The last block was perhaps cut before it says its type.
+    # The last block may have been cut off before its type.
     texts = [
         block.get("text")
         for block in blocks
@@ -198,7 +200,7 @@ def _lists(result: object) -> object:
 
 
 def _is_ours(known: Mapping[str, Any]) -> bool:
-    """Whether it is the reply to a request of ours, which are calls, and not of the SDK's."""
+    """Whether the message is the reply to a tool call, and not to a request of the SDK's session."""
     try:
         return int(known.get("id") or 0) >= FIRST_ID
     except (TypeError, ValueError):
@@ -206,8 +208,10 @@ def _is_ours(known: Mapping[str, Any]) -> bool:
 
 
 def _partly(beginning: bytes) -> dict[str, Any]:
-    """What the beginning of a message says at length; nothing when it cannot be read. The id may have been
-    cut."""
+    """Return method, error and result from the beginning of a message, as far as they were kept.
+
+    The id is left out, because it may have been cut off.
+    """
     text = beginning.decode("utf-8-sig", "replace").encode()
     try:
         found = from_json(text, allow_partial="trailing-strings")
@@ -218,7 +222,7 @@ def _partly(beginning: bytes) -> dict[str, Any]:
 
 
 def _first_members(beginning: bytes) -> dict[str, Any]:
-    """The short members before the first long one, whose name is there as well."""
+    """Return the short members before the first long one, and the name of that one, with an empty value."""
     found = _FIRST_MEMBERS.match(beginning[:END])
     if found is None:
         return {}
@@ -226,7 +230,7 @@ def _first_members(beginning: bytes) -> dict[str, Any]:
 
 
 def _last_members(end: bytes | bytearray) -> tuple[bool, dict[str, Any]]:
-    """Whether the result says at its end that it is an error, and the short members at the end."""
+    """Return whether the result ends with `"isError": true`, and the short members at the end."""
     found = _LAST_MEMBERS.search(end)
     return (False, {}) if found is None else (found[1] == b"true", _members(found[2]))
 

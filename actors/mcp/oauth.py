@@ -1,4 +1,4 @@
-"""Tokens of our own: OAuth 2 client credentials, and what becomes of a request when none can be had."""
+"""OAuth 2 client credentials: the agent's own tokens for a server."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from ..tools.masking import Secrets
 from .failures import UNAUTHORIZED, first_line
 from .sdk import OAuthClientInformationFull, OAuthFlowError, OAuthToken, client_credentials_provider
 
-# This logs, with a traceback, what reaches us as the error of a request anyway, and may quote what was sent.
+# It logs, with a traceback, failures that we report anyway as the error of a request, and may quote one.
 logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
 
 FAILED = "stopgo.auth"
-"""The extension of a request that is not to be sent: its `AuthFailed`."""
+"""The extension of a request that must not be sent; its value is the `AuthFailed` to raise."""
 
 
 class AuthFailed(httpx2.TransportError):
-    """There are no credentials for the request."""
+    """No credentials could be obtained for the request."""
 
     def __init__(self, text: str, *, sent: bool) -> None:
         super().__init__(text)
         self.sent = sent
-        """It went out before, and was not refused."""
+        """The request was sent before, and was not refused."""
 
 
-class Patient(httpx2.Auth):
-    """A flow whose failure is that of the one request it was for. The SDK's connection would not survive what
-    else it raises."""
+class ContainedAuth(httpx2.Auth):
+    """An auth flow whose exceptions fail only their own request.
+
+    The SDK's connection would not survive them. So the request goes on with the extension `FAILED`, for which
+    `McpTransport` raises `AuthFailed`.
+    """
 
     def __init__(self, inner: httpx2.Auth, log: logging.Logger) -> None:
         self._inner = inner
@@ -52,23 +55,26 @@ class Patient(httpx2.Auth):
         except StopAsyncIteration:
             return
         except Exception as error:
-            request.extensions[FAILED] = AuthFailed(self._told(error), sent=sent)
+            request.extensions[FAILED] = AuthFailed(self._reason(error), sent=sent)
         finally:
             await flow.aclose()
         yield request
 
-    def _told(self, error: Exception) -> str:
+    def _reason(self, error: Exception) -> str:
 
         if isinstance(error, OAuthFlowError | ValueError):
-            text = f"no token could be had: {first_line(error)}"
+            text = f"no token could be obtained: {first_line(error)}"
             self._log.warning("%s", text)
             return text
-        self._log.error("no token could be had", exc_info=error)
-        return f"no token could be had: {type(error).__name__}"
+        self._log.error("no token could be obtained", exc_info=error)
+        return f"no token could be obtained: {type(error).__name__}"
 
 
 def client_credentials(url: str, config: OAuthConfig, secrets: Secrets) -> httpx2.Auth:
-    """What gets, renews and sends the tokens of the server at `url`; `secrets` learn of them."""
+    """Return an auth flow that obtains, renews and sends tokens for the server at `url`.
+
+    The tokens are added to `secrets`.
+    """
 
     return client_credentials_provider()(
         server_url=url,
@@ -82,7 +88,7 @@ def client_credentials(url: str, config: OAuthConfig, secrets: Secrets) -> httpx
 
 @attrs.define(eq=False)
 class _Memory:
-    """The SDK's `TokenStorage`: tokens are kept in memory only."""
+    """The SDK's `TokenStorage`. It keeps tokens in memory only."""
 
     _secrets: Secrets
     _tokens: OAuthToken | None = attrs.field(default=None, repr=False)

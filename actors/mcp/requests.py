@@ -1,7 +1,10 @@
-"""Our own requests over one connection: the calls of tools, which the SDK's session never sees.
+"""The tool calls of one connection, which bypass the SDK's session.
 
-A call that travels through the session costs several times what it does on its own: two streams between
-tasks, a task or two, and models of everything on the way.
+A call through the session costs several times as much: two streams between tasks, one or two tasks, and a
+pydantic model of every message. So each transport implements `Requester`. It sends the body of an
+`OpenRequest`, and passes every message that arrives to `Requests.take` first. `take` accepts the replies and
+the progress that belong to open requests; the session gets all other messages. Ids keep the two apart
+(`FIRST_ID`).
 """
 
 from __future__ import annotations
@@ -30,30 +33,30 @@ from .sdk import (
 from .wire import progress_from_wire
 
 FIRST_ID = 1_000_000_000
-"""Of a request of ours. The session counts from 1 and never comes so far; what follows fits the 32 bits that
-some servers keep such numbers in."""
+"""The id of our first request. The session counts from 1 and never gets this far. The ids that follow fit
+into 32 bits, in which some servers keep them."""
 
 
 @attrs.frozen
 class Outgoing:
-    """A request, less what a connection adds."""
+    """A request without the parts that a connection adds."""
 
     method: str
     params: Mapping[str, Any]
     headers: Mapping[str, str]
-    """For those connections that have any."""
+    """Used by HTTP connections."""
     on_progress: Callable[[Progress], None] | None = None
-    """Told how far it is; None: the server is not asked to tell."""
+    """Called with the progress; None: no progress is requested."""
 
 
 class Requester(Protocol):
-    """The way of requests to a server."""
+    """A transport for requests to a server."""
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
-        """Send the request and wait for its result. When the wait is cancelled, the server is told.
+        """Send the request and wait for its result. If the wait is cancelled, the server is notified.
 
         Raises:
-            MCPError: the server refused, or what became of the request is not known; see `failures`.
+            MCPError: the server refused, or the outcome is unknown; see `failures`.
             Unsendable: nothing was sent.
         """
         ...
@@ -61,7 +64,7 @@ class Requester(Protocol):
 
 @attrs.define(eq=False)
 class OpenRequest:
-    """A request whose reply has not come."""
+    """A request without a reply so far."""
 
     id: int
     outgoing: Outgoing
@@ -69,10 +72,10 @@ class OpenRequest:
     _replied: trio.Event = attrs.field(factory=trio.Event)
 
     def body(self) -> bytes:
-        """The message, as JSON.
+        """Return the message as JSON.
 
         Raises:
-            Unsendable: there is none.
+            Unsendable: JSON cannot express it.
         """
         params = self.outgoing.params
         if self.outgoing.on_progress is not None:
@@ -80,12 +83,12 @@ class OpenRequest:
         return _encoded({"jsonrpc": "2.0", "id": self.id, "method": self.outgoing.method, "params": params})
 
     def cancellation(self) -> bytes:
-        """The notification that nobody waits for the reply any more, as JSON."""
+        """Return the notification that the request is cancelled, as JSON."""
         params = {"requestId": self.id, "reason": "caller cancelled"}
         return _encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
     def settle(self, reply: JSONRPCResponse | JSONRPCError) -> None:
-        """Give the reply to whoever waits for it; only the first counts."""
+        """Record the reply and wake the waiting call; only the first reply counts."""
         if self._reply is None:
             self._reply = reply
             self._replied.set()
@@ -97,7 +100,7 @@ class OpenRequest:
         return self._reply
 
     async def result(self) -> dict[str, Any]:
-        """Wait for the reply, and return the result.
+        """Wait for the reply; return its result.
 
         Raises:
             MCPError: the reply is an error.
@@ -114,8 +117,8 @@ class Requests:
     _ended: bool = False
 
     @contextmanager
-    def one(self, outgoing: Outgoing) -> Iterator[OpenRequest]:
-        """Give the request its id, under which it is open within the block.
+    def open(self, outgoing: Outgoing) -> Iterator[OpenRequest]:
+        """Give the request an id; it is open within the block.
 
         Raises:
             MCPError: the connection has ended.
@@ -130,7 +133,7 @@ class Requests:
             del self._open[request.id]
 
     def take(self, message: JSONRPCMessage) -> bool:
-        """Whether what the server says is for none but open requests; then whoever waits for that has it."""
+        """Deliver a message that belongs to an open request; return False if it is for the session."""
         if isinstance(message, JSONRPCRequest):
             return False
         if not isinstance(message, JSONRPCNotification):
@@ -145,10 +148,10 @@ class Requests:
         on_progress = None if request is None else request.outgoing.on_progress
         if on_progress is not None and (progress := progress_from_wire(params)) is not None:
             on_progress(progress)
-        return True  # nobody else is told of any
+        return True  # the session requests no progress
 
     def end(self) -> None:
-        """Nothing more will come: every open request learns it at once, and none is opened any more."""
+        """Fail every open request, and every later one: no further message can arrive."""
         self._ended = True
         closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
         for request in self._open.values():
@@ -156,15 +159,15 @@ class Requests:
 
     def _find(self, request_id: object) -> OpenRequest | None:
         if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < 20:
-            request_id = int(request_id)  # some servers make every id a text
+            request_id = int(request_id)  # some servers turn every id into a string
         return self._open.get(request_id) if isinstance(request_id, int) else None
 
 
 def result_of(reply: JSONRPCResponse | JSONRPCError) -> dict[str, Any]:
-    """The result in the reply.
+    """Return the result of a reply.
 
     Raises:
-        MCPError: it is an error.
+        MCPError: the reply is an error.
     """
     if isinstance(reply, JSONRPCError):
         raise MCPError(reply.error.code, reply.error.message, reply.error.data)

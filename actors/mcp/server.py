@@ -1,7 +1,8 @@
 """The actor that owns one MCP tool server.
 
-Losing the connection is a state it repairs, not a crash. What it cannot repair is a server that
-does not start: that is the starter's error.
+A lost connection is not a crash: the actor repairs it. A server that cannot be reached at the start is an
+error of the start. This file loads the rest of the room, and with it the MCP SDK, when the first server
+starts (see `sdk.py`).
 """
 
 from __future__ import annotations
@@ -28,30 +29,30 @@ SLOW = 10.0
 """Seconds without a first connection before a warning."""
 
 HANDLERS = 1024
-"""Calls in hand at the same time. Callers hold a place each of the server's `max_concurrency`, except while
-a human thinks about what the server asks in the middle of a call."""
+"""Concurrent calls of the actor. The server's `max_concurrency` is enforced by slots, which each call holds,
+except while a human answers a question of the server."""
 
 
-def _nobody(status: ServerStatus) -> None:
-    """Reports go nowhere."""
+def _ignore(status: ServerStatus) -> None:
+    """Drop the report."""
 
 
 def mcp_server(
     config: McpServerConfig,
     *,
-    report: Callable[[ServerStatus], None] = _nobody,
+    report: Callable[[ServerStatus], None] = _ignore,
     max_stored_bytes: int = MAX_STORED_BYTES,
     brought: ServerObject | None = None,
 ) -> Behaviour[ServerMessage]:
     """Serve the tools of one server.
 
     Args:
-        report: called at every change of state or tools; must not wait.
-        max_stored_bytes: of a result; of one that is longer, only the beginning of its text is kept.
+        report: called at every change of state or tools; must not block.
+        max_stored_bytes: of a result; only the beginning of a longer result's text is kept.
         brought: the server itself, if the program brings it.
 
-    The behaviour raises `ServerStartFailed`, before it serves, when the first connection cannot be
-    made within `config.connect_timeout`. Stopping it takes the child process with it.
+    The behaviour raises `ServerStartFailed`, before it serves, if the first connection cannot be made within
+    `config.connect_timeout`. Stopping it stops the child process.
     """
 
     async def behaviour(ctx: Context[ServerMessage]) -> None:
@@ -60,8 +61,8 @@ def mcp_server(
         from .caller import Caller
         from .connection import Connection
 
-        connection = Connection(config, report, most=max_stored_bytes, brought=brought)
-        caller = Caller(config, connection.line, connection.authenticate, connection.secrets)
+        connection = Connection(config, report, max_message=max_stored_bytes, brought=brought)
+        caller = Caller(config, connection.current, connection.authenticate, connection.secrets)
         ctx.start_soon(connection.run)
         ctx.start_soon(_warn_when_slow, config, connection.first_attempt)
         await connection.started()
@@ -74,7 +75,7 @@ def mcp_server(
                     await connection.authenticate(bearer)
                     return None
                 case ListTools():
-                    return connection.line.tools
+                    return connection.current.tools
                 case _:
                     assert_never(message)
 

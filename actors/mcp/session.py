@@ -1,4 +1,14 @@
-"""One life of a connection to a tool server: its transport, and the link for callers."""
+"""One connection to a tool server: how it is opened, and the state that its owner and callers share.
+
+`Connection` (connection.py) owns the connections of a server, one after the other. For each it makes
+
+1. a `Transport` (`transport_for`), which carries two kinds of traffic: `streams` for the SDK's session, and
+   `requests` for tool calls, which bypass the session;
+2. the SDK's `Client` on these streams (`client`), which negotiates and lists tools;
+3. a `Link`, the state of this connection.
+
+`CurrentLink` outlives the connections. It says which link takes calls now, or how long there has been none.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +31,10 @@ from ..tools.tool import Tool
 from .environment import NotLaunchable, launch
 from .failures import first_line, http_status, meaning, worth_retrying
 from .http import http_client
-from .in_flight import Flights
+from .in_flight import InFlightCalls
 from .in_process import InProcess
 from .legacy_sse import LegacySse
-from .oauth import Patient
+from .oauth import ContainedAuth
 from .requests import Requester
 from .sdk import (
     LATEST_MODERN_VERSION,
@@ -45,106 +55,108 @@ from .wire import validation_text
 
 @attrs.define(eq=False)
 class Link:
-    """One life of the connection, between its owner and its callers."""
+    """The state of one connection, shared by its owner and its callers."""
 
-    flights: Flights
-    """The calls under way, for questions that come up in them."""
+    in_flight: InFlightCalls
+    """The in-flight calls, to which the server's questions belong."""
     secrets: Secrets = attrs.field(factory=Secrets)
-    """What the server may not be quoted with."""
+    """Masked in everything that quotes the server."""
     client: Client = attrs.field(init=False)
     tool_calls: ToolCalls = attrs.field(init=False)
     version: str | None = None
-    """Of the protocol, once it is agreed upon."""
+    """The protocol version, once it is negotiated."""
     left_out: list[str] = attrs.field(factory=list)
-    """Which tools of the last list there are not, and why."""
+    """Tools of the last list that are not offered, each with the reason."""
     loss: str | None = None
-    """Why it is lost."""
+    """Why the connection is lost; None while it is not."""
     stale: bool = False
-    """The server's tools may have changed."""
-    announces: bool = False
-    """The server says that it tells of such changes."""
-    news: trio.Event = attrs.field(factory=trio.Event)
-    """Something of the above has changed; the owner looks, and waits for the next."""
+    """The server's tools may have changed since they were listed."""
+    announces_changes: bool = False
+    """The server declares that it announces changed tools."""
+    changed: trio.Event = attrs.field(factory=trio.Event)
+    """Set when one of the above has changed; the owner replaces it."""
 
     def lose(self, why: str) -> None:
+        """Record that the connection is lost; the first reason counts."""
         if self.loss is None:
             self.loss = why
-        self.news.set()
+        self.changed.set()
 
     def refresh(self) -> None:
-        """Have the tools listed again."""
+        """Have the owner list the tools again."""
         self.stale = True
-        self.news.set()
+        self.changed.set()
 
     def stream_begins(self) -> None:
-        """From here on the server can tell of changes; before, it may have told nobody."""
-        if self.announces:
+        """List the tools again: before its stream began, the server could not announce a change."""
+        if self.announces_changes:
             self.refresh()
 
-    async def wait_for_news(self) -> None:
-        await self.news.wait()
-        self.news = trio.Event()
+    async def wait_for_change(self) -> None:
+        """For the owner: wait until something has changed."""
+        await self.changed.wait()
+        self.changed = trio.Event()
 
 
 @attrs.define(eq=False)
-class Line:
-    """The link that takes calls at present; if there is none, since when, and how often one was tried."""
+class CurrentLink:
+    """The link that takes calls now; without one, the attempts to connect since the last."""
 
     link: Link | None = None
     tools: tuple[Tool, ...] = ()
-    """What the server last listed."""
+    """The tools that the server last listed."""
     left_out: tuple[str, ...] = ()
-    """Which tools of that there are not, and why."""
+    """Tools of that list that are not offered, each with the reason."""
     wanted: Wanted | None = None
-    """The server has nothing to do with us without another token."""
+    """The server admits no connection without another token."""
     error: str | None = None
-    """Why there is no link, masked; None when there is one, or when nothing went wrong yet."""
+    """Why there is no link, masked; None if there is one, or no attempt has failed yet."""
     down_since: float = -math.inf
     failures: int = 0
-    """Attempts to connect that have failed since."""
+    """Failed attempts to connect since then."""
     wake: trio.Event = attrs.field(factory=trio.Event)
     """Set when a call waits for the next attempt."""
-    _failed: float = -math.inf
-    """When the last attempt that failed had begun."""
-    _news: trio.Event = attrs.field(factory=trio.Event)
+    _last_failure_began: float = -math.inf
+    """When the last failed attempt began."""
+    _changed: trio.Event = attrs.field(factory=trio.Event)
 
     def open(self, link: Link) -> None:
-        """Let calls over this link."""
+        """Admit calls to this link."""
         self.link, self.wanted = link, None
         self.failures = 0
-        self._tell()
+        self._notify()
 
     def close(self, link: Link) -> None:
-        """Let no further call over this link."""
+        """Admit no further calls to this link."""
         if self.link is link:
             self.link = None
             self.down_since = trio.current_time()
 
     def fail(self, began: float, wanted: Wanted | None = None) -> None:
-        """Count an attempt to connect, begun then, that failed, perhaps for want of a token."""
+        """Count a failed attempt to connect that began at this time. `wanted`: the token it lacked."""
         self.failures += 1
-        self._failed, self.wanted = began, wanted
-        self._tell()
+        self._last_failure_began, self.wanted = began, wanted
+        self._notify()
 
     async def wait(self, since: float, patience: float, attempts: int) -> Link | None:
         """Wait for a link, for a call that has been ready since `since`.
 
-        None: `patience` seconds have passed; or `attempts` attempts to connect have failed, the last of which
-        began after `since`; or the server wants another token. So each call has an attempt that began after
-        it, and the calls of a queue are refused together, not one by one.
+        Returns None in three cases: `patience` seconds have passed; the server wants another token; or
+        `attempts` attempts have failed, of which the last began after `since`. So at least one attempt begins
+        after each call, and waiting calls fail together, not one by one.
         """
         with trio.CancelScope(deadline=max(since, self.down_since) + patience):
             while self.link is None and self.wanted is None:
                 if self.failures >= attempts:
-                    if self._failed > since:
+                    if self._last_failure_began > since:
                         break
                     self.wake.set()
-                await self._news.wait()
+                await self._changed.wait()
         return self.link
 
-    def _tell(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
 
 
 # ----------------------------------------------------------------- opening a connection
@@ -168,61 +180,65 @@ class ConnectFailed(Exception):
     ) -> None:
         super().__init__(reason)
         self.retry = retry
-        """The server may merely not be up yet."""
+        """The server may still be starting."""
         self.answered = answered
-        """The server itself said no."""
+        """The server itself refused."""
         self.status = status
-        """Of the HTTP response in which it did."""
+        """The HTTP status of that refusal."""
         self.data = data
-        """What else that said."""
+        """The data of its JSON-RPC error."""
         self.mistake = mistake
-        """The agent file is wrong, or a file that it names."""
+        """The cause is a mistake in the agent file, or in a file that it names."""
 
 
 class NoAnswer(ConnectFailed):
-    """The time was up."""
+    """The server did not answer in time."""
 
 
 @attrs.frozen
-class Manner:
-    """How a server is spoken to: remembered from one life of its connection to the next."""
+class Dialect:
+    """How to speak to a server; remembered from one connection to the next."""
 
     kind: FirstTransport
     legacy: bool
-    """With a handshake, as up to 2025-11-25."""
+    """Begin with a handshake, as in versions up to 2025-11-25."""
 
     @classmethod
-    def first(cls, config: McpServerConfig) -> Manner:
-        """What to try as long as nothing is known."""
+    def first(cls, config: McpServerConfig) -> Dialect:
+        """Return the dialect to try while nothing is known about the server."""
         kind = config.first_transport
         return cls(kind, legacy=config.mode == "legacy" or (kind == "sse" and config.mode == "auto"))
 
 
 @attrs.frozen
 class Transport:
-    """The way to a server, and who can say afterwards how that ended."""
+    """A connection that is not open yet, and functions that explain afterwards how it ended."""
 
     streams: AbstractAsyncContextManager[TransportStreams]
-    """For the SDK's session."""
+    """The messages of the SDK's session."""
     requests: Requester
-    """For our own."""
-    account_of_end: Callable[[], str | None] = lambda: None
-    last_words: Callable[[], str] = str
-    doubt: Callable[[], str] = str
-    """Why there may be no MCP server, to be read after how it failed."""
+    """The tool calls."""
+    exit_report: Callable[[], str | None] = lambda: None
+    """How the server's process exited, if it did."""
+    stderr_tail: Callable[[], str] = str
+    not_mcp_hint: Callable[[], str] = str
+    """A suffix for an error: why the program may not be an MCP server."""
 
 
-async def transport(
+async def transport_for(
     config: McpServerConfig,
-    manner: Manner,
+    dialect: Dialect,
     link: Link,
     log: logging.Logger,
     auth: httpx2.Auth | None,
-    most: int,
+    max_message: int,
     brought: ServerObject | None,
 ) -> Transport:
-    """The way to the server for one life of its connection. A message of more than `most` bytes is abridged.
-    `brought` is the server itself, if the program brings it.
+    """Make the transport for one connection.
+
+    Args:
+        max_message: bytes of a message; a longer one is abridged.
+        brought: the server itself, if the program brings it.
 
     Raises:
         ConnectFailed: the command cannot be run, or the program brings no server.
@@ -230,26 +246,26 @@ async def transport(
     if config.is_brought:
         if brought is None:
             raise ConnectFailed("only a program can bring it: open_agent(config, servers=...)")
-        in_process = InProcess(brought, on_end=link.lose, most=most)
+        in_process = InProcess(brought, on_end=link.lose, max_message=max_message)
         return Transport(in_process.open(), in_process)
     if config.url is None:
-        return await _child(config, link, log, most)
+        return await _child(config, link, log, max_message)
     streamable = StreamableHttp(config.url)
     http = http_client(
         headers=config.headers,
-        auth=None if auth is None else Patient(auth, log),
+        auth=None if auth is None else ContainedAuth(auth, log),
         on_lost=link.lose,
         on_stream=link.stream_begins,
         on_session=streamable.in_session,
-        max_message=most,
+        max_message=max_message,
     )
-    if manner.kind == "sse":
+    if dialect.kind == "sse":
         sse = LegacySse(config.url, link.lose)
         return Transport(sse.open(http), sse)
     return Transport(streamable.open(http), streamable)
 
 
-async def _child(config: McpServerConfig, link: Link, log: logging.Logger, most: int) -> Transport:
+async def _child(config: McpServerConfig, link: Link, log: logging.Logger, max_message: int) -> Transport:
     try:
         command, variables = await trio.to_thread.run_sync(launch, config)
     except NotLaunchable as error:
@@ -263,41 +279,39 @@ async def _child(config: McpServerConfig, link: Link, log: logging.Logger, most:
         on_end=link.lose,
         stderr=link.secrets.stream(),
         stdout=link.secrets.stream(),
-        most=most,
+        max_message=max_message,
     )
-    return Transport(stdio.open(), stdio, stdio.account_of_end, stdio.last_words, stdio.doubt)
+    return Transport(stdio.open(), stdio, stdio.exit_report, stdio.stderr_tail, stdio.not_mcp_hint)
 
 
 def client(
-    config: McpServerConfig, manner: Manner, way: Transport, link: Link, log: logging.Logger
+    config: McpServerConfig, dialect: Dialect, transport: Transport, link: Link, log: logging.Logger
 ) -> Client:
-    """The SDK's client on this transport; to be entered and left by one task."""
-
-    # A version by name is taken for granted: there is no probe, and no falling back.
-    otherwise = LATEST_MODERN_VERSION if config.mode == "modern" else "auto"
+    """Make the SDK's client on this transport. One task must enter and leave it."""
+    # Given a version, the SDK neither probes the server nor falls back.
+    modern = LATEST_MODERN_VERSION if config.mode == "modern" else "auto"
     return Client(
-        repaired(filtered(way.streams, link.refresh, log), lambda: link.version, log, link.left_out),
-        mode="legacy" if manner.legacy else otherwise,
+        repaired(filtered(transport.streams, link.refresh, log), lambda: link.version, log, link.left_out),
+        mode="legacy" if dialect.legacy else modern,
         client_info=Implementation(name=CLIENT_NAME, version=client_version()),
-        elicitation_callback=link.flights.answering(),
+        elicitation_callback=link.in_flight.answering(),
         cache=None,
     )
 
 
 async def settle_era(client: Client, config: McpServerConfig) -> None:
-    """See to it that a server which is to be modern is: what is taken for granted would fail in odd ways.
+    """With `mode: modern`, verify that the server speaks it, because the SDK does not.
 
     Raises:
-        MCPError: it is not, or refuses.
-        ValueError: its answer is none; RuntimeError: no version that it speaks is one of ours.
+        MCPError: the server does not, or refuses.
+        ValueError: its answer is not valid; RuntimeError: we support none of its versions.
     """
-
     while config.mode == "modern":
         try:
             raw = await client.session.send_discover(LATEST_MODERN_VERSION)
         except MCPError as error:
             if error.code == REQUEST_TIMEOUT:
-                continue  # it may be slow to start; how slow is the caller's to say
+                continue  # it may be starting; the caller limits how long that takes
             if meaning(error.code, error.message, error.data) != "answered":
                 raise
             text = f"it does not speak MCP {LATEST_MODERN_VERSION}: {error.message}"
@@ -306,25 +320,25 @@ async def settle_era(client: Client, config: McpServerConfig) -> None:
         return
 
 
-def connect_failure(error: BaseException | None, way: Transport, timeout: float) -> ConnectFailed:
-    """Why a connection did not come to be.
+def connect_failure(error: BaseException | None, transport: Transport, timeout: float) -> ConnectFailed:
+    """Return the reason why a connection was not made.
 
     Args:
-        error: what the SDK raised; None when the time was up.
+        error: the exception of the SDK; None if the time ran out.
+        timeout: that time, in seconds.
     """
-
-    account, doubt = way.account_of_end(), way.doubt()
-    if account is not None:
-        return ConnectFailed(account + doubt)
+    report, hint = transport.exit_report(), transport.not_mcp_hint()
+    if report is not None:
+        return ConnectFailed(report + hint)
     if error is None:
-        words = way.last_words()
-        return NoAnswer(f"no answer within {timeout:g} s" + (f": {words}" if words else "") + doubt)
+        tail = transport.stderr_tail()
+        return NoAnswer(f"no answer within {timeout:g} s" + (f": {tail}" if tail else "") + hint)
     if isinstance(error, ValidationError):
         return ConnectFailed(f"its answer is no valid {error.title}: {validation_text(error)}")
     if not isinstance(error, MCPError):
-        return ConnectFailed(first_line(error) + doubt)
+        return ConnectFailed(first_line(error) + hint)
     return ConnectFailed(
-        first_line(error) + doubt,
+        first_line(error) + hint,
         retry=worth_retrying(error.code),
         answered=meaning(error.code, error.message, error.data) == "answered",
         status=http_status(error.code, error.data),
@@ -333,6 +347,6 @@ def connect_failure(error: BaseException | None, way: Transport, timeout: float)
 
 
 def is_expected(error: BaseException) -> bool:
-    """Whether that is how connections fail; anything else wants to be looked into."""
+    """Whether connections normally fail like this; other errors are logged with a traceback."""
     of_http = httpx2.HTTPError | httpx2.InvalidURL
     return isinstance(error, MCPError | RuntimeError | ValueError | OSError | of_http)

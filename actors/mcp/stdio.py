@@ -1,8 +1,18 @@
-"""A stdio server: one child process, its process group, and the messages on its pipes.
+"""The transport to a stdio server: one child process, its process group, and the messages on its pipes.
 
-The SDK has a transport of its own. This one knows why a child died (exit code, last words on
-stderr), frames in linear time, survives what is not a message, and leaves no grandchild behind,
-even when this process is killed (`watcher`).
+The SDK has a stdio transport, too. This one reports why a child died (exit code, end of stderr), splits lines
+in linear time, tolerates output that is not a message, and leaves no grandchild behind, even if this process
+is killed (`watcher`). Its tasks, each of which ends with the block of `open`:
+
+| task | what it does |
+|---|---|
+| `_pump_stdout` | gives each message to the open request that waits for it, or else to the session |
+| `_pump_outgoing` | encodes the session's messages; starts `_bound_probe` for `server/discover` |
+| `_pump_stdin` | writes the lines of the session and of tool calls, in order (`LineWriter`) |
+| `_pump_stderr` | masks, logs and remembers the child's stderr |
+| `_watch` | notices the child's exit, even while a grandchild keeps the pipes open |
+
+The end is reported to `on_end` once the output has ended, with the exit code if that arrives soon enough.
 """
 
 from __future__ import annotations
@@ -45,25 +55,25 @@ Incoming: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
 FromSession: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
 
 PROBE_TIMEOUT = 2.0
-"""Seconds for an answer to `server/discover`: older servers may ignore what they do not know, and
-then the SDK waits for ten. One that answers late, because it is slow to start, is still understood:
-it refuses the handshake that follows, and is asked again."""
+"""Seconds for an answer to `server/discover`: older servers may ignore unknown requests, and the SDK would
+wait for ten. A server that answers late, because it starts slowly, still works: it refuses the handshake that
+follows, and is asked again."""
 EXIT_GRACE = 2.0
-"""Seconds a child gets to leave after its stdin was closed, and again after SIGTERM."""
+"""Seconds for a child to exit after its stdin is closed, and again after SIGTERM."""
 DRAIN_GRACE = 0.5
-"""Seconds to read what a child that has exited left in its pipes."""
-LAST_WORDS_GRACE = 0.2
-"""Seconds from the end of its output to hear how a child ended, before its callers are told."""
+"""Seconds to read the rest of the output of a child that has exited."""
+EXIT_CODE_GRACE = 0.2
+"""Seconds to wait for the exit code after the output has ended, before calls fail."""
 REAP_GRACE = 2.0
 """Seconds for the kernel to deliver a SIGKILL."""
 MOST_QUOTED = 200
-"""Characters of a line that is no message, in an error."""
-_OURS = ("initialize", "server/discover")
-"""Requests that no server makes: a program that sends them back is none."""
+"""Characters of a line that is not a message, in an error."""
+_CLIENT_REQUESTS = ("initialize", "server/discover")
+"""Requests that only clients make: a program that sends them back is not an MCP server."""
 
 
 class StdioTransport:
-    """Runs a server's command, and is what remembers how that went."""
+    """Runs a server's command, and reports afterwards how it ended."""
 
     def __init__(
         self,
@@ -75,59 +85,59 @@ class StdioTransport:
         on_end: Callable[[str], None],
         stderr: MaskedStream | None = None,
         stdout: MaskedStream | None = None,
-        most: int = MAX_STORED_BYTES,
+        max_message: int = MAX_STORED_BYTES,
     ) -> None:
         """
         Args:
             argv: the command; the first item is a path.
-            env: added to the few variables that are safe to inherit; nothing else is.
-            cwd: where it runs; None, where we do.
-            log: gets the lines of the child's stderr.
-            on_end: told why, when no further message can come, perhaps more than once.
-            stderr: what the child's stderr passes before anything reads it.
-            stdout: what a line on its stdout that is no message passes before it is quoted.
-            most: bytes of a message; a longer one is abridged.
+            env: added to the few variables that are safe to inherit; the child gets no others.
+            cwd: its working directory; None: ours.
+            log: receives the lines of the child's stderr.
+            on_end: called with the reason when no further message can arrive, perhaps more than once.
+            stderr: masks the child's stderr.
+            stdout: masks a line of stdout that is not a message, before it is quoted.
+            max_message: bytes of a message; a longer one is abridged.
         """
         self._argv = list(argv)
         self._env = env
         self._cwd = cwd
         self._log = log
         self._on_end = on_end
-        self._most = most
+        self._max_message = max_message
         self._writer = LineWriter()
         self._requests = Requests()
         self._stderr = Stderr(log)
         self._masked = stderr or MaskedStream([])
         self._exit_code: int | None = None
-        self._told_to_go = False
+        self._stopped_by_us = False
         self._masked_line = stdout or MaskedStream([])
         self._garbage_seen = False
         self._first_line: str | None = None
-        """What it wrote first, if that was no message, or a request of ours that came back."""
-        self._heard = False
-        """Whether it has sent a message of its own."""
-        self._read_to_end = trio.Event()
-        self._heard_to_end = trio.Event()
+        """Its first line, if that was not a message, or was a request of ours that came back."""
+        self._spoke_mcp = False
+        """The child has sent a message of its own."""
+        self._stdout_ended = trio.Event()
+        self._stderr_ended = trio.Event()
 
-    def account_of_end(self) -> str | None:
-        """How the child exited and what it said last; None if it had to be told to go."""
+    def exit_report(self) -> str | None:
+        """Return how the child exited, with the end of its stderr; None if we stopped it, or it runs."""
         if self._exit_code is None:
             return None
         if self._exit_code < 0:
             how = f"was killed by {_signal_name(-self._exit_code)}"
         else:
             how = f"exited with code {self._exit_code}"
-        words = self.last_words()
-        return f"{how}: {words}" if words else how
+        tail = self.stderr_tail()
+        return f"{how}: {tail}" if tail else how
 
-    def last_words(self) -> str:
-        """The end of what it wrote to stderr."""
-        return self._stderr.last_words()
+    def stderr_tail(self) -> str:
+        """Return the end of the child's stderr."""
+        return self._stderr.tail()
 
-    def doubt(self) -> str:
-        """Why it may be no MCP server, to be read after how it failed; empty if it has sent a message."""
+    def not_mcp_hint(self) -> str:
+        """Return a suffix for errors, whether this is an MCP server; empty after its first message."""
         name = Path(self._argv[0]).name
-        if self._heard:
+        if self._spoke_mcp:
             return ""
         if self._first_line is not None:
             return f'; "{name}" wrote "{self._first_line}", no message of MCP: is it an MCP server?'
@@ -136,7 +146,7 @@ class StdioTransport:
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
 
-        with self._requests.one(outgoing) as request:
+        with self._requests.open(outgoing) as request:
             ticket = self._writer.put(request.body())
             try:
                 return await request.result()
@@ -155,15 +165,14 @@ class StdioTransport:
     async def open(self) -> AsyncIterator[TransportStreams]:
         """Run the child for the length of a block, and exchange messages with it.
 
-        Leaving the block closes the child's stdin and gives it time to leave, then sends SIGTERM
-        and at last SIGKILL to its whole process group. That is shielded, and bounded by the sum of
-        the graces above.
+        Leaving the block closes the child's stdin and gives it time to exit, then sends SIGTERM, then
+        SIGKILL, to its whole process group. That is shielded, and bounded by the sum of the graces above.
 
         Raises:
             OSError: the command could not be run.
         """
         process = await self._spawn()
-        # From here to the `try` nothing may wait: a cancellation would leave the child running.
+        # No checkpoint from here to the `try`: a cancellation would leave the child running.
         incoming, reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         writes, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         try:
@@ -190,7 +199,7 @@ class StdioTransport:
 
     async def _spawn(self) -> trio.Process:
 
-        cwd = None if self._cwd is None else str(self._cwd)  # an error has it as it is given
+        cwd = None if self._cwd is None else str(self._cwd)  # a text, to compare with `error.filename`
         await trio.to_thread.run_sync(watcher.start)
         try:
             process = await trio.lowlevel.open_process(
@@ -200,29 +209,29 @@ class StdioTransport:
                 stderr=subprocess.PIPE,
                 env={**get_default_environment(), **self._env},
                 cwd=cwd,
-                # A group of its own, to be stopped as one; and Ctrl-C at our terminal reaches only us,
-                # who still need the child to finish the calls in flight.
+                # A group of its own, so that it can be stopped as a whole, and Ctrl-C at our terminal does
+                # not reach the child, which must finish the in-flight calls.
                 start_new_session=True,
             )
         except OSError as error:
             if cwd is not None and error.filename == cwd:
                 raise OSError(f"cwd {cwd}: {error.strerror}") from error
-            # The file is there, for it was looked up; who is not is the interpreter in its first line.
-            why = "its interpreter is not there" if error.errno == errno.ENOENT else error.strerror
+            # The file itself exists, because it was looked up.
+            why = "its interpreter does not exist" if error.errno == errno.ENOENT else error.strerror
             raise OSError(f"{self._argv[0]} cannot be run: {why}") from error
         watcher.add(process.pid)
         return process
 
     async def _pump_stdout(self, process: trio.Process, incoming: Incoming) -> None:
         assert process.stdout is not None
-        lines = Lines(Message(self._most))
+        lines = Lines(Message(self._max_message))
         try:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 async for chunk in process.stdout:
                     for line in lines.feed(chunk):
                         await self._deliver(line, incoming)
-                self._read_to_end.set()
-                await self._hear_out(process)
+                self._stdout_ended.set()
+                await self._wait_for_exit(process)
         finally:
             self._end(incoming)
 
@@ -232,24 +241,24 @@ class StdioTransport:
             return
         message = parse_message(line)
         if message is None:
-            # Said once: what prints its log to stdout would fill ours.
+            # Once, because a program that logs to stdout would fill our log.
             level = logging.DEBUG if self._garbage_seen else logging.WARNING
             self._log.log(level, "not a message on stdout: %.200r", line)
             self._garbage_seen = True
             self._note_first(line)
             return
-        if getattr(message, "method", None) in _OURS:
+        if getattr(message, "method", None) in _CLIENT_REQUESTS:
             self._note_first(line)
         elif self._first_line is None or not isinstance(message, JSONRPCError):
-            self._heard = True  # one that echoes sends back our refusal of its echo
+            self._spoke_mcp = True  # an error may be an echo of our refusal of its echo
         if self._requests.take(message):
             return
-        # Once the session is gone the pipe is only drained, so that the child can leave.
+        # After the session has ended, the pipe is still drained, so that the child can exit.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await incoming.send(SessionMessage(message))
 
     def _note_first(self, line: bytes) -> None:
-        if self._first_line is None and not self._heard:
+        if self._first_line is None and not self._spoke_mcp:
             masked = self._masked_line.feed(line) + self._masked_line.rest()
             self._first_line = masked.decode(errors="replace").strip()[:MOST_QUOTED]
 
@@ -266,13 +275,13 @@ class StdioTransport:
         try:
             await self._writer.run(process.stdin)
         except trio.BrokenResourceError:
-            await self._hear_out(process)
-            self._end(incoming)  # whoever no longer listens will answer nothing more
+            await self._wait_for_exit(process)
+            self._end(incoming)  # a child that no longer reads will not answer
         except trio.ClosedResourceError:
             pass  # closed by `_stop`
 
     async def _bound_probe(self, request_id: int | str, incoming: Incoming) -> None:
-        """Answer in the server's place; if it has answered itself, the second answer is ignored."""
+        """Answer the probe after `PROBE_TIMEOUT`; if the server has answered, this answer is ignored."""
 
         await trio.sleep(PROBE_TIMEOUT)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -285,36 +294,36 @@ class StdioTransport:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 async for chunk in process.stderr:
                     for line in framer.feed(self._masked.feed(chunk)):
-                        self._stderr.hear(line)
+                        self._stderr.add(line)
                     if framer.pending > MAX_LINE:
-                        self._stderr.hear(framer.take_rest())
-            self._stderr.hear(framer.take_rest() + self._masked.rest())
+                        self._stderr.add(framer.take_rest())
+            self._stderr.add(framer.take_rest() + self._masked.rest())
         finally:
-            self._stderr.tell_left_out()
-            self._heard_to_end.set()
+            self._stderr.log_dropped()
+            self._stderr_ended.set()
 
     async def _watch(self, process: trio.Process, incoming: Incoming) -> None:
-        """Notice the child's death even while a grandchild holds its pipes open."""
+        """Notice the child's exit even while a grandchild holds its pipes open."""
         await process.wait()
         self._note_exit(process)
         _signal_group(process.pid, signal.SIGKILL)
         with trio.move_on_after(DRAIN_GRACE):
-            await self._read_to_end.wait()
+            await self._stdout_ended.wait()
         self._end(incoming)
 
-    async def _hear_out(self, process: trio.Process) -> None:
-        """Give one that is leaving a moment to say how."""
-        with trio.move_on_after(LAST_WORDS_GRACE):
+    async def _wait_for_exit(self, process: trio.Process) -> None:
+        """Wait briefly for the exit code and the rest of stderr."""
+        with trio.move_on_after(EXIT_CODE_GRACE):
             await process.wait()
             self._note_exit(process)
-            await self._heard_to_end.wait()
+            await self._stderr_ended.wait()
 
     def _note_exit(self, process: trio.Process) -> None:
-        if not self._told_to_go:
+        if not self._stopped_by_us:
             self._exit_code = process.returncode
 
     def _end(self, incoming: Incoming) -> None:
-        self._on_end(self.account_of_end() or "its output ended")
+        self._on_end(self.exit_report() or "its output ended")
         self._requests.end()
         incoming.close()
 
@@ -322,28 +331,28 @@ class StdioTransport:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        # One whose output has ended is leaving by itself; how it does that is worth knowing.
-        self._told_to_go = not self._read_to_end.is_set()
+        # A child whose output has ended is exiting by itself, so its exit code is worth reporting.
+        self._stopped_by_us = not self._stdout_ended.is_set()
         await process.stdin.aclose()
         if await _exits_within(EXIT_GRACE, process):
             self._note_exit(process)
         else:
-            self._told_to_go = True
+            self._stopped_by_us = True
             self._log.info("still running %g s after its input was closed: sending SIGTERM", EXIT_GRACE)
             _signal_group(process.pid, signal.SIGTERM)
             if not await _exits_within(EXIT_GRACE, process):
-                self._log.warning("ignores SIGTERM: sending SIGKILL")
+                self._log.warning("still running %g s after SIGTERM: sending SIGKILL", EXIT_GRACE)
         _signal_group(process.pid, signal.SIGKILL)
         if not await _exits_within(REAP_GRACE, process):
-            self._log.error("process %d does not die; leaving it behind", process.pid)
+            self._log.error("process %d still runs after SIGKILL; leaving it behind", process.pid)
         with trio.move_on_after(DRAIN_GRACE):
-            await self._heard_to_end.wait()
+            await self._stderr_ended.wait()
         await process.stdout.aclose()
         await process.stderr.aclose()
 
 
 async def _restart_watcher() -> None:
-    """Replace a watcher process that was found to have ended, at most for its time to start."""
+    """Start the watcher process again if it has ended. Waits until it has started."""
     if watcher.lost:
         await trio.to_thread.run_sync(watcher.start)
 
@@ -362,6 +371,6 @@ async def _exits_within(seconds: float, process: trio.Process) -> bool:
 
 
 def _signal_group(leader: int, number: signal.Signals) -> None:
-    # The group lives on while anyone in it does, so until it is empty its number is not reused.
+    # A process group exists, and its number is not reused, until its last process has ended.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)

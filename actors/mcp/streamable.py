@@ -93,7 +93,7 @@ class StreamableHttp:
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
-        with self._requests.one(outgoing) as request:
+        with self._requests.open(outgoing) as request:
             try:
                 return result_of(await self._post(request))
             except trio.Cancelled:

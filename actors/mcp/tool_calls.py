@@ -1,4 +1,8 @@
-"""`tools/call` as it goes over the wire, in each era of the protocol."""
+"""`tools/call` on the wire, in each era of the protocol.
+
+It follows MCP 2025-11-25 and 2026-07-28, "Tools". The newer era ("modern") adds metadata and headers to each
+request ("Request metadata", "Standard headers"), and servers may answer with `InputRequiredResult`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from pydantic import ValidationError
 from ..tools.tool import CallTool, Tool, ToolResult
 from .failures import InvalidResult, Unsendable
 from .message_bound import ABRIDGED
-from .output_schema import Outputs
+from .output_schema import OutputSchemas
 from .requests import Outgoing, Requester
 from .sdk import (
     CLIENT_CAPABILITIES_META_KEY,
@@ -31,39 +35,35 @@ METHOD = "tools/call"
 VERSION_HEADER = "mcp-protocol-version"
 CLIENT_NAME = "stopgo"
 CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}}
-"""What this client offers to servers."""
+"""The capabilities that this client declares to servers."""
 
 
 @cache
 def client_version() -> str:
-    """Ours, which servers are told."""
+    """Return our version, which is sent to servers."""
     return version_of("agent-stop-and-go")
 
 
 class ToolCalls:
-    """Calls of the tools of one server, over one life of its connection.
+    """Calls the tools of one server over one connection; sends and accepts what the SDK would."""
 
-    What the SDK would send and accept is what goes here, too (MCP 2025-11-25 and 2026-07-28, "Tools"; the
-    latter also "Standard headers" and "Request metadata").
-    """
-
-    def __init__(self, way: Requester, version: str) -> None:
+    def __init__(self, requests: Requester, version: str) -> None:
         """
         Args:
-            version: of the protocol.
+            version: the protocol version.
         """
-        self._way = way
+        self._requests = requests
         self._version = version
         self._modern = version in MODERN_PROTOCOL_VERSIONS
         self._meta = _request_metadata(version)
-        self._outputs = Outputs()
+        self._outputs = OutputSchemas()
         self._schemas: dict[str, Mapping[str, Any]] = {}
         self._header_maps: dict[str, dict[tuple[str, ...], str]] = {}
-        """For each tool that was called: which arguments go into which headers."""
+        """For each tool that was called: the arguments that are also sent as headers."""
 
-    def listed(self, tools: Collection[Tool]) -> None:
-        """Take note of what the server lists: schemas say which arguments go into headers as well."""
-        self._outputs.listed(tools)
+    def set_tools(self, tools: Collection[Tool]) -> None:
+        """Set the tools; their schemas say which arguments are also sent as headers."""
+        self._outputs.set_tools(tools)
         self._schemas = {tool.name: tool.input_schema for tool in tools}
         self._header_maps = {}
 
@@ -72,7 +72,7 @@ class ToolCalls:
 
         Raises:
             MCPError, Unsendable: see `Requester`.
-            InvalidResult: the result is not one.
+            InvalidResult: the result is not valid.
         """
         tool, arguments = request.tool, request.arguments
         params: dict[str, Any] = {"name": tool, "arguments": arguments}
@@ -86,16 +86,16 @@ class ToolCalls:
         if self._modern:
             params["_meta"] = self._meta
         outgoing = Outgoing(METHOD, params, self._headers(tool, arguments), request.on_progress)
-        await trio.lowlevel.checkpoint_if_cancelled()  # what nobody waits for any more is not sent
+        await trio.lowlevel.checkpoint_if_cancelled()  # do not send a call that is cancelled
         if request.on_sent is not None:
             request.on_sent()
-        result = await self._way.request(outgoing)
+        result = await self._requests.request(outgoing)
         if self._modern and result.get("resultType") == "input_required":
             return _input_required(result)
         found = result_from_wire(result)
         if ABRIDGED in (result.get("_meta") or ()):
-            return found  # its structured content was let go
-        return self._outputs.judged(tool, found)
+            return found  # its structured content was dropped
+        return self._outputs.checked(tool, found)
 
     def _headers(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, str]:
         headers = {VERSION_HEADER: self._version}
@@ -120,7 +120,7 @@ def _input_required(result: dict[str, Any]) -> InputRequiredResult:
 
 
 def _request_metadata(version: str) -> dict[str, Any]:
-    """What every request of the newer era says about who makes it."""
+    """Return the metadata that every request of the newer era carries about its client."""
     return {
         PROTOCOL_VERSION_META_KEY: version,
         CLIENT_INFO_META_KEY: {"name": CLIENT_NAME, "version": client_version()},

@@ -1,4 +1,4 @@
-"""The tools that a server lists, page by page, and notifications that its list has changed."""
+"""Lists the tools of a server, page by page, and listens for changes of the list."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .session import Link
 from .wire import MAX_LABEL, MAX_PROBLEMS, tool_from_wire
 
 MAX_PAGES = 100
-"""Pages of `tools/list` that are read."""
+"""Pages of `tools/list` that are read; further pages are left out."""
 MAX_TOOLS = 1000
-"""Of a server."""
+"""Tools of one server."""
 MAX_DEFINITIONS = 2 * 1024 * 1024
-"""Bytes of their definitions together, as JSON."""
+"""Bytes of all definitions of one server together, as JSON."""
 
 
 async def list_tools(link: Link, config: McpServerConfig, log: logging.Logger) -> tuple[Tool, ...]:
-    """Every tool the server lists that can be called, each name once, as far as there is room for them."""
+    """Return the tools that can be called, each name once, within the limits above."""
     tools: dict[str, Tool] = {}
-    lacks_room: dict[str, None] = {}
+    too_many: dict[str, None] = {}
     link.left_out.clear()
     cursors: set[str | None] = {None}
     cursor: str | None = None
@@ -43,26 +43,26 @@ async def list_tools(link: Link, config: McpServerConfig, log: logging.Logger) -
             else:
                 tools[tool.name] = tool_from_wire(tool, config.name)
         fitting = _fitting(tools.values(), config.tools)
-        lacks_room.update((name, None) for name in tools if name not in fitting)
+        too_many.update((name, None) for name in tools if name not in fitting)
         tools = fitting
-        cursor = page.next_cursor or None  # some servers have an empty one where there is no more
+        cursor = page.next_cursor or None  # some servers send an empty cursor on the last page
         if cursor in cursors:
             break
         cursors.add(cursor)
     else:
         log.warning("lists more than %d pages of tools; the rest is left out", MAX_PAGES)
-    if lacks_room:
-        names = ", ".join(name[:MAX_LABEL] for name in islice(lacks_room, MAX_PROBLEMS))
-        text = f"{len(lacks_room)} tools beyond the first {MAX_TOOLS} or {MAX_DEFINITIONS} bytes: {names}"
+    if too_many:
+        names = ", ".join(name[:MAX_LABEL] for name in islice(too_many, MAX_PROBLEMS))
+        text = f"{len(too_many)} tools beyond the first {MAX_TOOLS} or {MAX_DEFINITIONS} bytes: {names}"
         log.warning("left out of its tools: %s", text)
         link.left_out.append(text)
-    link.tool_calls.listed(tools.values())
+    link.tool_calls.set_tools(tools.values())
     secrets = link.secrets.beside(current_bearer())
     return tuple(map(secrets.tool, tools.values()))
 
 
 def _fitting(tools: Collection[Tool], filter: ToolFilter) -> dict[str, Tool]:
-    """By name, those that there is room for: the first ones, but none before those that the agent uses."""
+    """Return the tools within the limits, by name. Those that the agent uses take precedence."""
     kept: set[str] = set()
     room = MAX_DEFINITIONS
     for tool in sorted(tools, key=lambda tool: not admits(filter, tool.name)):
@@ -79,17 +79,16 @@ LISTEN_AGAIN = Backoff(first=0.25, factor=4.0, limit=300.0, healthy=10.0, jitter
 
 
 def tells_of_changes(client: Client) -> bool:
-    """Whether the server says that it tells of changed tools."""
+    """Whether the server declares that it announces changed tools."""
     tools = client.server_capabilities.tools
     return tools is not None and bool(tools.list_changed)
 
 
 async def listen_for_changes(link: Link) -> None:
-    """Have the tools listed again at every change, and after every time in which one may have been missed.
+    """List the tools again at every change, and after every time in which a change may have been missed.
 
-    For servers of the 2026 protocol, which tell only clients that listen.
-
-    Ends when the server itself will not have it, or is gone.
+    It is for servers of the 2026 protocol, which notify only clients that listen. Returns when the server
+    refuses, or is gone.
     """
 
     streak = Streak(LISTEN_AGAIN)
@@ -97,7 +96,7 @@ async def listen_for_changes(link: Link) -> None:
         began = trio.current_time()
         try:
             async with link.client.listen(tools_list_changed=True) as changes:
-                link.refresh()  # what changed before was told to nobody
+                link.refresh()  # earlier changes were not announced
                 async for _ in changes:
                     link.refresh()
         except MCPError as error:
@@ -105,7 +104,7 @@ async def listen_for_changes(link: Link) -> None:
                 case "answered" if http_status(error.code, error.data) is None:
                     return
                 case "answered":
-                    pass  # something in front of it: it may be too busy, or want a token
+                    pass  # a proxy in front of the server, perhaps: it may be busy, or want a token
                 case "never_ran" | "connection_lost":
                     link.lose(first_line(error))
                     return

@@ -1,17 +1,16 @@
 """Ends the stdio servers of a process that was killed, by means of a small process that outlives it.
 
-A killed process stops nothing in good order: its servers see the end of their input, and a server
-that ignores this would go on working on a call whose outcome a person is asked about after the
-restart. The watcher process reads a pipe. It is told of each process group that starts or has
-ended, and ends those that are left when the pipe closes, which it does however this process ends.
+A killed process cannot stop its servers. They see the end of their input, and a server that ignores that
+would go on working on a call, while after the restart a person is asked about its outcome. So the watcher
+process reads a pipe. It gets the number of each process group that starts or has ended. The pipe closes
+however this process ends; then the watcher process ends the groups that are left.
 
-It is not a parent-death signal, because that exists on Linux alone, follows the thread that started
-the child, and does not reach what the child has started (`npx` starts the server that it is asked
-for). Out of its reach are a process that leaves its server's group, and a server in the moment
-between its start and the message that tells of it; such a server has been sent nothing yet.
+A parent-death signal would not do: it exists on Linux only, follows the thread that started the child, and
+does not reach the child's children (`npx` starts the actual server). The watcher does not reach a process
+that leaves its server's group, nor a server between its start and the message about it; such a server has
+been sent nothing yet.
 
-This file is the program of the watcher process too, so it imports little, and nothing of the
-package.
+This file is the program of the watcher process, too, so it imports little, and nothing of the package.
 """
 
 from __future__ import annotations
@@ -23,15 +22,16 @@ import threading
 import time
 
 START_TIMEOUT = 10.0
-"""Seconds for the watcher process to start; it takes some hundredths of one."""
+"""Seconds for the watcher process to start, which normally takes hundredths of a second."""
 GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL."""
 
 
 class Watcher:
     """The process groups that must not outlive this process, and the pipe to the process that ends them."""
 
     def __init__(self, grace: float = GRACE) -> None:
-        """`grace`: seconds between SIGTERM and SIGKILL for those that are left."""
+        """`grace`: seconds between SIGTERM and SIGKILL for the groups that are left."""
         self._grace = grace
         self._groups: set[int] = set()
         self._pipe: int | None = None
@@ -39,11 +39,13 @@ class Watcher:
         self._lock = threading.Lock()
         """Guards the groups and the pipe; not held while the watcher process starts."""
         self.lost = False
-        """The watcher process has ended before this one, and groups are left: `start` another."""
+        """The watcher process has ended before this one, while groups are running: call `start` again."""
 
     def start(self) -> None:
-        """Start the watcher process unless it runs. Blocks, for some hundredths of a second. A failure is a
-        warning: the servers are of use without it."""
+        """Start the watcher process unless it runs. Blocks for some hundredths of a second.
+
+        A failure is only logged, because the servers work without it.
+        """
         import logging
         import subprocess
 
@@ -74,21 +76,21 @@ class Watcher:
             with self._lock:
                 self._pipe = ours
                 for group in self._groups:
-                    self._tell(b"+%d\n" % group)
+                    self._send(b"+%d\n" % group)
 
     def add(self, group: int) -> None:
-        """From now on this group must not outlive this process."""
+        """Watch this process group."""
         with self._lock:
             self._groups.add(group)
-            self._tell(b"+%d\n" % group)
+            self._send(b"+%d\n" % group)
 
     def remove(self, group: int) -> None:
-        """The group is empty; the system may reuse its number."""
+        """Stop watching a process group: it is empty, and the system may reuse its number."""
         with self._lock:
             self._groups.discard(group)
-            self._tell(b"-%d\n" % group)
+            self._send(b"-%d\n" % group)
 
-    def _tell(self, line: bytes) -> None:
+    def _send(self, line: bytes) -> None:
         if self._pipe is None:
             return
         try:
@@ -100,11 +102,11 @@ class Watcher:
 
 
 watcher = Watcher()
-"""One for all servers of this process: it is the process whose end matters."""
+"""The watcher of this process, for all its servers."""
 
 
 def main() -> None:
-    """The watcher process: an orphan in a session of its own, which only the end of its input ends."""
+    """Run the watcher process: an orphan in a session of its own, which ends when its input does."""
     if os.fork():
         return
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -1,4 +1,4 @@
-"""MCP's tools, results, progress and questions to ours, and answers back. Pure, without I/O."""
+"""Converts MCP's tools, results, progress and questions to ours, and answers back. Pure."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ BLOCKS: Mapping[str, tuple[str, ...]] = {
     "resource_link": ("uri", "name"),
     "resource": (),
 }
-"""Kinds of content blocks, and the texts that each must have (MCP 2025-11-25, "Tool Result"); a resource has
-its own inside."""
+"""The types of content blocks, with the string members that each must have (MCP 2025-11-25, "Tool Result").
+The members of a resource are nested."""
 MAX_PROGRESS_MESSAGE = 500
-"""Characters of one."""
+"""Characters of a progress message that are kept."""
 MAX_DEFINITION = 256 * 1024
-"""Bytes of the definition of a tool, as JSON: models are sent it with every request."""
+"""Bytes of a tool's definition, as JSON, because models get it with every request."""
 MAX_PROBLEMS = 20
-"""Tools that are named of those that a page is without."""
+"""Dropped tools of a page that are named; the others are counted."""
 MAX_LABEL = 100
-"""Characters of a name that is not checked yet."""
+"""Characters of a tool's name in a message, because the name is not validated yet."""
 
 
 def tool_from_wire(tool: types.Tool, server: str) -> Tool:
-    """One entry of `tools/list`, offered by the server of that name."""
+    """Convert an entry of `tools/list` of the server with this name."""
     notes = tool.annotations
     if notes is None:
         hints, title = Hints(), tool.title
@@ -67,14 +67,14 @@ def tool_from_wire(tool: types.Tool, server: str) -> Tool:
 
 
 def result_from_wire(result: Mapping[str, Any]) -> ToolResult:
-    """A result, with text for each block, so that the model knows of every one; its structured content is
-    there too, when no block says it in words.
+    """Convert a result. Its content has a line for each block, so that the model knows of every block.
 
-    What a call did has happened, so what it says must not be lost for a block of a kind that is not known
-    yet, or for want of any block.
+    Structured content is added as JSON if no block has text. A block of an unknown type becomes text, and a
+    result with structured content needs no blocks, because the call has happened and its result must not be
+    lost.
 
     Raises:
-        InvalidResult: it is not one all the same.
+        InvalidResult: the result is not valid in another way.
     """
     blocks = _blocks(result)
     texts = [_text_of(block) for block in blocks]
@@ -124,8 +124,8 @@ def _block(position: int, block: object) -> dict[str, Any]:
 
 
 def progress_from_wire(params: Mapping[str, Any]) -> Progress | None:
-    """How far a call is, out of a progress notification; None when that does not say. A message goes as far
-    as somebody may want to read while it lasts."""
+    """Convert the parameters of a progress notification; None if they contain no progress. A long message is
+    shortened."""
     progress, message = params.get("progress"), params.get("message")
     if not _is_number(progress):
         return None
@@ -138,7 +138,7 @@ def _is_number(value: object) -> bool:
 
 
 def _number(value: Any) -> float | None:
-    """The number that it is; None when it is none that JSON has, or too large."""
+    """Return the value as a float; None if it is not a number, or too large."""
     try:
         return float(value) if _is_number(value) else None
     except OverflowError:
@@ -146,18 +146,18 @@ def _number(value: Any) -> float | None:
 
 
 def error_result(text: str) -> ToolResult:
-    """An answer that says the call failed, for the model to read."""
+    """Return a result that tells the model that the call failed."""
     return ToolResult(content=text, is_error=True, parts=({"type": "text", "text": text},))
 
 
 def validation_text(error: ValidationError, *, skip: int = 0) -> str:
-    """The first thing that is wrong, without the value: where (less `skip` outer levels) and what."""
+    """Return place and text of the first problem, without the value. `skip`: outer levels to omit."""
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(str(part) for part in first['loc'][skip:])}: {first['msg']}"
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
-    """What a block says in words."""
+    """Return the text of a block; empty if it has none."""
     match block:
         case {"type": "text", "text": str() as text} | {
             "type": "resource",
@@ -169,7 +169,7 @@ def _text_of(block: Mapping[str, Any]) -> str:
 
 
 def _name_of(block: Mapping[str, Any]) -> str:
-    """What else a block is, in a line."""
+    """Return a line that describes a block without text."""
     match block["type"]:
         case "image" | "audio":
             return f"[{block['type']}: {block['mimeType']}, {_size(block['data'])}]"
@@ -194,15 +194,14 @@ def _size(base64: str) -> str:
 def repair_listing(
     page: dict[str, Any], problem_with: Callable[[Mapping[str, Any]], str | None]
 ) -> list[str]:
-    """Drop what is not a tool, and what is too long, from a page of `tools/list`, in place, and say what was
-    dropped.
+    """Remove malformed and overlong tools from a page of `tools/list`, in place; return the reasons.
 
-    One malformed tool would otherwise make the whole page invalid. A schema that does not say its
-    type gets `object`, the only one there is for arguments. A malformed schema of results is no loss.
+    One malformed tool would make the whole page invalid. An input schema without a type gets `object`, the
+    only possible one. A malformed output schema is removed, and the tool is kept.
 
     Args:
-        page: the result as it came; left alone when it holds no list of tools.
-        problem_with: why a tool is not valid, or None.
+        page: the result as it arrived; unchanged if it contains no list of tools.
+        problem_with: returns why a tool is not valid, or None.
     """
     tools: object = page.get("tools")
     if not isinstance(tools, list):
@@ -229,53 +228,53 @@ def repair_listing(
         else:
             problems.add(f"{label}: {problem}")
     page["tools"] = kept
-    return problems.told()
+    return problems.lines()
 
 
 @attrs.define(eq=False)
 class _Problems:
-    _told: list[str] = attrs.field(factory=list)
+    _named: list[str] = attrs.field(factory=list)
     _others: int = 0
 
     def add(self, problem: str) -> None:
-        if len(self._told) < MAX_PROBLEMS:
-            self._told.append(problem)
+        if len(self._named) < MAX_PROBLEMS:
+            self._named.append(problem)
         else:
             self._others += 1
 
-    def told(self) -> list[str]:
-        return [*self._told, *([f"{self._others} others"] if self._others else [])]
+    def lines(self) -> list[str]:
+        return [*self._named, *([f"{self._others} others"] if self._others else [])]
 
 
 # ----------------------------------------------------------------- questions
 
 MAX_QUESTIONS = 16
-"""Questions a server may ask at once."""
+"""Questions that a server may ask at a time."""
 
 
 class NotOffered(Exception):
-    """The server wants what this client does not offer; the text says what, for the model to read."""
+    """The server wants something that this client does not offer; the text tells the model what."""
 
 
 def question_from_wire(params: types.ElicitRequestParams) -> Elicitation:
-    """A form, or an address to visit (MCP 2025-11-25, "Elicitation")."""
+    """Convert a question: a form, or a URL to visit (MCP 2025-11-25, "Elicitation")."""
     if params.mode == "url":
         return Elicitation(params.message, url=params.url)
     return Elicitation(params.message, schema=dict(params.requested_schema))
 
 
 def answer_to_wire(answer: ElicitationAnswer) -> types.ElicitResult:
-    """The answer; what is in no field of a form is for the person who asked to have checked."""
+    """Convert an answer. Its content is not checked against the form here."""
 
     content: Any = None if answer.content is None else dict(answer.content)
     return types.ElicitResult(action=answer.action, content=content)
 
 
 def input_required(result: types.InputRequiredResult) -> ToolInputRequired:
-    """What a server wants before it goes on with a call (MCP 2026-07-28, `InputRequiredResult`).
+    """Convert the prerequisites of a call (MCP 2026-07-28, `InputRequiredResult`).
 
     Raises:
-        NotOffered: it wants something else than answers of people, or too many of them.
+        NotOffered: the server wants something other than answers of people, or too many of them.
     """
     requests = result.input_requests or {}
     others = sorted({request.method for request in requests.values()} - {"elicitation/create"})
@@ -292,9 +291,9 @@ def input_required(result: types.InputRequiredResult) -> ToolInputRequired:
 
 
 def addresses_required(data: object) -> ToolInputRequired | None:
-    """The addresses to visit before a call can be made, out of the error -32042 (MCP 2025-11-25).
+    """Convert the data of error -32042 (MCP 2025-11-25): the URLs to visit before the call can be made.
 
-    None when it names none, and so is an error like any other.
+    None if it names no valid URLs; then the error is like any other.
     """
 
     listed = data.get("elicitations") if isinstance(data, Mapping) else None

@@ -42,8 +42,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until stdin ends or a signal comes. Exit code 1 when that cannot even begin, 2 for a file that
-    cannot be used."""
+    """Serve until stdin ends or a signal arrives. Exit code 1: it cannot start; 2: the file is invalid."""
     db, address = args.db, args.http
     if args.config is not None:
         from ...config.errors import ConfigError
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 def _serve(db: Path, address: tuple[str, int] | None) -> int:
     import trio
 
-    # Half a second of imports that no other command should pay for.
+    # Imported here, because they load the MCP SDK, which takes a second.
     from ..servers.resource_store import ResourceStore
     from ..servers.resources import resource_server
     from ..servers.serving import serve_stdio

@@ -1,7 +1,7 @@
-"""Regular expressions from outside, with a bound on what they may cost.
+"""Matches untrusted regular expressions, with a time limit.
 
-Python's engine backtracks: a pattern of six characters can keep it busy for years, and nothing
-else runs in the process meanwhile. It does look for signals, so an alarm ends it.
+Python's engine backtracks: a pattern of six characters can keep it busy for years, and nothing else runs in
+the process meanwhile. But the engine checks for signals, so an alarm interrupts it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from types import FrameType
 MAX_LENGTH = 1_000
 """Characters of a pattern."""
 MAX_SECONDS = 1.0
-"""For all the matching of one request."""
+"""Seconds for all matching of one request."""
 
 
 class InvalidPattern(Exception):
-    """A pattern that cannot be used; the text says why."""
+    """The pattern cannot be used; the text says why."""
 
 
 class _TookTooLong(Exception):
@@ -27,10 +27,10 @@ class _TookTooLong(Exception):
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
-    """Return the names in which the pattern is found anywhere. Main thread only.
+    """Return the names that contain a match of the pattern. Main thread only.
 
     Raises:
-        InvalidPattern: it is too long, is no regular expression, or takes too long.
+        InvalidPattern: the pattern is too long, is not a regular expression, or takes too long.
     """
     if len(pattern) > MAX_LENGTH:
         raise InvalidPattern(f"invalid pattern: longer than {MAX_LENGTH} characters")

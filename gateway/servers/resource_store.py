@@ -1,4 +1,4 @@
-"""Named values in a SQLite file, which several processes may use at the same time."""
+"""Stores named values in a SQLite file, which several processes may use at the same time."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class ResourceStore:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file; create it, its folder and its table where they are missing."""
+        """Open the file; create it, its folder and its table if they are missing."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Each call comes from one worker thread or another, one after the other.
+        # Calls come from different worker threads, but one at a time.
         self._db = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
             self._use_wal()
@@ -55,7 +55,7 @@ class ResourceStore:
             raise
 
     def _use_wal(self) -> None:
-        # SQLite's own timeout does not cover two processes that switch a new file at the same moment.
+        # SQLite's own timeout does not apply when two processes switch a new file to WAL at the same moment.
         deadline = time.monotonic() + BUSY_TIMEOUT
         while True:
             try:
@@ -70,7 +70,7 @@ class ResourceStore:
         self._db.close()
 
     def add(self, name: str, value: int | str) -> Resource:
-        """Store a new resource. Names may repeat; a whole number becomes an integer."""
+        """Store a new resource. Names may repeat. A text that writes an integer is stored as one."""
         value = _whole_number(value)
         number = time.time_ns()
         now = datetime.fromtimestamp(number // 1_000_000_000, UTC).isoformat().replace("+00:00", "Z")
@@ -79,19 +79,19 @@ class ResourceStore:
             try:
                 self._db.execute("INSERT INTO resources VALUES (?, ?, ?, ?, ?)", attrs.astuple(resource))
             except sqlite3.IntegrityError:
-                number += 1  # two processes within one tick of the clock
+                number += 1  # another process used this number within the same tick of the clock
             else:
                 return resource
 
     def all(self) -> list[Resource]:
-        """Every resource, by name."""
+        """Return every resource, ordered by name."""
         rows = self._db.execute(
             "SELECT id, name, value, created_at, updated_at FROM resources ORDER BY name, id"
         )
         return [Resource(id, name, _whole_number(value), *times) for id, name, value, *times in rows]
 
     def remove(self, ids: Iterable[str]) -> list[str]:
-        """Remove those that are still there, all in one transaction; return their ids."""
+        """Remove the resources that exist, in one transaction; return their ids."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             removed = [
@@ -105,7 +105,7 @@ class ResourceStore:
 
 
 def _whole_number(value: int | str) -> int | str:
-    """The integer that a text writes in the usual way; anything else (`007`, `1.5`) stays text."""
+    """Return the integer that a text writes in its usual form; other texts (`007`, `1.5`) are unchanged."""
     if isinstance(value, str):
         digits = value.removeprefix("-")
         if digits.isdecimal() and digits.isascii() and len(digits) < 19 and str(int(value)) == value:

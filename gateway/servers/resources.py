@@ -1,4 +1,4 @@
-"""An MCP server for named values in SQLite: `stopgo mcp-resources`."""
+"""The MCP server of `stopgo mcp-resources`: named values in SQLite."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ LIST = types.Tool(
 
 
 class _BadArguments(Exception):
-    """The text is for the caller."""
+    """The arguments of a call are not valid; the text tells the caller why."""
 
 
 def resource_server(store: ResourceStore) -> Server[Any]:
-    """The server, to be run over any transport."""
+    """Make the server, for any transport."""
 
     one_at_a_time = trio.CapacityLimiter(1)
     in_thread = partial(trio.to_thread.run_sync, limiter=one_at_a_time)
@@ -100,7 +100,7 @@ def resource_server(store: ResourceStore) -> Server[Any]:
     async def ids_to_remove(arguments: Mapping[str, Any]) -> list[str]:
         id, pattern = _text(arguments, "id"), _text(arguments, "pattern")
         if pattern is not None:
-            # With both, what only one of them means is spared.
+            # With both, only resources that match both are removed.
             return [resource.id for resource in await named(pattern) if id in (None, resource.id)]
         if id is None:
             raise _BadArguments("either id or pattern is required")
@@ -122,7 +122,7 @@ def resource_server(store: ResourceStore) -> Server[Any]:
 
 
 def _text(arguments: Mapping[str, Any], key: str) -> str | None:
-    """A text argument; an empty one counts as absent."""
+    """Return a text argument; None if it is absent or empty."""
     value = arguments.get(key)
     if value is None or value == "":
         return None

@@ -1,4 +1,4 @@
-"""Serving an MCP server of the SDK on trio: over stdio, and over HTTP."""
+"""Serves an MCP server of the SDK on trio, over stdio or over HTTP."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
 
 MAX_MESSAGE = 4 * 1024 * 1024
-"""Bytes of a message, as the SDK has it over HTTP."""
+"""Bytes of a message; the same limit as the SDK's over HTTP."""
 
 SHUTDOWN_GRACE = 5.0
-"""Seconds that requests in flight get."""
+"""Seconds for open requests to finish."""
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Serve the process's stdin and stdout until stdin ends, or says too much, or SIGINT or SIGTERM comes.
+    """Serve stdin and stdout until stdin ends, a message is too long, or SIGINT or SIGTERM arrives.
 
-    Who pipes requests in ends stdin with the last of them, and gets the answers all the same.
+    Requests that are open when stdin ends are still answered, because a client may pipe requests in.
     """
     incoming, reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writes, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -58,7 +58,7 @@ async def _cancel_on_signal(signals: AsyncIterator[int], scope: trio.CancelScope
 
 
 def _take_standard_streams() -> tuple[trio.lowlevel.FdStream, trio.lowlevel.FdStream]:
-    """Stdin and stdout for messages only: whatever else is printed goes to stderr."""
+    """Return stdin and stdout for messages only; anything that is printed goes to stderr."""
     stdin, stdout = os.dup(0), os.dup(1)
     sys.stdout.flush()
     os.dup2(2, 1)
@@ -66,13 +66,13 @@ def _take_standard_streams() -> tuple[trio.lowlevel.FdStream, trio.lowlevel.FdSt
 
 
 class _Unanswered:
-    """The requests that have come and have no answer yet."""
+    """The requests that have no answer so far."""
 
     def __init__(self) -> None:
         self._ids: set[object] = set()
         self._none = trio.Event()
 
-    def asked(self, message: SessionMessage | Exception) -> None:
+    def note_request(self, message: SessionMessage | Exception) -> None:
         if isinstance(message, Exception):
             return
         match message.message:
@@ -83,14 +83,14 @@ class _Unanswered:
             case _:
                 pass
 
-    def answered(self, message: SessionMessage) -> None:
+    def note_answer(self, message: SessionMessage) -> None:
         match message.message:
             case JSONRPCResponse(id=id) | JSONRPCError(id=id):
                 self._settle(id)
             case _:
                 pass
 
-    async def none(self) -> None:
+    async def wait_until_none(self) -> None:
         while self._ids:
             await self._none.wait()
 
@@ -107,19 +107,19 @@ async def _read(
 ) -> None:
     framer = LineFramer()
     async with incoming:
-        # The session has ended, and with it the wish for messages.
+        # The session may have ended.
         with suppress(anyio.BrokenResourceError):
             async for chunk in stdin:
                 for line in framer.feed(chunk):
                     if line.strip():
                         message = _parse(line)
-                        unanswered.asked(message)
+                        unanswered.note_request(message)
                         await incoming.send(message)
                 if framer.pending > MAX_MESSAGE:
                     print(f"a message is longer than {MAX_MESSAGE} bytes", file=sys.stderr)
                     break
             with trio.move_on_after(SHUTDOWN_GRACE):
-                await unanswered.none()
+                await unanswered.wait_until_none()
 
 
 def _parse(line: bytes) -> SessionMessage | Exception:
@@ -137,18 +137,18 @@ async def _write(
 ) -> None:
     async for item in outgoing:
         body = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-        # A client that has gone closes our stdin as well, and that is what ends the session.
+        # A client that is gone has closed our stdin, too, which ends the session.
         with suppress(trio.BrokenResourceError):
             await stdout.send_all(body.encode() + b"\n")
-        unanswered.answered(item)
+        unanswered.note_answer(item)
 
 
 async def serve_http(
     server: Server[Any], address: tuple[str, int], on_listening: Callable[[str], None]
 ) -> None:
-    """Serve `/mcp` and `/health` until SIGINT or SIGTERM comes; a second one stops at once (see `distinct`).
+    """Serve `/mcp` and `/health` until SIGINT or SIGTERM arrives; a second one stops at once (`distinct`).
 
-    `on_listening` is told the URL. Raises `BindError`, maybe in a group.
+    `on_listening` is called with the URL. Raises `BindError`, perhaps in a group.
     """
     from starlette.requests import Request
     from starlette.responses import PlainTextResponse
@@ -161,7 +161,7 @@ async def serve_http(
         return PlainTextResponse("ok")
 
     sockets = bind(*address)
-    # No sessions: there is nothing to remember between requests, so a restart loses nothing.
+    # No sessions, because requests need no state in memory; so a restart loses nothing.
     app = server.streamable_http_app(
         host=sockets[0].getsockname()[0],
         stateless_http=True,

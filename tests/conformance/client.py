@@ -47,11 +47,11 @@ async def main(url: str, scenario: str, context: Mapping[str, Any], version: str
     )
     auth = authorization(url, scenario, context) if scenario.startswith("auth/") else None
     connection = Connection(config, lambda status: print(status.state, status.error, file=sys.stderr), auth)
-    caller = Caller(config, connection.line, connection.authenticate)
+    caller = Caller(config, connection.current, connection.authenticate)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.run)
         await connection.started()
-        for name, arguments in calls(scenario, context, connection.line.tools):
+        for name, arguments in calls(scenario, context, connection.current.tools):
             try:
                 result = await call(caller, CallTool(name, arguments, on_elicitation=answer))
                 print(name, result.content, file=sys.stderr)

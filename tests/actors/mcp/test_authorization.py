@@ -191,7 +191,7 @@ async def test_the_agent_gets_a_token_of_its_own(
         attrs.evolve(mine, client_secret="forgotten"),
         attrs.evolve(mine, issuer="http://127.0.0.1:1"),
     ):
-        with pytest.raises(ServerStartFailed, match="no token could be had: "):
+        with pytest.raises(ServerStartFailed, match="no token could be obtained: "):
             async with serving(web(url, oauth=wrong)):
                 pass
     for secret in ("hush-hush", "forgotten", "good-of-the-agent"):
@@ -264,15 +264,15 @@ async def test_credentials_that_cannot_be_had_are_missed_by_one_call_only(
         peer = older if kind == "sse" else http_peer
         config = web(peer.url, transport=kind)
         owner = Connection(config, statuses.append, auth)
-        caller = Caller(config, owner.line, owner.authenticate)
+        caller = Caller(config, owner.current, owner.authenticate)
         nursery.start_soon(owner.run)
         await owner.started()
         for auth.mood, said in (("before", "KeyError"), ("unreachable", "ConnectError")):
             result = await caller.call(CallTool("echo", {}))
-            assert (result.is_error, result.content) == (True, f"no token could be had: {said}")
+            assert (result.is_error, result.content) == (True, f"no token could be obtained: {said}")
         assert peer.calls == []
         auth.mood = "after"
-        with pytest.raises(ToolOutcomeUnknown, match="no token could be had: RuntimeError"):
+        with pytest.raises(ToolOutcomeUnknown, match="no token could be obtained: RuntimeError"):
             await caller.call(CallTool("silent" if kind == "sse" else "echo", {}))
         auth.mood = "calm"
         assert (await caller.call(CallTool("echo", {}))).content == "echo"

@@ -15,9 +15,9 @@ from mcp import MCPError
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp.caller import STATE_PAUSES, Caller
-from stopgo.actors.mcp.in_flight import Flights, note_withdrawal
+from stopgo.actors.mcp.in_flight import InFlightCalls, note_withdrawal
 from stopgo.actors.mcp.requests import Outgoing, Requester
-from stopgo.actors.mcp.session import Line, Link
+from stopgo.actors.mcp.session import CurrentLink, Link
 from stopgo.actors.mcp.tool_calls import ToolCalls
 from stopgo.actors.mcp.wire import MAX_QUESTIONS, tool_from_wire
 from stopgo.actors.tools.tool import (
@@ -91,12 +91,12 @@ def again(state: str) -> dict[str, Any]:
 
 
 def calling(server: Strict | Requester) -> Caller:
-    link, line = Link(Flights(logging.getLogger("test")), version=ERA), Line()
+    link, line = Link(InFlightCalls(logging.getLogger("test")), version=ERA), CurrentLink()
     link.tool_calls = ToolCalls(server, ERA)
     if isinstance(server, Strict):
         link.client = cast(Any, SimpleNamespace(list_tools=server.list_tools))
         line.tools = (server.listed(),)
-    link.tool_calls.listed(line.tools)
+    link.tool_calls.set_tools(line.tools)
     line.open(link)
 
     async def authenticate(bearer: str) -> None:
@@ -171,7 +171,7 @@ async def test_but_not_for_ever(autojump_clock: MockClock) -> None:
     server = Stubborn([again("never")])
     result = await calling(server).call(CallTool("move", {"region": "eu"}))
     assert result.is_error
-    assert "does not come to an end" in result.content
+    assert "kept asking for another retry" in result.content
     assert len(server.asked) == len(STATE_PAUSES) + 1
 
 
@@ -238,14 +238,14 @@ class Noted:
 async def test_it_says_when_a_call_leaves_and_not_before(autojump_clock: MockClock) -> None:
     server, noted = Noting([DONE]), Noted()
     caller = calling(server)
-    link = caller._line.link
+    link = caller._current.link
     assert link is not None
-    caller._line.close(link)
+    caller._current.close(link)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(caller.call, CallTool("move", {}, on_sent=noted.sent, on_progress=noted))
         await wait_all_tasks_blocked()
         assert noted.said == []
-        caller._line.open(link)
+        caller._current.open(link)
     assert server.asked == [{"said": ["sent"]}]
 
 
@@ -271,7 +271,7 @@ class Congested(Stubborn):
 
 
 async def test_a_call_that_did_not_get_out_in_time_was_not_made(autojump_clock: MockClock) -> None:
-    with pytest.raises(ToolUnavailable, match="took in nothing for 60 s; nothing was sent"):
+    with pytest.raises(ToolUnavailable, match="read nothing for 60 s; nothing was sent"):
         await calling(Congested([DONE])).call(CallTool("move", {}))
     assert trio.current_time() == 60  # and is not made again
 

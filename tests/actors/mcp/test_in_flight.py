@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.mcp.in_flight import Flight, Flights, note_withdrawal
+from stopgo.actors.mcp.in_flight import InFlightCall, InFlightCalls, note_withdrawal
 from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer
 
 
@@ -18,11 +18,11 @@ async def test_time_stands_still_while_anybody_thinks_and_goes_on_then(autojump_
         await trio.sleep(float(elicitation.message))
         return ElicitationAnswer("decline")
 
-    async def ask(flight: Flight, seconds: str) -> None:
+    async def ask(flight: InFlightCall, seconds: str) -> None:
         await flight.ask(Elicitation(seconds))
 
-    flights = Flights(logging.getLogger("test"))
-    with trio.fail_after(1000), flights.one(CallTool("t", {}, on_elicitation=think), 10) as flight:
+    flights = InFlightCalls(logging.getLogger("test"))
+    with trio.fail_after(1000), flights.track(CallTool("t", {}, on_elicitation=think), 10) as flight:
         for _ in range(2):
             await trio.sleep(4)
             async with trio.open_nursery() as nursery:
@@ -33,9 +33,9 @@ async def test_time_stands_still_while_anybody_thinks_and_goes_on_then(autojump_
 
 
 async def test_a_cancelled_call_goes_no_further() -> None:
-    flights, went_on = Flights(logging.getLogger("test")), False
+    flights, went_on = InFlightCalls(logging.getLogger("test")), False
     with trio.CancelScope() as scope:
-        with flights.one(CallTool("t", {}), 60):
+        with flights.track(CallTool("t", {}), 60):
             scope.cancel()
             await trio.lowlevel.checkpoint()
         went_on = True
@@ -43,27 +43,27 @@ async def test_a_cancelled_call_goes_no_further() -> None:
 
 
 async def test_a_call_within_another_leaves_it_as_it_was() -> None:
-    flights = Flights(logging.getLogger("test"))
-    with flights.one(CallTool("outer", {}), 60) as outer:
-        with flights.one(CallTool("inner", {}), 60) as inner:
+    flights = InFlightCalls(logging.getLogger("test"))
+    with flights.track(CallTool("outer", {}), 60) as outer:
+        with flights.track(CallTool("inner", {}), 60) as inner:
             assert flights._asking() is inner
         assert flights._asking() is outer
 
 
 async def test_only_what_may_be_at_the_server_makes_its_questions_ambiguous() -> None:
-    flights = Flights(logging.getLogger("test"))
+    flights = InFlightCalls(logging.getLogger("test"))
     for left in (False, True):
-        with trio.CancelScope() as scope, flights.one(CallTool("given up", {}), 60):
+        with trio.CancelScope() as scope, flights.track(CallTool("given up", {}), 60):
             if not left:
                 note_withdrawal()
             scope.cancel()
             await trio.lowlevel.checkpoint()
-        with flights.one(CallTool("t", {}), 60) as flight:
+        with flights.track(CallTool("t", {}), 60) as flight:
             assert Context().run(flights._asking) is (None if left else flight)
 
 
 async def test_that_questions_are_declined_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     """A server that asks on and on would fill the log."""
-    flights = Flights(logging.getLogger("test"))
+    flights = InFlightCalls(logging.getLogger("test"))
     assert [flights._asking() for _ in range(3)] == [None] * 3
     assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -266,11 +266,11 @@ async def test_what_goes_wrong_with_a_request_is_its_reply() -> None:
     async def fail(_: bytes) -> tuple[int, str, object]:
         return UNREACHABLE, "refused", {"sent": False}
 
-    async def hear(reply: SessionMessage) -> None:
+    async def note(reply: SessionMessage) -> None:
         replies.append(reply)
 
     request = types.JSONRPCRequest(jsonrpc="2.0", id=7, method="tools/list")
-    await Posts(fail, cast(Any, SimpleNamespace(send=hear))).send(SessionMessage(request))
+    await Posts(fail, cast(Any, SimpleNamespace(send=note))).send(SessionMessage(request))
     [reply] = [item.message for item in replies]
     assert isinstance(reply, types.JSONRPCError)
     assert (reply.id, reply.error.code, reply.error.message) == (7, UNREACHABLE, "refused")

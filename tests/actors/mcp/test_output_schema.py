@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.mcp.output_schema import Outputs
+from stopgo.actors.mcp.output_schema import OutputSchemas
 from stopgo.actors.tools.tool import Tool, ToolResult
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-def outputs(schema: Mapping[str, Any] | None) -> Outputs:
-    outputs = Outputs()
-    outputs.listed([Tool("t", "", {"type": "object"}, "s", output_schema=schema)])
+def outputs(schema: Mapping[str, Any] | None) -> OutputSchemas:
+    outputs = OutputSchemas()
+    outputs.set_tools([Tool("t", "", {"type": "object"}, "s", output_schema=schema)])
     return outputs
 
 
@@ -31,7 +31,7 @@ def test_what_does_not_fit_is_told_and_stays(
     structured: Any, said: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = ToolResult("text", parts=({"type": "text", "text": "text"},), structured=structured)
-    judged = outputs(NUMBER).judged("t", result)
+    judged = outputs(NUMBER).checked("t", result)
     note = f"[Note: this result does not fit the output schema of its tool: {said}]\n" if said else ""
     assert judged.content == f"{note}text"
     assert (judged.is_error, judged.parts, judged.structured) == (False, result.parts, structured)
@@ -52,10 +52,10 @@ def test_what_does_not_fit_is_told_and_stays(
 def test_what_cannot_be_judged_in_little_time_is_not(schema: Mapping[str, Any] | None) -> None:
     result = ToolResult("text", structured={"n": "a" * 50 + "b", "all": list(range(1000))})
     judge = outputs(schema)
-    assert [judge.judged("t", result) for _ in range(2)] == [result, result]
+    assert [judge.checked("t", result) for _ in range(2)] == [result, result]
 
 
 def test_an_error_has_no_output() -> None:
     failed = ToolResult("it failed", is_error=True)
-    assert outputs(NUMBER).judged("t", failed) == failed
-    assert outputs(NUMBER).judged("another", failed) == failed
+    assert outputs(NUMBER).checked("t", failed) == failed
+    assert outputs(NUMBER).checked("another", failed) == failed

@@ -215,7 +215,7 @@ async def test_where_nobody_can_tell_whose_it_is_it_is_declined(
             assert anonymous == ["first", "first", "second"]
             second.set()
     assert results == {"first": "Ada likes red", "second": "decline"}
-    assert "asks a question while 2 calls are under way" in caplog.text
+    assert "declined a question of the server: 2 calls are in flight" in caplog.text
 
 
 async def test_a_call_that_was_given_up_may_still_ask(serving: Open, config: Config) -> None:

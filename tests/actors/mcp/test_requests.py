@@ -34,7 +34,7 @@ def progress(token: Any, **params: Any) -> JSONRPCMessage:
 
 async def test_each_reply_finds_its_request() -> None:
     requests = Requests()
-    with requests.one(call()) as first, requests.one(call()) as second:
+    with requests.open(call()) as first, requests.open(call()) as second:
         assert (first.id, second.id) == (FIRST_ID, FIRST_ID + 1)
         assert requests.take(message(id=second.id, result={"n": 2}))
         assert requests.take(message(id=str(first.id), error={"code": -1, "message": "no", "data": [1]}))
@@ -59,13 +59,13 @@ async def test_each_reply_finds_its_request() -> None:
 )
 async def test_what_is_about_no_request_of_ours_is_left_to_the_session(other: dict[str, Any]) -> None:
     requests = Requests()
-    with requests.one(call(told=[])):
+    with requests.open(call(told=[])):
         assert not requests.take(message(**other))
 
 
 def test_progress_is_told_in_its_order() -> None:
     requests, told = Requests(), list[Progress]()
-    with requests.one(call(told=told)) as request, requests.one(call()) as silent:
+    with requests.open(call(told=told)) as request, requests.open(call()) as silent:
         assert json.loads(request.body())["params"]["_meta"] == {"progressToken": request.id}
         for n in range(3):
             assert requests.take(progress(request.id, progress=n, total=2, message=f"step {n}"))
@@ -80,21 +80,21 @@ def test_progress_is_told_in_its_order() -> None:
 
 async def test_the_end_of_a_connection_ends_every_request_and_opens_none() -> None:
     requests = Requests()
-    with requests.one(call()) as request:
+    with requests.open(call()) as request:
         requests.end()
         with pytest.raises(MCPError) as raised:
             await request.result()
     error = raised.value
     assert meaning(error.code, error.message, error.data) == "connection_lost"
     with pytest.raises(MCPError) as raised:
-        with requests.one(call()):
+        with requests.open(call()):
             raise AssertionError
     error = raised.value
     assert meaning(error.code, error.message, error.data) == "never_ran"
 
 
 async def test_a_cancellation_names_its_request() -> None:
-    with Requests().one(call()) as request:
+    with Requests().open(call()) as request:
         assert json.loads(request.cancellation()) == {
             "jsonrpc": "2.0",
             "method": "notifications/cancelled",
@@ -107,13 +107,13 @@ def test_arguments_that_no_message_can_hold_are_known_before_they_are_sent() -> 
     for _ in range(400):
         deep = [deep]
     for value in (deep, "\ud800"):
-        with Requests().one(call({"a": value})) as request, pytest.raises(Unsendable):
+        with Requests().open(call({"a": value})) as request, pytest.raises(Unsendable):
             request.body()
 
 
 @given(st.dictionaries(st.text(max_size=5), json_values))
 def test_all_other_arguments_can_be_sent(arguments: dict[str, Any]) -> None:
-    with Requests().one(call(arguments)) as request:
+    with Requests().open(call(arguments)) as request:
         body = request.body()
     assert b"\n" not in body
     assert json.loads(body)["params"]["arguments"] == arguments

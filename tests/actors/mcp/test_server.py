@@ -280,7 +280,7 @@ async def test_a_missing_command_fails_at_once(echo: Config, serving: Open) -> N
     ("content", "why"),
     [
         (b"\x7fELF nonsense", "Exec format error"),
-        (b"#!/absent/python\n", "its interpreter is not there"),
+        (b"#!/absent/python\n", "its interpreter does not exist"),
     ],
 )
 async def test_a_command_that_cannot_run_fails_at_once(

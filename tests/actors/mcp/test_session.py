@@ -14,15 +14,15 @@ from mcp.client.subscriptions import SubscriptionLost
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
-from stopgo.actors.mcp.in_flight import Flight, Flights
-from stopgo.actors.mcp.session import Line, Link
+from stopgo.actors.mcp.in_flight import InFlightCall, InFlightCalls
+from stopgo.actors.mcp.session import CurrentLink, Link
 from stopgo.actors.mcp.tool_list import listen_for_changes
 from stopgo.actors.mcp.wire import MAX_QUESTIONS
 from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer
 
 
-async def lost_line() -> Line:
-    line, link = Line(), Link(Flights(logging.getLogger("test")))
+async def lost_line() -> CurrentLink:
+    line, link = CurrentLink(), Link(InFlightCalls(logging.getLogger("test")))
     line.open(link)
     await trio.sleep(100)
     line.close(link)
@@ -33,7 +33,7 @@ async def lost_line() -> Line:
 class Waiting:
     """What calls that were ready at some time have come to, with two attempts and 60 s."""
 
-    line: Line
+    line: CurrentLink
     nursery: trio.Nursery
     found: list[Link | None] = attrs.field(factory=list)
 
@@ -62,7 +62,7 @@ async def test_patience_counts_from_the_call_or_from_a_later_loss(
 async def test_attempts_since_the_loss_are_waited_for_without_haste(
     mock_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    line = Line()
+    line = CurrentLink()
     waiting = Waiting(line, nursery)
     await waiting.call(since=0)
     await waiting.fail(began=1)
@@ -74,7 +74,7 @@ async def test_attempts_since_the_loss_are_waited_for_without_haste(
 async def test_after_them_a_call_has_an_attempt_of_its_own_at_once(
     mock_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    line = Line()
+    line = CurrentLink()
     line.fail(1)
     line.fail(2)
     waiting = Waiting(line, nursery)
@@ -90,7 +90,7 @@ async def test_calls_that_were_ready_before_that_are_refused_with_it(
     mock_clock: MockClock, nursery: trio.Nursery
 ) -> None:
     """They may have stood in a queue meanwhile, each for the place of another."""
-    line = Line()
+    line = CurrentLink()
     line.fail(1)
     line.fail(11)
     waiting = Waiting(line, nursery)
@@ -101,11 +101,11 @@ async def test_calls_that_were_ready_before_that_are_refused_with_it(
 async def test_the_next_link_is_had_at_once_and_counts_anew(
     mock_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    line = Line()
+    line = CurrentLink()
     line.fail(1)
     waiting = Waiting(line, nursery)
     await waiting.call(since=2)
-    line.open(link := Link(Flights(logging.getLogger("test"))))
+    line.open(link := Link(InFlightCalls(logging.getLogger("test"))))
     await wait_all_tasks_blocked()
     assert waiting.found == [link]
     line.close(link)
@@ -116,9 +116,9 @@ async def test_the_next_link_is_had_at_once_and_counts_anew(
 
 async def test_an_older_link_closes_nothing_but_itself() -> None:
     line, old, new = (
-        Line(),
-        Link(Flights(logging.getLogger("test"))),
-        Link(Flights(logging.getLogger("test"))),
+        CurrentLink(),
+        Link(InFlightCalls(logging.getLogger("test"))),
+        Link(InFlightCalls(logging.getLogger("test"))),
     )
     line.open(old)
     line.close(old)
@@ -128,19 +128,19 @@ async def test_an_older_link_closes_nothing_but_itself() -> None:
 
 
 async def test_the_last_call_to_end_leaves_none_under_way() -> None:
-    flights = Flights(logging.getLogger("test"))
-    await flights.landed()
+    flights = InFlightCalls(logging.getLogger("test"))
+    await flights.wait_until_none()
     ends = [trio.Event(), trio.Event()]
 
     async def call(end: trio.Event) -> None:
-        with flights.one(CallTool("t", {}), 60):
+        with flights.track(CallTool("t", {}), 60):
             await end.wait()
 
     async with trio.open_nursery() as nursery:
         for end in ends:
             nursery.start_soon(call, end)
         await wait_all_tasks_blocked()
-        nursery.start_soon(flights.landed)
+        nursery.start_soon(flights.wait_until_none)
         for end in ends:
             assert len(nursery.child_tasks) > 1
             end.set()
@@ -156,10 +156,12 @@ async def test_no_call_has_more_questions_open_than_may_be_asked_at_once(nursery
         await go.wait()
         return answer
 
-    async def ask(flight: Flight) -> None:
+    async def ask(flight: InFlightCall) -> None:
         said.append(await flight.ask(Elicitation("?")))
 
-    with Flights(logging.getLogger("test")).one(CallTool("t", {}, on_elicitation=think), 60) as flight:
+    with InFlightCalls(logging.getLogger("test")).track(
+        CallTool("t", {}, on_elicitation=think), 60
+    ) as flight:
         for _ in range(MAX_QUESTIONS):
             nursery.start_soon(ask, flight)
         await wait_all_tasks_blocked()
@@ -182,7 +184,7 @@ async def test_only_the_server_itself_ends_the_listening(autojump_clock: MockClo
             raise answers.pop(0)
             yield
 
-    link = Link(Flights(logging.getLogger("test")))
+    link = Link(InFlightCalls(logging.getLogger("test")))
     link.client = cast(Any, Busy())
     await listen_for_changes(link)
     assert answers == []
@@ -209,20 +211,20 @@ async def test_a_connection_that_is_gone_is_lost_and_a_stream_that_ended_is_open
             raise answers.pop(0)
             yield
 
-    link = Link(Flights(logging.getLogger("test")))
+    link = Link(InFlightCalls(logging.getLogger("test")))
     link.client = cast(Any, Ending())
     await listen_for_changes(link)
     assert (link.loss is not None, len(answers)) == (ends, int(ends))
 
 
 async def test_a_stream_that_begins_may_have_missed_what_the_server_announces() -> None:
-    link = Link(Flights(logging.getLogger("test")))
+    link = Link(InFlightCalls(logging.getLogger("test")))
     link.stream_begins()
     assert not link.stale
-    link.announces = True
+    link.announces_changes = True
     link.stream_begins()
     assert link.stale
-    await link.wait_for_news()
+    await link.wait_for_change()
 
 
 async def test_what_changed_before_anybody_listened_is_asked_for() -> None:
@@ -238,7 +240,7 @@ async def test_what_changed_before_anybody_listened_is_asked_for() -> None:
             await trio.sleep_forever()
             yield
 
-    link = Link(Flights(logging.getLogger("test")))
+    link = Link(InFlightCalls(logging.getLogger("test")))
     link.client = cast(Any, Listened())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(listen_for_changes, link)

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.mcp.stderr import LINE_COST, MAX_LAST_WORDS, MAX_LINE, MAX_LOGGED, PERIOD, TAIL, Stderr
+from stopgo.actors.mcp.stderr import LINE_COST, MAX_LINE, MAX_LOGGED, MAX_TAIL, PERIOD, TAIL, Stderr
 from stopgo.actors.tools.server_status import ServerStartFailed
 from stopgo.actors.tools.tool import ServerMessage
 from stopgo.config.mcp import McpServerConfig
@@ -36,17 +36,17 @@ async def test_a_flood_is_left_out_of_the_log_until_there_is_room(
     await trio.sleep(1)
     for _ in range(2):
         for _ in range(FIT):
-            stderr.hear(LINE)
+            stderr.add(LINE)
         await trio.sleep(PERIOD / 2)
         for _ in range(50):
-            stderr.hear(LINE)
-        stderr.hear(b"short")
+            stderr.add(LINE)
+        stderr.add(b"short")
         await trio.sleep(PERIOD / 2)
-    stderr.hear(b"calm again")
-    stderr.tell_left_out()
+    stderr.add(b"calm again")
+    stderr.log_dropped()
     told = [record.getMessage() for record in caplog.records if record.getMessage() != LINE.decode()]
     assert len(caplog.records) - len(told) == 2 * FIT
-    flood = ["writes too much to stderr: left out for the next 30 s", "51 lines of stderr were left out"]
+    flood = ["writes too much to stderr; not logging it for the next 30 s", "51 lines of stderr were dropped"]
     assert told == [*flood, *flood, "calm again"]
 
 
@@ -54,16 +54,16 @@ async def test_lines_of_nothing_fill_it_no_more_than_others(
     stderr: Stderr, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
 ) -> None:
     for _ in range(10 * MAX_LOGGED // LINE_COST):
-        stderr.hear(b".")
+        stderr.add(b".")
     assert sum(len(record.getMessage()) + LINE_COST for record in caplog.records) < MAX_LOGGED + 200
 
 
 async def test_last_words_are_those_said_last(stderr: Stderr, autojump_clock: MockClock) -> None:
     for number in range(10_000):
-        stderr.hear(f"line {number}".encode())
-    assert stderr.last_words().splitlines() == [f"line {number}" for number in range(10_000 - TAIL, 10_000)]
-    stderr.hear(b"y" * 10 * MAX_LAST_WORDS)
-    assert len(stderr.last_words()) == MAX_LAST_WORDS
+        stderr.add(f"line {number}".encode())
+    assert stderr.tail().splitlines() == [f"line {number}" for number in range(10_000 - TAIL, 10_000)]
+    stderr.add(b"y" * 10 * MAX_TAIL)
+    assert len(stderr.tail()) == MAX_TAIL
 
 
 FLOOD = "import sys\nfor _ in range(9999): print('.', file=sys.stderr)"
@@ -77,7 +77,7 @@ async def test_a_child_that_ends_in_a_flood_is_told_of_to_the_end(
         async with serving(McpServerConfig(name="s", command=sys.executable, args=("-S", "-c", FLOOD))):
             pass
     said = [record.getMessage() for record in caplog.records]
-    [left_out] = [text for text in said if text.endswith("were left out")]
+    [left_out] = [text for text in said if text.endswith("were dropped")]
     assert said.count(".") + int(left_out.split()[0]) == 9999
 
 

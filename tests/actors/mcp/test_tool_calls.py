@@ -26,9 +26,9 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from stopgo.actors.mcp.failures import InvalidResult, Unsendable
-from stopgo.actors.mcp.in_flight import Flights
+from stopgo.actors.mcp.in_flight import InFlightCalls
 from stopgo.actors.mcp.requests import Outgoing, Requests
-from stopgo.actors.mcp.session import Link, Manner, Transport, client
+from stopgo.actors.mcp.session import Dialect, Link, Transport, client
 from stopgo.actors.mcp.tool_calls import ToolCalls
 from stopgo.actors.tools.tool import CallTool, ElicitationAnswer, Tool, ToolResult
 from stopgo.config.mcp import McpServerConfig
@@ -91,7 +91,7 @@ async def by_the_sdk(
     way = Transport(answering(told), Way())
     modern = version not in HANDSHAKE_PROTOCOL_VERSIONS
     sdk = client(
-        attrs.evolve(config, mode="modern"), Manner("http", legacy=False), way, Link(Flights(LOG)), LOG
+        attrs.evolve(config, mode="modern"), Dialect("http", legacy=False), way, Link(InFlightCalls(LOG)), LOG
     )
     async with sdk:
         session = sdk.session
@@ -144,10 +144,10 @@ async def test_a_call_is_what_the_sdk_would_send(
     )
     way = Way()
     calls = ToolCalls(way, version)
-    calls.listed([Tool("plant", "", SCHEMA, "x")])
+    calls.set_tools([Tool("plant", "", SCHEMA, "x")])
     await calls.call(CallTool(tool, arguments, on_progress=(lambda _: None) if progress else None))
     [outgoing] = way.sent
-    with Requests().one(outgoing) as request:
+    with Requests().open(outgoing) as request:
         ours = json.loads(request.body())
     token = {"progressToken": ours["id"]} if progress else {}
     if progress:
@@ -182,7 +182,7 @@ async def test_answers_and_state_are_what_the_sdk_would_send() -> None:
 async def test_an_argument_that_no_header_can_hold_is_known_before_it_is_sent() -> None:
     way = Way()
     calls = ToolCalls(way, LATEST_MODERN_VERSION)
-    calls.listed([Tool("plant", "", SCHEMA, "x")])
+    calls.set_tools([Tool("plant", "", SCHEMA, "x")])
     with pytest.raises(Unsendable):
         await calls.call(CallTool("plant", {"region": "\ud800"}))
     assert way.sent == []
@@ -193,7 +193,7 @@ async def test_headers_follow_the_list() -> None:
     calls = ToolCalls(way, LATEST_MODERN_VERSION)
     for header in ("Region", "Zone"):
         schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": header}}}
-        calls.listed([Tool("plant", "", schema, "x")])
+        calls.set_tools([Tool("plant", "", schema, "x")])
         await calls.call(CallTool("plant", {"region": "eu"}))
         assert [name for name in way.sent[-1].headers if header.lower() in name.lower()]
 

@@ -11,8 +11,8 @@ import mcp_types as types
 import pytest
 
 from stopgo.actors.mcp import tool_list
-from stopgo.actors.mcp.in_flight import Flights
-from stopgo.actors.mcp.session import Link, Manner, Transport, client
+from stopgo.actors.mcp.in_flight import InFlightCalls
+from stopgo.actors.mcp.session import Dialect, Link, Transport, client
 from stopgo.actors.mcp.tool_list import list_tools
 from stopgo.config.mcp import McpServerConfig, ToolFilter
 
@@ -39,9 +39,9 @@ async def tools_of(
 
     left_out.clear()
     known: list[Any] = []
-    link = Link(Flights(LOG))
+    link = Link(InFlightCalls(LOG))
     link.client = cast(Any, SimpleNamespace(list_tools=list_page))
-    link.tool_calls = cast(Any, SimpleNamespace(listed=known.extend))
+    link.tool_calls = cast(Any, SimpleNamespace(set_tools=known.extend))
     config = McpServerConfig(name="web", url="http://server.test/mcp", tools=filter)
     tools = await list_tools(link, config, LOG)
     left_out.extend(link.left_out)
@@ -118,4 +118,4 @@ async def test_tools_are_asked_for_and_not_remembered() -> None:
     """The SDK would answer a list with an older one, for as long as that server said it may (SEP-2549)."""
     way = Transport(cast(Any, None), cast(Any, None))
     config = McpServerConfig(name="web", url="http://server.test/mcp")
-    assert client(config, Manner.first(config), way, Link(Flights(LOG)), LOG).cache is None
+    assert client(config, Dialect.first(config), way, Link(InFlightCalls(LOG)), LOG).cache is None

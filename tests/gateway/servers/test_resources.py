@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import signal
@@ -15,15 +16,15 @@ from typing import Any
 
 import httpx2
 import pytest
-import trio
 from mcp import Client
 
 from stopgo.actors.mcp.http import http_client
 from stopgo.actors.mcp.stdio import StdioTransport
 from stopgo.actors.mcp.streamable import StreamableHttp
 from stopgo.actors.mcp.wire import result_from_wire
+from stopgo.gateway.cli.mcp_resources_command import register
 from stopgo.gateway.servers.resource_store import ResourceStore
-from stopgo.gateway.servers.resources import ADD, LIST, REMOVE
+from stopgo.gateway.servers.resources import resource_server
 from stopgo.gateway.servers.serving import MAX_MESSAGE
 from stopgo.gateway.signals import REPEAT
 from tests.waiting import PATIENCE
@@ -45,6 +46,16 @@ def launch(*args: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command(*args), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+
+
+@asynccontextmanager
+async def in_memory(db: Path) -> AsyncIterator[Client]:
+    store = ResourceStore(db)
+    try:
+        async with Client(resource_server(store)) as client:
+            yield client
+    finally:
+        store.close()
 
 
 @asynccontextmanager
@@ -90,7 +101,7 @@ async def refusal(client: Client, tool: str, arguments: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("connected", [over_stdio, over_http])
-async def test_resources_live_from_add_to_remove(connected: Any, tmp_path: Path) -> None:
+async def test_resources_are_added_listed_and_removed(connected: Any, tmp_path: Path) -> None:
     async with connected(tmp_path / "r.db") as client:
         added = json.loads(await text(client, "resources_add", {"name": "test-1", "value": 10}))
         assert list(added) == ["id", "name", "value", "created_at", "updated_at"]
@@ -105,28 +116,8 @@ async def test_resources_live_from_add_to_remove(connected: Any, tmp_path: Path)
         assert json.loads(removed) == {"removed_count": 1, "removed_ids": [other["id"]]}
 
 
-def test_what_its_tools_take_and_how_they_are() -> None:
-    takes = {
-        tool.name: (
-            {name: each["type"] for name, each in tool.input_schema.get("properties", {}).items()},
-            tool.input_schema.get("required", []),
-            tool.annotations and (tool.annotations.read_only_hint, tool.annotations.destructive_hint),
-        )
-        for tool in (ADD, REMOVE, LIST)
-    }
-    assert takes == {
-        "resources_add": (
-            {"name": "string", "value": ["integer", "string"]},
-            ["name", "value"],
-            (False, True),
-        ),
-        "resources_remove": ({"id": "string", "pattern": "string"}, [], (False, True)),
-        "resources_list": ({"pattern": "string"}, [], (True, None)),
-    }
-
-
-async def test_with_an_id_and_a_pattern_what_fits_both_is_removed(tmp_path: Path) -> None:
-    async with over_stdio(tmp_path / "r.db") as client:
+async def test_id_and_pattern_together_remove_only_what_matches_both(tmp_path: Path) -> None:
+    async with in_memory(tmp_path / "r.db") as client:
         lamp = json.loads(await text(client, "resources_add", {"name": "lamp", "value": 1}))["id"]
         desk = json.loads(await text(client, "resources_add", {"name": "desk", "value": 2}))["id"]
         removed = await text(client, "resources_remove", {"id": desk, "pattern": "^lamp$"})
@@ -135,38 +126,40 @@ async def test_with_an_id_and_a_pattern_what_fits_both_is_removed(tmp_path: Path
         assert json.loads(removed) == {"removed_count": 1, "removed_ids": [lamp]}
 
 
-async def test_what_is_not_there_is_null(tmp_path: Path) -> None:
-    async with over_stdio(tmp_path / "r.db") as client:
+async def test_empty_lists_are_null(tmp_path: Path) -> None:
+    async with in_memory(tmp_path / "r.db") as client:
         assert json.loads(await text(client, "resources_list")) == {"resources": None, "count": 0}
         nothing = {"removed_count": 0, "removed_ids": None}
         assert json.loads(await text(client, "resources_remove", {"id": "7"})) == nothing
         assert json.loads(await text(client, "resources_remove", {"pattern": "."})) == nothing
 
 
-async def test_annotations_and_schemas(tmp_path: Path) -> None:
-    async with over_stdio(tmp_path / "r.db") as client:
-        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+async def test_tools_are_listed_with_schemas_and_annotations(tmp_path: Path) -> None:
+    async with in_memory(tmp_path / "r.db") as client:
+        tools = (await client.list_tools()).tools
         assert client.server_info is not None
         assert client.server_info.name == "mcp-resources"
-    wire = {
-        name: tool.annotations.model_dump(by_alias=True, exclude_none=True)
-        for name, tool in tools.items()
-        if tool.annotations
+    listed = {
+        tool.name: (
+            {name: each["type"] for name, each in tool.input_schema["properties"].items()},
+            tool.input_schema.get("required", []),
+            tool.annotations and tool.annotations.model_dump(by_alias=True, exclude_none=True),
+        )
+        for tool in tools
     }
-    assert wire == {
-        "resources_add": {
-            "readOnlyHint": False,
-            "destructiveHint": True,
-            "idempotentHint": False,
-            "openWorldHint": True,
-        },
-        "resources_remove": {"readOnlyHint": False, "destructiveHint": True},
-        "resources_list": {"readOnlyHint": True},
+    assert listed == {
+        "resources_add": (
+            {"name": "string", "value": ["integer", "string"]},
+            ["name", "value"],
+            {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True},
+        ),
+        "resources_remove": (
+            {"id": "string", "pattern": "string"},
+            [],
+            {"readOnlyHint": False, "destructiveHint": True},
+        ),
+        "resources_list": ({"pattern": "string"}, [], {"readOnlyHint": True}),
     }
-    add = tools["resources_add"].input_schema
-    assert add["required"] == ["name", "value"]
-    assert add["properties"]["value"]["type"] == ["integer", "string"]
-    assert set(tools["resources_remove"].input_schema["properties"]) == {"id", "pattern"}
 
 
 REFUSALS: list[tuple[str, dict[str, Any], str]] = [
@@ -199,39 +192,37 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_bad_arguments_get_a_sentence(tmp_path: Path) -> None:
-    async with over_stdio(tmp_path / "r.db") as client:
+async def test_bad_arguments_are_refused_with_a_reason(tmp_path: Path) -> None:
+    async with in_memory(tmp_path / "r.db") as client:
         for tool, arguments, expected in REFUSALS:
             assert await refusal(client, tool, arguments) == expected
 
 
-async def test_a_database_that_fails_is_an_answer(tmp_path: Path) -> None:
+async def test_database_error_is_a_tool_error(tmp_path: Path) -> None:
     db = tmp_path / "r.db"
-    async with over_stdio(db) as client:
+    async with in_memory(db) as client:
         await text(client, "resources_list")
         for file in list(tmp_path.iterdir()):  # noqa: ASYNC240 - nobody else waits
             file.write_bytes(b"no longer a database" * 1000)
         assert "database error:" in await refusal(client, "resources_add", {"name": "a", "value": 1})
 
 
-async def test_health_and_a_quiet_end(tmp_path: Path) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with launch("--db", str(tmp_path / "r.db"), "--http", "127.0.0.1:0") as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            address = process.stdout.readline().removeprefix("listening on ").strip()
-            async with httpx2.AsyncClient() as client:
-                response = await client.get(f"{address}/health")
-                assert (response.status_code, response.text) == (200, "ok")
-                bad = await client.post(f"{address}/mcp", content=b"{bad")
-                assert bad.status_code in (400, 406)
-            process.send_signal(number)
-            assert await trio.to_thread.run_sync(process.wait, 20) == 0
-            assert process.stderr.read() == ""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_http_with_nothing_on_stderr(tmp_path: Path, number: int) -> None:
+    with launch("--db", str(tmp_path / "r.db"), "--http", "127.0.0.1:0") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        address = process.stdout.readline().removeprefix("listening on ").strip()
+        response = httpx2.get(f"{address}/health")
+        assert (response.status_code, response.text) == (200, "ok")
+        assert httpx2.post(f"{address}/mcp", content=b"{bad").status_code in (400, 406)
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr.read() == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_stdio_quietly(tmp_path: Path, number: int) -> None:
+def test_signal_ends_stdio_without_a_traceback(tmp_path: Path, number: int) -> None:
     with launch("--db", str(tmp_path / "r.db")) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -244,7 +235,7 @@ def test_a_signal_ends_stdio_quietly(tmp_path: Path, number: int) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
-def test_requests_that_are_piped_in_are_all_answered(tmp_path: Path) -> None:
+def test_piped_requests_are_all_answered(tmp_path: Path) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     add = {"name": "resources_add", "arguments": {"name": "lamp", "value": 3}}
     requests: list[dict[str, Any]] = [
@@ -264,7 +255,7 @@ def test_requests_that_are_piped_in_are_all_answered(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_message_without_end_ends_the_session(tmp_path: Path) -> None:
+def test_message_over_the_limit_ends_the_session(tmp_path: Path) -> None:
     with launch("--db", str(tmp_path / "r.db")) as process:
         out, err = process.communicate(
             '{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' + "x" * (MAX_MESSAGE + 500_000),
@@ -274,7 +265,7 @@ def test_a_message_without_end_ends_the_session(tmp_path: Path) -> None:
     assert err == f"a message is longer than {MAX_MESSAGE} bytes\n"
 
 
-def test_a_client_that_does_not_read_keeps_nothing_from_stopping(tmp_path: Path) -> None:
+def test_second_signal_stops_despite_a_client_that_does_not_read(tmp_path: Path) -> None:
     store = ResourceStore(tmp_path / "r.db")
     store.add("more than a socket takes", "x" * 20_000_000)
     store.close()
@@ -298,7 +289,7 @@ def test_a_client_that_does_not_read_keeps_nothing_from_stopping(tmp_path: Path)
             process.kill()
 
 
-def test_a_file_says_where_it_listens_and_what_it_serves(tmp_path: Path) -> None:
+def test_config_file_sets_address_and_database(tmp_path: Path) -> None:
     config = tmp_path / "resources.yaml"
     config.write_text(f"host: 127.0.0.1\nport: 0\ndb_path: {tmp_path}/${{DB:-made/r.db}}\n")
     for words, db in (((), "made/r.db"), (("--db", str(tmp_path / "other.db")), "other.db")):
@@ -311,33 +302,51 @@ def test_a_file_says_where_it_listens_and_what_it_serves(tmp_path: Path) -> None
         assert (tmp_path / db).exists()
 
 
-def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path) -> None:
-    def run(*args: str) -> tuple[int, str]:
-        done = subprocess.run(command(*args), stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        return done.returncode, done.stderr
+def run(*args: str) -> int:
+    """Run the command in this process; return its exit code."""
+    parser = argparse.ArgumentParser()
+    register(parser.add_subparsers())
+    try:
+        parsed = parser.parse_args(["mcp-resources", *args])
+        code: int = parsed.run(parsed)
+    except SystemExit as error:
+        return int(str(error.code))
+    return code
 
+
+def test_invalid_config_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "resources.yaml"
     config.write_text("hots: x\nport: 70000")
-    assert run("--config", str(config)) == (
-        2,
+    assert run("--config", str(config)) == 2
+    assert capsys.readouterr().err == (
         f'{config}:1:1: hots: unknown key "hots" (did you mean "host"?)\n'
-        f"{config}:2:7: port: expected a whole number from 0 to 65535, found 70000\n",
+        f"{config}:2:7: port: expected a whole number from 0 to 65535, found 70000\n"
     )
-    code, text = run()
-    assert code == 2
-    assert "it needs --db or --config" in text
 
-    code, text = run("--db", str(tmp_path))
-    assert (code, text) == (
-        1,
-        f"stopgo mcp-resources: cannot use the database {tmp_path}: unable to open database file\n",
+
+def test_unusable_database_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--db", str(tmp_path)) == 1
+    assert capsys.readouterr().err == (
+        f"stopgo mcp-resources: cannot use the database {tmp_path}: unable to open database file\n"
     )
+
+
+def test_taken_port_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, text = run("--db", str(tmp_path / "r.db"), "--http", f"127.0.0.1:{port}")
-    assert code == 1
-    assert text.startswith(f"stopgo mcp-resources: cannot listen on 127.0.0.1:{port}: ")
-    assert "Address already in use" in text
-    code, text = run("--db", "r.db", "--http", "somewhere")
-    assert code == 2
-    assert "'somewhere' is not HOST:PORT" in text
+        assert run("--db", str(tmp_path / "r.db"), "--http", f"127.0.0.1:{port}") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"stopgo mcp-resources: cannot listen on 127.0.0.1:{port}: ")
+    assert "Address already in use" in error
+
+
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [
+        ([], "it needs --db or --config"),
+        (["--db", "r.db", "--http", "somewhere"], "'somewhere' is not HOST:PORT"),
+    ],
+)
+def test_invalid_options_are_refused(args: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*args) == 2
+    assert error in capsys.readouterr().err
