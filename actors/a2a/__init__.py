@@ -1,5 +1,5 @@
-"""A2A from both sides: other agents are called here, and `gateway` serves with the same wire formats.
+"""Agent2Agent: calls to remote agents, and the wire formats that `gateway/a2a` serves with as well.
 
-Belongs here: the actor of a remote agent and its HTTP client; `wire/` is all JSON of the protocol. Not here:
-how this agent is served to others (`gateway/a2a`). Read first: `wire/task.py`.
+Belongs here: the actor of a remote agent, its HTTP client, and in `wire/` all JSON of the protocol. Not here:
+serving this agent to others (`gateway/a2a`). Read first: `wire/task.py`.
 """

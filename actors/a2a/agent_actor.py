@@ -31,8 +31,8 @@ from .agent_link import AgentLink
 from .exchange import CANCEL_TIME, LOOK_TIME, Exchange, cancel, look
 
 HANDLERS = 4096
-"""Requests at the same time. Exchanges are bounded by the places of `max_concurrency`, which their callers
-hold; tasks are looked at and cancelled without a place."""
+"""Maximum number of concurrent requests. Exchanges are bounded by their slots (`max_concurrency`); looks at
+tasks and cancellations need no slot."""
 CLOSE_GRACE = 2.0
 
 
@@ -42,11 +42,11 @@ def remote_agent_actor(
     report: Callable[[RemoteAgentStatus], None],
     max_stored_bytes: int = MAX_STORED_BYTES,
 ) -> Behaviour[RemoteAgentMessage]:
-    """Exchange messages with one agent.
+    """The actor that exchanges messages with one agent.
 
     Args:
-        report: told when it becomes known whether the agent can be reached; must not wait.
-        max_stored_bytes: of a result; of one that is longer, the beginning is kept.
+        report: called when it becomes known whether the agent can be reached; must not block.
+        max_stored_bytes: the maximum size of a result. Longer results are cut.
     """
 
     async def behaviour(ctx: Context[RemoteAgentMessage]) -> None:
@@ -85,7 +85,7 @@ def remote_agent_actor(
 
 
 async def _masked(exchange: Exchange, secrets: Secrets, log: logging.Logger) -> Delegated:
-    """The end of an exchange, without the secrets of the agent's configuration and of the call."""
+    """Run an exchange, and mask the secrets of the configuration and of the call in its outcome."""
     try:
         return secrets.masked(await exchange.run())
     except RemoteInputRequired as asked:
@@ -102,7 +102,7 @@ async def _masked(exchange: Exchange, secrets: Secrets, log: logging.Logger) -> 
 
 
 def _with_masked_progress(message: Delegate, secrets: Secrets) -> Delegate:
-    """The same exchange, with secrets masked in the progress that it reports."""
+    """The same message, with secrets masked in the reported progress."""
     tell = message.on_progress
     if tell is None or secrets.empty:
         return message

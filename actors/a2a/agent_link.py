@@ -1,7 +1,7 @@
-"""Requests to one remote agent over HTTP, sent as its card says.
+"""HTTP requests to one remote agent, in the version and binding of its card.
 
-The bearer of a run and the headers of the configuration go to the origins that the configuration names, and
-nowhere else: an interface elsewhere is refused, and redirects are not followed.
+The run's bearer token and the configured headers are sent only to origins that the configuration names: an
+interface at another origin is refused, and redirects are not followed.
 """
 
 from __future__ import annotations
@@ -32,73 +32,73 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = 10.0
 CARD_TIMEOUT = 10.0
 CARD_AGE = 300.0
-"""Seconds for which a card counts; it is read again earlier when the agent does not behave as it says."""
+"""Seconds until a card is read again. It is read again earlier if the agent does not behave as it says."""
 SILENCE = 60.0
-"""Seconds without a byte after which the stream of a known task is given up; the task is then read."""
+"""Seconds without a byte after which a stream of a known task is closed. The task is read instead."""
 KEEP_ALIVE = 2.0
-"""Seconds that an idle connection may be used again. Servers close theirs after five (uvicorn, Node): the
-outcome of a message sent at that moment would be unknown."""
+"""Seconds that an idle connection is kept. Servers close theirs after five (uvicorn, Node), and the outcome
+of a message sent at that moment would be unknown."""
 MAX_CARD = 1024 * 1024
 MAX_ANSWER = 16 * 1024 * 1024
 MOST_VALUES = 50_000
-"""Objects and lists in one answer or event."""
+"""Maximum number of objects and lists in one answer or event."""
 MAX_STREAM = 64 * 1024 * 1024
-"""Bytes of one stream; after that the task is read."""
+"""Maximum bytes of one stream. The task is read instead."""
 MAX_EVENTS = 100_000
-"""The same in events."""
+"""Maximum number of events of one stream."""
 
 _NOT_THERE = (404, 405, 410, 415, 501)
-"""How HTTP says that there is no such endpoint."""
+"""HTTP statuses of an endpoint that does not exist."""
 
 
 class NotSent(Exception):
-    """The agent has accepted nothing. The text says why."""
+    """The agent has not accepted the request. The text says why."""
 
     def __init__(self, why: str, *, again: bool = False, stale: bool = False) -> None:
         super().__init__(why)
         self.again = again
-        """Another attempt may succeed."""
+        """Whether another attempt may succeed."""
         self.stale = stale
-        """The agent may be reached in another way by now: its card is to be read again."""
+        """Whether to read the card again, because the agent may have moved."""
 
 
 class Lost(Exception):
-    """The agent may have accepted the request, but there is no answer that can be read. The text says why."""
+    """The agent may have accepted the request, but there is no readable answer. The text says why."""
 
 
 @attrs.frozen
 class Contact:
-    """How the agent is reached."""
+    """The way to reach the agent."""
 
     interface: Interface
     streaming: bool
     idempotent: bool
-    """A message that comes again is the same message."""
+    """Whether a repeated message counts as the same message."""
 
 
 @attrs.frozen
 class FoundCard:
     url: str
     body: Any
-    """The JSON as it came, None for a text that is none."""
+    """The JSON of the card; None: the text is not JSON."""
 
 
 @attrs.define(eq=False)
 class AgentLink:
-    """Close it with `aclose`. Methods raise `NotSent`, `Lost`, `A2AError` and `ToolAuthRequired`."""
+    """The HTTP client of one agent. Methods raise `NotSent`, `Lost`, `A2AError` and `ToolAuthRequired`."""
 
     config: RemoteAgentConfig
     report: Callable[[RemoteAgentStatus], None]
     log: logging.Logger
     found: FoundCard | None = None
-    """The card, once it has been looked for and found."""
+    """The card, once it has been found."""
     _client: httpx2.AsyncClient | None = None
     _contact: Contact | None = None
     _read_at: float = 0.0
     _reading: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def contact(self, *, again: bool = False) -> Contact:
-        """The contact that the card describes. `again`: read the card anew. Raises `NotSent`."""
+        """The contact that the card describes. `again`: read the card again. Raises `NotSent`."""
         async with self._reading:
             fresh = trio.current_time() < self._read_at + CARD_AGE
             if self._contact is None or again or not fresh:
@@ -112,7 +112,7 @@ class AgentLink:
             return self._contact
 
     def without_streams(self) -> None:
-        """The agent has no streams, whatever its card said."""
+        """Record that the agent has no streams, contrary to its card."""
         if self._contact is not None:
             self._contact = attrs.evolve(self._contact, streaming=False)
 
@@ -124,7 +124,7 @@ class AgentLink:
         timeout: float = SILENCE,
         extensions: Sequence[str] = (),
     ) -> Task | Message | TaskPage:
-        """`timeout`: seconds of silence."""
+        """Send a request and return its answer. `timeout`: maximum seconds without a byte."""
         contact = await self.contact()
         call = write_call(contact.interface, request, (*self._extensions(contact), *extensions))
         async with self._sent(call, hop, bearer, timeout) as response:
@@ -134,7 +134,8 @@ class AgentLink:
     async def stream(
         self, request: ClientRequest, hop: Hop, bearer: str | None, silence: float = SILENCE
     ) -> AsyncGenerator[StreamItem, None]:
-        """The items of a stream, as they come. It is given up after `silence` seconds without a byte."""
+        """The items of a stream as they arrive. The stream is closed after `silence` seconds without a
+        byte."""
         contact = await self.contact()
         call = write_call(contact.interface, request, self._extensions(contact))
         async with self._sent(call, hop, bearer, silence) as response:
@@ -179,9 +180,9 @@ class AgentLink:
         if self._client is None:
             import httpx2
 
-            # The address of every request would be logged, and may carry a key.
+            # httpx2 logs the URL of every request, which may contain a key.
             logging.getLogger("httpx2").setLevel(logging.WARNING)
-            # Each caller holds a place, and the places bound the connections.
+            # The slots of the callers bound the number of connections.
             limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE)
             try:
                 self._client = httpx2.AsyncClient(
@@ -190,14 +191,14 @@ class AgentLink:
             except TlsUnusable as error:
                 raise NotSent(str(error)) from error
             except (ValueError, httpx2.InvalidURL) as error:
-                raise NotSent("the proxy of the environment has no valid address") from error
+                raise NotSent("the proxy in the environment has no valid address") from error
         return self._client
 
     @asynccontextmanager
     async def _sent(
         self, call: HttpCall, hop: Hop, bearer: str | None, silence: float
     ) -> AsyncIterator[httpx2.Response]:
-        """A response that is no refusal of HTTP itself, its body still to be read."""
+        """Send a call. The response is no error of HTTP, and its body is unread."""
         headers = {**call.headers, **self.config.headers, "X-Session-ID": hop.session_id}
         if hop.traceparent is not None:
             headers["traceparent"] = hop.traceparent
@@ -229,7 +230,7 @@ class AgentLink:
         except (ValueError, TypeError, httpx2.InvalidURL) as error:
             raise NotSent("its address or a header cannot be sent") from error
         try:
-            # The library's redirects and cookies stay off; with them a body could go to another origin.
+            # Redirects and cookies stay off, because they could send a body to another origin.
             response = await client.send(request, stream=True, follow_redirects=False, auth=None)
             client.cookies.clear()
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError) as error:
@@ -258,7 +259,7 @@ class AgentLink:
         with trio.move_on_after(CARD_TIMEOUT) as limit:
             card = await self._find_card()
         if limit.cancelled_caught:
-            raise NotSent("its card does not come", again=True)
+            raise NotSent("its card did not arrive in time", again=True)
         if card is None or any(each.version == "older" for each in card.interfaces):
             if url.endswith(".json"):
                 raise NotSent("there is no card at its address")
@@ -300,7 +301,7 @@ class AgentLink:
 
 async def _chunks(response: httpx2.Response, most: int) -> AsyncGenerator[bytes, None]:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise Lost("its answer is compressed, although that was not asked for")
+        raise Lost("its answer is compressed, which was not requested")
     left = most
     async with aclosing(response.aiter_raw()) as chunks:
         async for chunk in chunks:
@@ -319,7 +320,8 @@ async def _read(response: httpx2.Response, most: int) -> bytes:
 
 
 def _json(text: bytes | str) -> Any:
-    """None: it is no JSON, or holds so much that reading it would hold up everything else."""
+    """The value of a JSON text; None: it is not JSON, or so large that reading it would block the event
+    loop."""
     try:
         found = text.decode() if isinstance(text, bytes) else text
         return None if found.count("{") + found.count("[") > MOST_VALUES else load_provider(found)
@@ -336,12 +338,12 @@ def _answer(
     except A2AError as error:
         if status in _NOT_THERE and error.reason == "INTERNAL_ERROR":  # an error of the server, not of A2A
             raise NotSent(f"its endpoint answers HTTP {status}", stale=True) from error
-        raise _meant(error) from error
+        raise _exception_for(error) from error
     except InvalidAnswer as error:
         if status in _NOT_THERE:
             raise NotSent(f"its endpoint answers HTTP {status}", stale=True) from error
         if status == 429:
-            raise NotSent("it has too much to do (HTTP 429)", again=True) from error
+            raise NotSent("it is overloaded (HTTP 429)", again=True) from error
         if 400 <= status < 500:
             raise NotSent(f"it answers HTTP {status}") from error
         raise Lost(
@@ -353,19 +355,19 @@ def _item(interface: Interface, body: Any) -> StreamItem:
     try:
         return read_event(interface, body)
     except A2AError as error:
-        raise _meant(error) from error
+        raise _exception_for(error) from error
     except InvalidAnswer as error:
         raise Lost(f"its stream cannot be read: {error}") from error
 
 
-def _meant(error: A2AError) -> Exception:
-    """The consequence of an agent's error: most errors refuse the request, and after others the agent may
-    have accepted it."""
+def _exception_for(error: A2AError) -> Exception:
+    """The exception for an agent's error. Most errors refuse the request; with others, the agent may have
+    accepted it."""
     match error.reason:
         case "UNAVAILABLE" | "INTERNAL_ERROR" | "INVALID_AGENT_RESPONSE":
             return Lost(f"it answers: {str(error)[:500]}")
         case "RESOURCE_EXHAUSTED":
-            return NotSent("it has too much to do", again=True)
+            return NotSent("it is overloaded", again=True)
         case "METHOD_NOT_FOUND" | "VERSION_NOT_SUPPORTED":
             return NotSent(f"it answers: {str(error)[:500]}", stale=True)
         case _:

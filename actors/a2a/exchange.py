@@ -1,17 +1,17 @@
-"""One exchange with a remote agent: from a message, or an answer, until its task has ended or waits for
-somebody.
+"""One exchange with a remote agent: from a message or an answer until its task has ended or waits for an
+answer or a token.
 
     ===============  ==================================================================================
     begins with      what happens
     ===============  ==================================================================================
-    a message        It is sent. The task that the agent makes of it is reported at once, and followed.
+    a message        It is sent. The agent's task is reported as soon as it is known, and followed.
     a lost message   If the agent recognizes a repeated message, it is sent again with the same id. Otherwise
-                     its task is looked for by its context. If there is none, the outcome is unknown.
-    a task           It is read first. What it still waits for, and the request has, is sent: answers to
-                     its open questions, or the bearer. Then it is followed.
+                     its task is searched for by its context. If there is none, the outcome is unknown.
+    a task           It is read first. Then the request's answers to questions that are still open are sent,
+                     or its bearer token if the task waits for one. Then the task is followed.
     ===============  ==================================================================================
 
-A task is followed by its stream if the agent offers streams, otherwise by reading it again and again.
+A task is followed by its stream if the agent has streams, otherwise by polling.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from ..tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolU
 from .agent_link import AgentLink, Contact, Lost, NotSent
 from .outgoing import answer_message, context_of, first_message, token_message
 from .remote_state import answered, delegated, items_of
-from .task_link import RETRIES, Gone, TaskLink, said
+from .task_link import RETRIES, Gone, TaskLink, shortened
 from .wire.a2a_errors import A2AError
 from .wire.a2a_headers import LOOK
 from .wire.client_codec import lists
 from .wire.task import TERMINAL, CancelTask, GetTask, ListTasks, Message, Task, TaskPage
 
 ATTEMPTS = 3
-"""To send a message to an agent that has accepted nothing."""
+"""Attempts to send a message that the agent has not accepted."""
 CANCEL_TIME = 8.0
-"""Seconds to have a task cancelled: more than an agent gives its own calls then."""
+"""Seconds to cancel a task: more than this runtime gives a cancelled task's own calls."""
 LOOK_TIME = 5.0
 """Seconds for a look at a question."""
-NOT_ASKED = "the agent does not wait for the answer any more"
+NOT_ASKED = "the agent no longer waits for the answer"
 
 
 @attrs.define(eq=False)
@@ -50,7 +50,7 @@ class Exchange:
     _request: Delegate
     _log: logging.Logger
     _most: int
-    """Bytes of a result that are kept."""
+    """Maximum bytes of a result."""
     _remote: TaskLink = attrs.field(init=False)
     _refusals: dict[str, str] = attrs.field(factory=dict)
     _has_left: bool = False
@@ -59,7 +59,7 @@ class Exchange:
         self._remote = TaskLink(self._config, self._link, self._request, self._log, self._request.task)
 
     async def run(self) -> Delegated:
-        """Raises as `Delegate` says."""
+        """Run the exchange. Raises the errors of `Delegate`."""
         with trio.move_on_after(self._config.timeout):
             try:
                 return await self._run()
@@ -84,7 +84,7 @@ class Exchange:
         return ToolOutcomeUnknown(f'agent "{self._request.agent}": {why}')
 
     def _outcome(self, task: Task) -> Delegated:
-        """The result of the task. Raises the need that it waits for."""
+        """The result of a task at rest. Raises the prerequisite that it waits for."""
         match task.status.state:
             case "input-required":
                 raise RemoteInputRequired(items_of(task), self._refusals)
@@ -94,7 +94,7 @@ class Exchange:
                 return delegated(task, self._most)
 
     async def _given_up(self) -> Delegated:
-        """After the time is up: the task is cancelled, if the agent can be told."""
+        """Cancel the task after the timeout, if the agent can be reached."""
         text = f'agent "{self._request.agent}" took longer than {self._config.timeout:g} s'
         task: Task | None = None
         if self._remote.task is not None:
@@ -110,7 +110,7 @@ class Exchange:
     # -------------------------------------------------------------------- beginning
 
     async def _begin(self) -> Message | None:
-        """Have the agent make a task of the message; the message with which it answers, if it makes none."""
+        """Send the message. Returns the agent's message if it answers with one instead of a task."""
         if self._request.lost:
             return await self._recover("this process stopped before the agent had answered")
         retries = Streak(RETRIES)
@@ -125,10 +125,10 @@ class Exchange:
                 await trio.sleep(retries.fail(0.0))
             except Lost as error:
                 if self._remote.task is not None:
-                    return None  # it is there, and can be followed
+                    return None  # the task is known and can be followed
                 return await self._recover(str(error))
             except A2AError as error:
-                text = f'agent "{self._request.agent}" refused the message: {said(error)}'
+                text = f'agent "{self._request.agent}" refused the message: {shortened(error)}'
                 raise ToolUnavailable(text) from error
         raise AssertionError
 
@@ -148,11 +148,11 @@ class Exchange:
                 if trio.current_time() > give_up:
                     raise Lost(f"{why}; since then: {error}") from error
             except A2AError as error:
-                raise Lost(f"{why}; since then it answers: {said(error)}") from error
+                raise Lost(f"{why}; since then it answers: {shortened(error)}") from error
             except ToolAuthRequired as error:
                 if self._remote.task is not None:
-                    raise  # the next exchange goes on with the task
-                # The messages of another exchange have other ids: it would not send this one again.
+                    raise  # the next exchange continues the task
+                # Another exchange cannot send this message again, because its messages have other ids.
                 raise Lost(f"{why}; since then: {error}") from error
             await trio.sleep(retries.fail(0.0))
 
@@ -163,7 +163,7 @@ class Exchange:
         wanted = ListTasks(context=context, page_size=2)
         page = await self._link.ask(wanted, self._request.hop, self._request.bearer)
         if not isinstance(page, TaskPage) or len(page.tasks) != 1 or page.tasks[0].context != context:
-            raise self._unknown(f"{why}, and it knows of no task")
+            raise self._unknown(f"{why}, and it has no task for this message")
         self._remote.accept(page.tasks[0].id, context)
 
     async def _send_first(self) -> Message | None:
@@ -180,7 +180,7 @@ class Exchange:
     # ------------------------------------------------------------------- continuing
 
     async def _continue(self) -> Message | None:
-        """Send the task the answers or the token that it waits for, as far as they are at hand."""
+        """Send the answers or the token that the task waits for, if the request has them."""
         request = self._request
         try:
             task = await self._remote.read()
@@ -189,7 +189,7 @@ class Exchange:
                 return await self._begin_anew()
             raise
         except Lost as error:
-            if request.answers and not request.lost:  # so the agent has not got them
+            if request.answers and not request.lost:  # the agent has not received them
                 refusals = {answer.item.name: str(error) for answer in request.answers}
                 raise RemoteInputRequired(request.items, refusals) from error
             raise
@@ -215,15 +215,14 @@ class Exchange:
         return None
 
     async def _begin_anew(self) -> Message | None:
-        """A person wants the call repeated, and there is no task any more that could succeed."""
+        """Start again, because a person wants the call repeated and its task can no longer succeed."""
         self._remote.task = None
         return await self._begin()
 
 
 async def cancel(link: AgentLink, task: RemoteTask, request: Delegate | CancelRemote) -> Task | None:
-    """Have a task cancelled; the task as it ended, None if the agent cannot be reached. Some agents refuse at
-    first, for instance while a message is still on its way to their task, so this tries until the caller
-    gives up."""
+    """Cancel a task. Returns the ended task, or None if the agent cannot be reached. Retries until the caller
+    gives up, because some agents refuse at first, for instance while a message to the task is in progress."""
     retries = Streak(RETRIES)
     while True:
         for wanted in (CancelTask(task.id), GetTask(task.id)):  # one that has ended cannot be cancelled
@@ -243,13 +242,13 @@ async def cancel(link: AgentLink, task: RemoteTask, request: Delegate | CancelRe
 
 
 async def look(link: AgentLink, message: LookAt) -> str | None:
-    """The reason why a task does not wait for the answer to a question any more. None: it waits, or that
-    cannot be told."""
+    """The reason why a task no longer waits for the answer to a question; None: it waits, or this is
+    unknown."""
     try:
         wanted = GetTask(message.task.id)
         task = await link.ask(wanted, message.hop, message.bearer, LOOK_TIME, (LOOK,))
     except A2AError as error:
-        return f"the agent does not tell of its task any more: {said(error)}"
+        return f"the agent no longer knows its task: {shortened(error)}"
     except (NotSent, Lost, ToolAuthRequired):
         return None
     if not isinstance(task, Task) or task.id != message.task.id:

@@ -1,5 +1,5 @@
-"""The messages that a remote agent is sent. Pure: their ids derive from the exchange, so a message that is
-sent again is the same message."""
+"""The messages to a remote agent. Pure. Their ids derive from the exchange, so a repeated message is the same
+message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMESPACE = uuid.UUID("b8b1c6a4-3f0e-4f43-9d0c-6a4f2f3c9d11")
 
 
 def context_of(request: Delegate) -> str:
-    """The context in which an exchange begins a task, and by which the task is found."""
+    """The context of the task that an exchange starts, by which the task is found again."""
     return str(uuid.uuid5(_NAMESPACE, f"{request.key}/context"))
 
 
@@ -23,12 +23,12 @@ def first_message(request: Delegate, context: str | None) -> Message:
 
 
 def answer_message(request: Delegate, task: RemoteTask, answer: RemoteAnswer) -> Message:
-    """An answer: by the name of the question, or in words where the agent gave it none."""
+    """The answer to a question: with the id of the question, or in words if it has none."""
     return _message(request, answer.item.name, _parts(answer), task.id, task.context or None)
 
 
 def token_message(request: Delegate, task: RemoteTask) -> Message:
-    """The message to a task that waits for a bearer, which is in the headers."""
+    """The message to a task that waits for a bearer token. The token is in the headers."""
     text = Text("Go on with the token of this request.")
     return _message(request, "token", (text,), task.id, task.context or None)
 
@@ -36,7 +36,7 @@ def token_message(request: Delegate, task: RemoteTask) -> Message:
 def _message(
     request: Delegate, part: str, parts: Sequence[Part], task: str | None, context: str | None
 ) -> Message:
-    """`part` names the message within its exchange."""
+    """`part`: the name of the message within its exchange."""
     return Message(
         id=str(uuid.uuid5(_NAMESPACE, f"{request.key}/{part}")),
         role="user",

@@ -1,6 +1,6 @@
-"""The task of another agent as questions for people, and as the result of a call. Pure.
+"""Convert another agent's task to questions for people, and to the result of a call. Pure.
 
-Another agent writes all of it, so every part has a bound.
+Every part has a bound, because another agent writes it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from ..tools.tool import ToolResult
 from .wire.task import Data, File, Link, Message, Part, State, Task, Text
 
 MOST_ITEMS = 32
-"""Questions of one task at the same time; of more, the first ones are put."""
+"""Maximum number of questions of one task. The first ones are asked."""
 LONGEST_NAME = 512
-"""Characters of an id, or of the name of a tool or an agent."""
+"""Maximum characters of an id, or of the name of a tool or an agent."""
 LONGEST_TEXT = 4000
-"""Characters of a question."""
+"""Maximum characters of a question."""
 MOST_ARGUMENTS = 64 * 1024
-"""Bytes of the arguments, or of the schema, in a question."""
+"""Maximum bytes of the arguments, or of the schema, in a question."""
 MOST_AGENTS = 16
-"""On the way to the agent that asks."""
+"""Maximum number of agents on the path to the asking agent."""
 MOST_PARTS = 1000
-"""Of a result."""
+"""Maximum number of parts of a result."""
 EMPTY = "(empty answer)"
 
 # --------------------------------------------------------------------------- questions
 
 
 def items_of(task: Task) -> tuple[RemoteItem, ...]:
-    """The questions that the task waits for: those that its status names, else the status as a whole."""
+    """The questions that the task waits for: those in its status message, else the message as one
+    question."""
     message = task.status.message
     if message is None:
         return (RemoteItem(message="", description="The agent needs an answer."),)
@@ -43,19 +44,20 @@ def items_of(task: Task) -> tuple[RemoteItem, ...]:
     if named:
         return tuple(named[:MOST_ITEMS])
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
-    description = _cut(text or _described(message), LONGEST_TEXT)
+    description = _cut(text or _data_as_text(message), LONGEST_TEXT)
     return (RemoteItem(message=_id_of(message, description), description=description),)
 
 
 def _id_of(message: Message, description: str) -> str:
-    """The messages of the older dialect have no id: their questions are told apart by their words."""
+    """The id of a message. A message of the older dialect has none and is identified by its text."""
     return (
         message.id[:LONGEST_NAME] or hashlib.sha256(description.encode("utf-8", "replace")).hexdigest()[:16]
     )
 
 
 def _named(message: Message) -> Iterator[RemoteItem]:
-    """Those of a data part ``{"pending": [{"id", "kind", "tool", "arguments", "description", ...}]}``."""
+    """The questions in a data part ``{"pending": [{"id", "kind", "tool", "arguments", "description",
+    ...}]}``."""
     seen: set[str] = set()
     for part in message.parts:
         if not isinstance(part, Data) or not isinstance(part.data, Mapping):
@@ -104,7 +106,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _described(message: Message) -> str:
+def _data_as_text(message: Message) -> str:
     data = [part.data for part in message.parts if isinstance(part, Data)]
     return json.dumps(data[0], ensure_ascii=False) if data else "The agent needs an answer."
 
@@ -113,13 +115,13 @@ def _described(message: Message) -> str:
 
 
 def delegated(task: Task, most: int) -> Delegated:
-    """The result of a task that has ended. `most`: bytes of it that are kept."""
+    """The result of an ended task. `most`: its maximum bytes."""
     state: State = task.status.state
     said = [part for artifact in task.artifacts for part in artifact.parts]
     about = list(task.status.message.parts) if task.status.message is not None else []
     if state == "completed" and not said and not about:
-        about = _last_words(task.history)
-    # Where there is an artifact, the last status only repeats it, or takes leave.
+        about = _last_reply(task.history)
+    # With an artifact, the last status message only repeats it or adds nothing.
     parts = said or about if state == "completed" else [*about, *said]
     result = result_of(parts, most, is_error=state != "completed", state=state)
     rejected = bool(task.metadata and task.metadata.get("rejected") is True)
@@ -127,11 +129,11 @@ def delegated(task: Task, most: int) -> Delegated:
 
 
 def answered(message: Message, most: int) -> Delegated:
-    """The result of a message in place of a task."""
+    """The result of a message that replaces a task."""
     return Delegated(result_of(message.parts, most))
 
 
-def _last_words(history: Sequence[Message]) -> list[Part]:
+def _last_reply(history: Sequence[Message]) -> list[Part]:
     spoken = [message for message in history if message.role == "agent"]
     return list(spoken[-1].parts) if spoken else []
 
@@ -139,9 +141,9 @@ def _last_words(history: Sequence[Message]) -> list[Part]:
 def result_of(
     parts: Sequence[Part], most: int, *, is_error: bool = False, state: State = "completed"
 ) -> ToolResult:
-    """The parts as the result of a call: the text for models, and files and data beside it, as blocks of MCP
-    (2025-11-25, server/tools, "Tool Result"). Data is in the text only where there is no other, and a file
-    only if the text does not name it already."""
+    """The parts as the result of a call: a text for models, and all parts as content blocks of MCP
+    (2025-11-25, server/tools, "Tool Result"). Data is part of the text only if there are no text parts. A
+    file is mentioned in the text unless the text names it already."""
     kept, notes = _within(parts, most)
     texts = [part.text for part in kept if isinstance(part, Text)]
     if not any(texts):
@@ -157,7 +159,7 @@ def result_of(
 
 
 def _within(parts: Sequence[Part], most: int) -> tuple[list[Part], list[str]]:
-    """The parts that are kept, and a note about the others."""
+    """The parts that fit, and a note about the others."""
     kept: list[Part] = []
     left, left_out = most, 0
     for part in parts:
@@ -180,7 +182,7 @@ def _size(part: Part) -> int:
 
 
 def _beginning(part: Text, most: int) -> Text | None:
-    """As much of a text as takes `most` bytes at most, in JSON; None: there is room for hardly any."""
+    """The beginning of a text, of at most `most` bytes in JSON; None: there is almost no room."""
     length = most
     while length > 100:
         cut = attrs.evolve(part, text=part.text[:length])

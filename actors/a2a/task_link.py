@@ -1,7 +1,6 @@
-"""One task of a remote agent, from the message that begins it: sending to it, following it, reading it.
+"""One task of a remote agent: send messages to it, follow it and read it.
 
-The state of the task is what it says when it is read, never what a stream said: a stream reports the id
-early, and when it is time to read.
+Only reading a task determines its state. A stream serves to learn the task's id early, and when to read it.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ from .wire.task import (
 RETRIES = Backoff(first=0.2, limit=5.0, jitter=0.5)
 POLLS = Backoff(first=0.1, limit=2.0, jitter=0.2)
 SETTLING = 2.0
-"""Seconds in which an agent may still ask a question that it has just been sent the answer to."""
+"""Seconds in which an agent may still show a question that was just answered."""
 LINGER = 0.2
-"""Seconds that a stream gets to end when the task is at rest, so that its connection can be used again."""
+"""Seconds for a stream to end after its task is at rest, so that its connection can be used again."""
 MODES = ("text/plain", "application/json", "*/*")
 STILL_ASKS = "the agent still asks"
 
 
 class Gone(Lost):
-    """The agent does not know the task (any more)."""
+    """The agent does not know the task."""
 
 
 @attrs.define(eq=False)
@@ -57,15 +56,15 @@ class TaskLink:
     request: Delegate
     log: logging.Logger
     task: RemoteTask | None
-    """Once it is known."""
+    """The task; None: not yet known."""
     _seen: Task | None = None
-    """The task as it was last read, if nothing has been sent since."""
+    """The task as last read; None after a message."""
 
     # ---------------------------------------------------------------------- sending
 
     async def post(self, message: Message, *, wait: bool) -> Message | None:
-        """Send a message once, and follow the stream of it, if the agent has streams. The message with which
-        the agent answers, if there is no task. `wait`: without streams, it answers when the task is at rest.
+        """Send a message once, and follow its stream if the agent has streams. Returns the agent's message if
+        it answers with one instead of a task. `wait`: without streams, answer only when the task is at rest.
         """
         self._seen = None
         if not (await self.link.contact()).streaming:
@@ -85,7 +84,8 @@ class TaskLink:
         return self._take(await self.link.ask(send, hop, bearer, self.config.timeout))
 
     async def answer(self, message: Message, item: RemoteItem) -> str | None:
-        """Send the answer to a question. The reason if the agent does not take it: it stays open."""
+        """Send the answer to a question. Returns the reason if the agent refuses it; the question stays
+        open."""
 
         def asks(task: Task) -> bool:
             return task.status.state == "input-required" and any(
@@ -95,18 +95,18 @@ class TaskLink:
         return await self._send_on(message, asks)
 
     async def bring_token(self, message: Message) -> None:
-        """Send the bearer of the request to a task that waits for one."""
+        """Send the request's bearer token to a task that waits for one."""
         await self._send_on(message, lambda task: task.status.state == "auth-required")
 
     async def _send_on(self, message: Message, waits: Callable[[Task], bool]) -> str | None:
-        """Send a message that the task `waits` for, until it has arrived. The reason if it is refused."""
+        """Send a message that the task `waits` for until it arrives. Returns the reason if it is refused."""
         retries, give_up = Streak(RETRIES), trio.current_time() + self.config.reconnect_timeout
         while True:
             try:
                 await self.post(message, wait=True)
                 return None if await self._goes_on(waits) else STILL_ASKS
             except A2AError as error:
-                return said(error)
+                return shortened(error)
             except (NotSent, Lost) as error:
                 if not waits(await self.read()):
                     return None
@@ -116,7 +116,7 @@ class TaskLink:
             await trio.sleep(retries.fail(0.0))
 
     async def _goes_on(self, waits: Callable[[Task], bool]) -> bool:
-        """Whether the task has taken the message and waits for it no longer."""
+        """Whether the task has accepted the message and no longer waits for it."""
         polls, give_up = Streak(POLLS), trio.current_time() + SETTLING
         while waits(await self.read()):
             if trio.current_time() > give_up:
@@ -127,7 +127,7 @@ class TaskLink:
     # -------------------------------------------------------------------- following
 
     async def at_rest(self) -> Task:
-        """The task, once it has ended or waits for somebody."""
+        """The task, once it has ended or waits for an answer or a token."""
         polls = Streak(POLLS)
         while True:
             task = self._seen or await self.read()
@@ -140,14 +140,11 @@ class TaskLink:
                     await self._read_stream(Subscribe(task.id))
             except (A2AError, NotSent, Lost) as error:
                 self.log.debug("the stream of a task ended: %s", error)
-            # A stream that ends at once is no reason to ask without a pause.
+            # Pause even after a stream that ended at once.
             await trio.sleep(polls.fail(POLLS.healthy if trio.current_time() > began + 5.0 else 0.0))
 
     async def read(self) -> Task:
-        """The task as the agent has it now.
-
-        Raises `Gone`, and `Lost` when the agent cannot be asked for `reconnect_timeout`.
-        """
+        """Read the task. Raises `Gone`, and `Lost` if the agent is unreachable for `reconnect_timeout`."""
         assert self.task is not None
         retries, give_up = Streak(RETRIES), trio.current_time() + self.config.reconnect_timeout
         while True:
@@ -158,7 +155,7 @@ class TaskLink:
                 self._seen = found
                 return found
             except A2AError as error:
-                raise Gone(f"it does not tell of the task any more: {said(error)}") from error
+                raise Gone(f"it no longer knows the task: {shortened(error)}") from error
             except (NotSent, Lost) as error:
                 if trio.current_time() > give_up:
                     raise Lost(f"it cannot be asked about the task: {error}") from error
@@ -173,10 +170,10 @@ class TaskLink:
             self.log.debug("no card: %s", error)
 
     async def _read_stream(self, request: Send | Subscribe) -> Message | None:
-        """Read a stream until the task is at rest: some agents keep it open then."""
+        """Read a stream until the task is at rest, because some agents keep it open."""
         continues = isinstance(request, Send) and request.message.task is not None
         at_rest = trio.CancelScope()
-        # As long as there is no task to be read, the stream is all that there is.
+        # Without a known task, there is nothing else to read than the stream.
         silence = self.config.timeout if self.task is None else SILENCE
         items: AsyncGenerator[StreamItem, None] = self.link.stream(
             request, self.request.hop, self.request.bearer, silence
@@ -187,11 +184,11 @@ class TaskLink:
                     message = self._take(item)
                     if message is not None and self.task is None:
                         return message
-                    # The first item of a stream to a task may be the task as it was before.
+                    # The first item after a message to a task may be its state before the message.
                     if not (continues and isinstance(item, Task)) and _rests(item):
                         at_rest.deadline = trio.current_time() + LINGER
         if self.task is None:
-            raise Lost("its stream ended before it said anything")
+            raise Lost("its stream ended without an item")
         return None
 
     def _take(self, item: StreamItem | TaskPage) -> Message | None:
@@ -213,7 +210,7 @@ class TaskLink:
         return None
 
     def accept(self, id: str, context: str) -> None:
-        """Take note of the task. Raises `Lost` for another one than before."""
+        """Record the task. Raises `Lost` if it is another one than before."""
         if self.task is None:
             if not 0 < len(id) <= LONGEST_NAME or len(context) > LONGEST_NAME:
                 raise Lost("the id of its task is not usable")
@@ -229,7 +226,7 @@ class TaskLink:
             self.request.on_progress(Progress(0.0, message=text[:LONGEST_NAME]))
 
 
-def said(error: A2AError) -> str:
+def shortened(error: A2AError) -> str:
     return str(error)[:LONGEST_NAME]
 
 

@@ -66,7 +66,7 @@ def _is_answered(asked: Asked[Any], end: e.ToolFinished | e.ToolUnknown) -> bool
 def _why(end: e.ToolFinished | e.ToolUnknown, server: str) -> str:
     match end:
         case e.ToolFinished(need=NeedsDecisions()):
-            return "the agent does not wait for the answer any more"
+            return "the agent no longer waits for the answer"
         case e.ToolFinished(result=result) if is_remote(server) and result.content:
             return f"the agent's task has ended: {shortened(result.content)}"
         case _:

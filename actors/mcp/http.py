@@ -208,7 +208,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         try:
             transport = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy_to(url), verify=self._trusted)
         except (ValueError, httpx2.InvalidURL) as error:
-            text = "the proxy of the environment has no valid address"
+            text = "the proxy in the environment has no valid address"
             raise httpx2.UnsupportedProtocol(text) from error
         self._transports[url.scheme, url.netloc] = transport
         return transport

@@ -57,7 +57,7 @@ class ModelClient:
             except TlsUnusable as error:
                 raise ModelUnusable(str(error)) from error
             except (ValueError, httpx2.InvalidURL) as error:
-                raise ModelUnusable(f"a proxy of the environment has no valid address ({PROXIES})") from error
+                raise ModelUnusable(f"a proxy in the environment has no valid address ({PROXIES})") from error
         return self._client
 
     async def aclose(self) -> None:

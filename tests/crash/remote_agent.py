@@ -289,11 +289,11 @@ class RemoteAgent:
         if not task.job.tells:
             return None
         if task.job.errs and not self.refused[task.id, item.name]:
-            return "the agent does not wait for the answer any more"
+            return "the agent no longer waits for the answer"
         if task.state in TERMINAL:
             return f"the agent's task is {task.state}"
         if task.state == "input-required" and item.name not in {each.name for each in task.items()}:
-            return "the agent does not wait for the answer any more"
+            return "the agent no longer waits for the answer"
         return None
 
     # --------------------------------------------------------------- what it does
@@ -306,7 +306,7 @@ class RemoteAgent:
                 self.here.wrongs.append(f"{task.id} was asked about for ever")
                 task.state = "completed"
                 return task
-            raise ToolOutcomeUnknown("it does not tell of the task any more")
+            raise ToolOutcomeUnknown("it no longer knows the task")
         self._advance(task)
         return task
 

@@ -30,7 +30,7 @@ Reason: TypeAlias = Literal[
 @attrs.frozen
 class ErrorKind:
     code: int
-    """Of JSON-RPC."""
+    """Code of the error in JSON-RPC."""
     http: int
     status: str
     """The canonical name of the error in HTTP+JSON (google.rpc.Code)."""
@@ -51,15 +51,14 @@ KINDS: Mapping[Reason, ErrorKind] = {
     "EXTENDED_AGENT_CARD_NOT_CONFIGURED": ErrorKind(-32007, 400, "FAILED_PRECONDITION"),
     "EXTENSION_SUPPORT_REQUIRED": ErrorKind(-32008, 400, "FAILED_PRECONDITION"),
     "VERSION_NOT_SUPPORTED": ErrorKind(-32009, 400, "FAILED_PRECONDITION"),
-    # A2A has none of these: the server error of JSON-RPC, and codes of google.rpc.
+    # These two are not errors of A2A: they use the server error of JSON-RPC and codes of google.rpc.
     "RESOURCE_EXHAUSTED": ErrorKind(-32000, 429, "RESOURCE_EXHAUSTED"),
     "UNAVAILABLE": ErrorKind(-32000, 503, "UNAVAILABLE"),
 }
 
 
 class A2AError(Exception):
-    """A request that is refused, by this agent or by another. `violations`: the field and the mistake, for
-    each."""
+    """A request is refused, by this agent or by another. `violations`: pairs of a field and its mistake."""
 
     def __init__(self, reason: Reason, message: str, *, violations: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
@@ -72,9 +71,10 @@ class A2AError(Exception):
 
 
 class InvalidAnswer(Exception):
-    """The text of another agent is no answer. The message says why, and quotes little of the text."""
+    """The body of another agent is not a valid answer. The message says why, and quotes little of the
+    body."""
 
 
 def invalid(field: str, mistake: str) -> A2AError:
-    """The refusal of parameters for one field of them."""
+    """The refusal of parameters because of one field."""
     return A2AError("INVALID_PARAMS", f"{field}: {mistake}", violations=((field, mistake),))

@@ -1,4 +1,9 @@
-"""The cards of other agents, and where to look for them. Pure."""
+"""Read the cards of other agents, and list the URLs of a card. Pure.
+
+A card of 1.0 has `supportedInterfaces`, a card of 0.3 `url`, `preferredTransport` and `additionalInterfaces`;
+a card may have both. An older card has neither of these lists nor a version. Source: "AgentCard" in versions
+1.0.1 and 0.3.0 of the specification.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,11 @@ from .client_codec import Binding, Interface, Version
 from .fields import Fields
 
 MOST_INTERFACES = 64
-"""Of a card; further ones are passed over. The same goes for its extensions."""
+"""Interfaces of a card that are read, and extensions."""
 MOST_CARD_URLS = 4
 
 _BINDINGS: dict[str, Binding] = {"JSONRPC": "JSONRPC", "HTTP+JSON": "HTTP+JSON"}
-# Neither a name for the user nor a backslash: readers of URLs do not agree on what these mean.
+# Without user names and backslashes, because URL parsers disagree about them.
 _URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[^\s\x00-\x1f\x7f/?#@\\:\[\]%]+)(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[^\s\x00-\x1f\x7f?#\\]*)?(?:[?#][^\s\x00-\x1f\x7f\\]*)?",
@@ -33,22 +38,22 @@ class Card:
     name: str
     description: str
     interfaces: tuple[Interface, ...]
-    """Those that this agent speaks, in the order in which the other prefers them. One without a URL is at the
-    address that the agent is configured with."""
+    """The interfaces that this agent supports, in the other agent's order of preference. An interface without
+    a URL is at the configured address of the agent."""
     streaming: bool
     extensions: frozenset[str]
-    """The URIs of those that the agent knows."""
+    """The URIs of the agent's extensions."""
 
 
 class Elsewhere(Exception):
-    """An agent cannot be reached where it may be; the message says where it says that it is."""
+    """No interface of an agent is at an allowed origin. The message names the origins of its interfaces."""
 
 
 def read_card(body: object) -> Card:
-    """A card of 1.0, of 0.3, of both, or older.
+    """Read a card of 1.0, of 0.3, of both, or an older one.
 
     Raises:
-        InvalidAnswer: it is none.
+        InvalidAnswer: the body is no card.
     """
     try:
         fields = Fields(body, "card")
@@ -69,12 +74,12 @@ def read_card(body: object) -> Card:
 
 
 def _interfaces(card: Fields) -> Iterator[Interface]:
-    """Those of 1.0 go first: a card that has both lists writes the other one for older clients."""
+    """Interfaces of 1.0 come first: a card with both lists has the other one for older clients."""
     if not any(map(card.has, ("supportedInterfaces", "protocolVersion", "capabilities"))):
-        # Its URL is that of the machine it believes to run on.
+        # Ignore the URL of an older card: it names the host that the agent believes to run on.
         yield Interface("", "JSONRPC", "older")
         return
-    # (of what, field of the binding, version); those of 0.3 share the version of the card.
+    # (fields, name of the binding's field, version). Interfaces of 0.3 have the version of the card.
     shared = card.text("protocolVersion") or "0.2"
     found = [
         (each, "protocolBinding", each.text("protocolVersion") or "1.0")
@@ -108,10 +113,10 @@ def _version(text: str) -> Version | None:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port in small letters, as `https://host:443`.
+    """The origin of a URL in small letters, as `https://host:443`.
 
     Raises:
-        ValueError: it is no URL of HTTP, or it names a user.
+        ValueError: it is no URL of HTTP, or it has a user name.
     """
     found = _parsed(url)
     scheme = found["scheme"].lower()
@@ -137,7 +142,7 @@ def usable(card: Card, allowed_origins: Collection[str]) -> Interface:
     """The first interface at an allowed origin (as `origin_of` writes it), or without a URL.
 
     Raises:
-        Elsewhere: there is none.
+        Elsewhere: there is no such interface.
     """
     for interface in card.interfaces:
         if not interface.url or origin_of(interface.url) in allowed_origins:
@@ -149,7 +154,7 @@ def usable(card: Card, allowed_origins: Collection[str]) -> Interface:
 
 
 def card_urls(url: str) -> tuple[str, ...]:
-    """Where the card of an agent may be whose address is `url`, the likeliest first, all at its origin.
+    """The URLs where the card of the agent at `url` may be, the likeliest first, all at its origin.
 
     Raises:
         ValueError: as `origin_of`.
@@ -160,7 +165,7 @@ def card_urls(url: str) -> tuple[str, ...]:
         return (url,)
     root = url[: found.end("port") if found["port"] else found.end("host")]
     parent, _, last = path.rpartition("/")
-    # A path that ends with "a2a" is an endpoint; the card is beside it.
+    # A path that ends with "a2a" is an endpoint, and the card is beside it.
     likely = (parent, path) if last == "a2a" else (path, parent)
     places = (*(f"{root}{each}{_CARD}" for each in (*likely, "")), f"{root}{_OLD_CARD}")
     return tuple(dict.fromkeys(places))[:MOST_CARD_URLS]

@@ -1,4 +1,8 @@
-"""How this agent calls others, in every version and binding: requests out, answers and events in. Pure."""
+"""The calling side of A2A in every version and binding. Pure.
+
+`write_call` makes the HTTP request for an `Interface` (URL, binding, version); `read_answer` and `read_event`
+read what comes back. `_CODECS` chooses the codec of a version and binding.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ class Interface:
     """One way to reach an agent. Versions before 0.3 have JSON-RPC only."""
 
     url: str
-    """Absolute; for HTTP+JSON, the paths of the protocol are below it. Empty: it is not known."""
+    """Absolute URL. For HTTP+JSON, the paths of the protocol are relative to it. Empty: unknown."""
     binding: Binding
     version: Version
 
@@ -48,8 +52,8 @@ class HttpCall:
 class _Codec:
     objects: ObjectCodec
     write_request: Callable[[ClientRequest], tuple[str, Json]]
-    as_known: Callable[[object], object] = lambda result: result
-    """A result as `objects` knows it."""
+    to_known: Callable[[object], object] = lambda result: result
+    """Converts a result to the form that `objects` reads."""
 
 
 _CODECS: Mapping[tuple[Version, Binding], _Codec] = {
@@ -62,7 +66,7 @@ _CODECS: Mapping[tuple[Version, Binding], _Codec] = {
 
 
 def lists(interface: Interface) -> bool:
-    """Whether `ListTasks` can be asked there."""
+    """Whether the interface has `ListTasks`."""
     return interface.version == "1.0" or (interface.version == "0.3" and interface.binding == "HTTP+JSON")
 
 
@@ -70,11 +74,11 @@ def lists(interface: Interface) -> bool:
 
 
 def write_call(interface: Interface, request: ClientRequest, extensions: Collection[str] = ()) -> HttpCall:
-    """The HTTP request. `extensions`: URIs of those to activate.
+    """The HTTP request. `extensions`: URIs of the extensions to activate.
 
     Raises:
-        A2AError: INVALID_PARAMS, for the id of a task that HTTP+JSON cannot have in a path.
-        ValueError: for what the version does not have: lists (see `lists`), and streams before 0.3.
+        A2AError: INVALID_PARAMS, for a task id that cannot be part of a path.
+        ValueError: the version does not have the request: lists (see `lists`), or streams before 0.3.
     """
     method, params = _codec(interface).write_request(request)
     headers = {"Accept": _accepted(interface, request)}
@@ -125,14 +129,14 @@ def _in_query(value: Any) -> str:
 def read_answer(
     interface: Interface, request: ClientRequest, status: int, body: object
 ) -> Task | Message | TaskPage:
-    """The answer in the parsed body of a response; to a request for a stream it may be one, too.
+    """Read the answer in the parsed body of a response. A request for a stream may get such an answer too.
 
     Raises:
         A2AError: the agent refused the request.
-        InvalidAnswer: it is no answer to the request.
+        InvalidAnswer: the body is no answer to the request.
     """
     result = _result(interface, status, body)
-    with _complaints():
+    with _mistakes_in_answer():
         fields = _fields(interface, result)
         if isinstance(request, ListTasks):
             return _codec(interface).objects.read_page(fields)
@@ -143,19 +147,19 @@ def read_answer(
 
 
 def read_event(interface: Interface, data: object) -> StreamItem:
-    """The item in the parsed data of an event.
+    """Read the item in the parsed data of an event.
 
     Raises:
         A2AError: the agent ends the stream with this error.
-        InvalidAnswer: it is no item of a stream.
+        InvalidAnswer: the data is no item of a stream.
     """
     result = _result(interface, 200, data)
-    with _complaints():
+    with _mistakes_in_answer():
         return _codec(interface).objects.read_item(_fields(interface, result))
 
 
 def _fields(interface: Interface, result: object) -> Fields:
-    return Fields(_codec(interface).as_known(result), "result")
+    return Fields(_codec(interface).to_known(result), "result")
 
 
 def _result(interface: Interface, status: int, body: object) -> object:
@@ -165,16 +169,17 @@ def _result(interface: Interface, status: int, body: object) -> object:
     if error is not None:
         raise error
     if failed:
-        raise InvalidAnswer(quoted(f"HTTP status {status}{_said(body)}"))
+        raise InvalidAnswer(quoted(f"HTTP status {status}{_error_text(body)}"))
     if over_http:
         return body
     if not isinstance(body, Mapping) or "result" not in body:
-        raise InvalidAnswer(quoted(f"there is neither a result nor an error in the answer{_said(body)}"))
+        text = f"there is neither a result nor an error in the answer{_error_text(body)}"
+        raise InvalidAnswer(quoted(text))
     return body["result"]
 
 
-def _said(body: object) -> str:
-    """The error that a server that does not speak A2A puts into a body."""
+def _error_text(body: object) -> str:
+    """The error text in the body of a server without A2A."""
     texts = (
         [body.get(name) for name in ("error", "detail", "message")] if isinstance(body, Mapping) else [body]
     )
@@ -182,8 +187,8 @@ def _said(body: object) -> str:
 
 
 @contextmanager
-def _complaints() -> Iterator[None]:
-    """Raise defects of an answer as `InvalidAnswer`: the agent has refused nothing."""
+def _mistakes_in_answer() -> Iterator[None]:
+    """Raise mistakes in an answer as `InvalidAnswer`, because they are no refusal by the agent."""
     try:
         yield
     except A2AError as error:

@@ -1,4 +1,8 @@
-"""Errors as JSON. Pure."""
+"""Errors as JSON. Pure.
+
+Written as version 1.0.1 has them (sections 9.5 and 11.6). Other agents' errors are read in any known form:
+by the name of the error, else the code of JSON-RPC, else the status of google.rpc.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,14 @@ _BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 _DOMAIN = "a2a-protocol.org"
 
 MOST_QUOTED = 500
-"""Characters of another agent's text."""
+"""Characters of another agent's text that are quoted."""
 _NO_LETTER = re.compile(r"[^a-z]")
 _LONGEST_NAME = 100
 
 
 def rpc_error(error: A2AError, *, details: bool) -> dict[str, Any]:
-    """The `error` of an answer in JSON-RPC (version 1.0.1, section 9.5). `details`: those of version 1.0, of
-    which 0.3 knows nothing."""
+    """The `error` of an answer in JSON-RPC (version 1.0.1, section 9.5). `details`: include the details of
+    version 1.0, which 0.3 does not have."""
     plain = {"code": error.kind.code, "message": str(error)}
     return {**plain, "data": _details(error)} if details else plain
 
@@ -54,11 +58,10 @@ def quoted(text: str) -> str:
 
 
 def read_error(body: Mapping[str, Any], *, bare: bool) -> A2AError | None:
-    """The error in an answer; None: there is none that A2A knows. An error that it does not know is an
-    INTERNAL_ERROR.
+    """The error in an answer; None: there is no error of A2A. An unknown error is an INTERNAL_ERROR.
 
-    `bare`: it may be the body itself, with a name of A2A or a number of JSON-RPC. That is how agents of 0.3
-    write it over HTTP, and those of drafts of 1.0 (RFC 9457).
+    `bare`: the body itself may be the error, with a name of A2A or a code of JSON-RPC. Agents of 0.3 send
+    this over HTTP, and so do agents of drafts of 1.0 (RFC 9457).
     """
     error = body.get("error")
     if isinstance(error, Mapping):
@@ -68,7 +71,7 @@ def read_error(body: Mapping[str, Any], *, bare: bool) -> A2AError | None:
 
 
 def _reason(error: Mapping[str, Any]) -> Reason | None:
-    """The most exact that it says: a name, the number of JSON-RPC, the status of google.rpc."""
+    """The reason by the most exact field: the name, the code of JSON-RPC, the status of google.rpc."""
     for name in _names(error):
         if found := _BY_NAME.get(_letters(name)):
             return found
@@ -87,17 +90,17 @@ def _names(error: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _letters(name: str) -> str:
-    """One spelling of TASK_NOT_FOUND, TaskNotFoundError and task-not-found."""
+    """One spelling for TASK_NOT_FOUND, TaskNotFoundError and task-not-found."""
     return _NO_LETTER.sub("", name[:_LONGEST_NAME].lower()).removesuffix("error")
 
 
 def _message(error: Mapping[str, Any]) -> str:
-    said = (error.get(name) for name in ("message", "detail", "title"))
-    return quoted(next((text for text in said if isinstance(text, str) and text), "it does not say why"))
+    texts = (error.get(name) for name in ("message", "detail", "title"))
+    return quoted(next((text for text in texts if isinstance(text, str) and text), "no reason was given"))
 
 
 _BY_NAME: Mapping[str, Reason] = {_letters(reason): reason for reason in KINDS}
-# Of -32000 nothing is known but that the server has a trouble of its own.
+# Code -32000 is any error of the server and identifies none.
 _BY_CODE: Mapping[int, Reason] = {kind.code: reason for reason, kind in KINDS.items() if kind.code != -32000}
 _BY_STATUS: Mapping[str, Reason] = {
     "NOT_FOUND": "TASK_NOT_FOUND",

@@ -1,4 +1,4 @@
-"""The fields of a JSON object that another agent sent. Pure."""
+"""Read fields of JSON objects from clients and other agents. Pure."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ _NOT_STANDARD = str.maketrans("-_", "+/")
 class Fields:
     """One object of a request or an answer, read field by field.
 
-    All versions are read as ProtoJSON has it, which older clients never notice: a name may be in snake_case,
-    null means absent, a whole number may be a text (so the parameters of a query are read here, too), and
-    unknown fields are passed over. That the whole is strict JSON, and how deep it is, is not looked at: who
-    parses the body does that.
+    All versions are read by the rules of ProtoJSON, which accept everything that older clients send: a name
+    may be in snake_case, null means absent, a whole number may be a text (which also allows the parameters of
+    a query), and unknown fields are ignored. The parser of the body checks syntax and depth.
 
     Raises:
         A2AError: INVALID_PARAMS, with the full name of the field and its mistake; nothing else is raised.
     """
 
     def __init__(self, value: object, path: str = "") -> None:
-        """`path`: the name of the object itself, empty for the parameters."""
+        """`path`: the name of the object; empty for the parameters."""
         if not isinstance(value, Mapping):
             raise invalid(path or "params", "must be an object")
         self.json: Mapping[str, Any] = value
@@ -46,7 +45,7 @@ class Fields:
         return self.json.get(_snake(name)) if found is None else found
 
     def has(self, name: str) -> bool:
-        """Whether the field is there, be it as null."""
+        """Whether the field is present, even if null."""
         return name in self.json or _snake(name) in self.json
 
     def words(self, name: str) -> str | None:
@@ -57,7 +56,8 @@ class Fields:
         raise self.refusal(name, "must be a string")
 
     def text(self, name: str) -> str | None:
-        """A text; an empty one is absent, for ProtoJSON does not tell these two apart."""
+        """A text that is not empty. An empty text counts as absent, because ProtoJSON does not distinguish
+        them."""
         return self.words(name) or None
 
     def needed(self, name: str) -> str:
@@ -84,7 +84,7 @@ class Fields:
         raise self.refusal(name, f"must be a whole number {upper}")
 
     def flag(self, name: str) -> bool | None:
-        """True or false; the parameters of a query say it in words."""
+        """A boolean. In the parameters of a query it is a word."""
         found = self.value(name)
         match found:
             case None | bool():
@@ -113,7 +113,7 @@ class Fields:
         return None if found is None else Fields(found, self._name(name))
 
     def group(self, name: str) -> Fields:
-        """An object of options; an empty one where there is none."""
+        """An object of options; empty if absent."""
         return self.child(name) or Fields({})
 
     def needed_child(self, name: str) -> Fields:
@@ -131,7 +131,7 @@ class Fields:
         return [Fields(each, f"{self._name(name)}[{index}]") for index, each in enumerate(found)]
 
     def word(self, name: str, words: Mapping[str, W]) -> W | None:
-        """What one of the words stands for."""
+        """The value that a word stands for."""
         found = self.text(name)
         if found is None:
             return None
@@ -150,7 +150,8 @@ class Fields:
             raise self.refusal(name, "must be a timestamp (RFC 3339)") from None
 
     def base64(self, name: str) -> str | None:
-        """Bytes in standard base64, padded. ProtoJSON takes the URL-safe alphabet, too, and no padding."""
+        """Bytes in standard base64 with padding. ProtoJSON also allows the URL-safe alphabet and no
+        padding."""
         found = self.words(name)
         if found is None:
             return None
@@ -168,5 +169,5 @@ class Fields:
 
 @cache
 def _snake(name: str) -> str:
-    """Of the names that the codecs ask for, which are few."""
+    """The name in snake_case. The cache is bounded, because the codecs use few names."""
     return _CAPITAL.sub(lambda capital: f"_{capital[0].lower()}", name)

@@ -1,6 +1,6 @@
-"""The paths of HTTP+JSON, below the address of an agent. Pure.
+"""The paths of HTTP+JSON, relative to the address of an agent. Pure.
 
-Written from version 1.0.1, section 11.3, and version 0.3.0, section 3.5.3.
+Source: version 1.0.1, section 11.3, and version 0.3.0, section 3.5.3.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TASK = "tasks/{task}"
 _CONFIGS = f"{_TASK}/pushNotificationConfigs"
 _CONFIG = f"{_CONFIGS}/{{config}}"
 
-# Each with the name of its method in JSON-RPC: of version 1.0, and of 0.3, whose paths begin with "v1/".
+# Columns three and four: the method in JSON-RPC of version 1.0, and of 0.3, whose paths begin with "v1/".
 _ROUTES = (
     ("POST", "message:send", "SendMessage", "message/send"),
     ("POST", "message:stream", "SendStreamingMessage", "message/stream"),
@@ -42,20 +42,20 @@ _PATTERNS = [
 _NAMES_THE_TASK = frozenset({"SendMessage", "CreateTaskPushNotificationConfig"}) | frozenset(
     {"GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs", "DeleteTaskPushNotificationConfig"}
 )
-"""Methods of 1.0 whose parameter `taskId` is the task; for all others it is `id`."""
+"""Methods of 1.0 that call the task `taskId`; all others call it `id`."""
 
 
 @attrs.frozen
 class PathCall:
     is_v1: bool
     method: str
-    """As JSON-RPC calls it."""
+    """Name of the method in JSON-RPC."""
     params: Mapping[str, str]
-    """Those in the path."""
+    """The parameters in the path."""
 
 
 def find(http_method: str, path: str) -> PathCall | tuple[str, ...]:
-    """The call that a path stands for, else the methods that the path has; none: there is no such path."""
+    """The call of a path, or the HTTP methods that the path allows; empty: there is no such path."""
     is_v1 = not path.startswith("v1/")
     allowed: list[str] = []
     for (wanted, _, v1, v03), pattern in zip(_ROUTES, _PATTERNS, strict=True):
@@ -70,10 +70,10 @@ def find(http_method: str, path: str) -> PathCall | tuple[str, ...]:
 
 
 def path_of(method: str, task: str | None) -> tuple[str, str]:
-    """The HTTP method and the path of what JSON-RPC calls `method`. `task`: the id of the one it is about.
+    """The HTTP method and the path for a method of JSON-RPC. `task`: the id of its task.
 
     Raises:
-        A2AError: INVALID_PARAMS, for an id that would lead to another path.
+        A2AError: INVALID_PARAMS, for an id that would change the path.
         KeyError: there is no such method.
     """
     for verb, path, v1, v03 in _ROUTES:
@@ -84,7 +84,7 @@ def path_of(method: str, task: str | None) -> tuple[str, str]:
 
 
 def _segment(id: str) -> str:
-    # Encoded or not, proxies take dots for steps through the path.
+    # Proxies resolve dots in a path even if they are encoded.
     if id in ("", ".", ".."):
         raise invalid("id", "is no segment of a path")
     return quote(id, safe="", errors="replace")

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 (https://www.jsonrpc.org/specification), as far as A2A has it: without batches. Pure."""
+"""JSON-RPC 2.0 (https://www.jsonrpc.org/specification) as A2A uses it, without batches. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Id: TypeAlias = str | int | float | None
 @attrs.frozen
 class Call:
     id: Id
-    """None too where the client gave none: it is answered all the same."""
+    """None also if the client sent no id. Such a call is answered too."""
     method: str
     params: Any
-    """Not checked; None: there are none."""
+    """Not validated; None: there are no parameters."""
 
 
 def read_call(body: object) -> Call:
@@ -43,7 +43,7 @@ def read_call(body: object) -> Call:
 
 
 def id_of(body: object) -> Id:
-    """The id for the answer to a body, be it a call or not."""
+    """The id for the answer to any body, also to one that is not a call."""
     found = body.get("id") if isinstance(body, Mapping) else None
     return found if _is_id(found) else None
 
@@ -53,7 +53,7 @@ def write_result(id: Id, result: Any) -> dict[str, Any]:
 
 
 def write_error(id: Id, error: A2AError, *, details: bool) -> dict[str, Any]:
-    """`details`: those of version 1.0, of which 0.3 knows nothing."""
+    """`details`: include the details of version 1.0, which 0.3 does not have."""
     return {"jsonrpc": "2.0", "id": id, "error": rpc_error(error, details=details)}
 
 

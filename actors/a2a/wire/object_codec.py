@@ -1,4 +1,8 @@
-"""The objects of A2A as JSON; how the versions differ in it is a value. Pure."""
+"""The objects of A2A as JSON, for all versions. Pure.
+
+`ObjectCodec` has a field for each difference between the versions: the spelling of states and roles, the form
+of parts, names of fields. The codec of a version creates one and adds its methods.
+"""
 
 from __future__ import annotations
 
@@ -37,22 +41,22 @@ _ROLES: Mapping[str, Role] = {role: role for role in get_args(Role)}
 
 
 def filled(**fields: Any) -> Json:
-    """The optional fields that say something: None, false and what is empty are left out."""
+    """The optional fields, without None, false and empty values."""
     return {name: value for name, value in fields.items() if value}
 
 
 def given(**fields: Any) -> Json:
-    """The fields that are not None: of these, 0 means something."""
+    """The optional fields, without None. Here 0 is a value."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 @attrs.frozen(kw_only=True)
 class ObjectCodec:
-    """The objects in the spelling of one version.
+    """Reads and writes the objects in the spelling of one version.
 
-    A request is read as strictly as it has to be refused. In an answer only those fields are needed that say
-    something, states and roles are taken in the spelling of any version, and a part of no known kind is data:
-    few agents are without a mistake.
+    Requests are read strictly, as the specification demands. Answers are read tolerantly, because few agents
+    are without mistakes: only necessary fields are required, states and roles may be spelled as in any
+    version, and a part of an unknown kind becomes data.
 
     Methods that read raise A2AError: INVALID_PARAMS.
     """
@@ -62,13 +66,13 @@ class ObjectCodec:
     write_part: Callable[[Part], Json]
     read_part: Callable[[Fields], Part]
     parts: str = "parts"
-    """The field of a message; that of an artifact never differs."""
+    """Name of the parts in a message. In an artifact it is always `parts`."""
     references: bool = True
-    """A message has `referenceTaskIds`."""
+    """Whether a message has `referenceTaskIds`."""
     kinds: bool = False
-    """Each object tells its kind."""
+    """Whether an object has a `kind`."""
     final: bool = False
-    """An update of the status tells whether it is the last one."""
+    """Whether a status update has `final`."""
 
     # ------------------------------------------------------------------- writing
 
@@ -122,7 +126,7 @@ class ObjectCodec:
         }
 
     def item(self, item: StreamItem) -> Json:
-        """An item of a stream, without anything around it."""
+        """An item of a stream, without an object around it."""
         match item:
             case Task():
                 return self.task(item)
@@ -149,11 +153,11 @@ class ObjectCodec:
                 assert_never(item)
 
     def wrapped(self, item: StreamItem) -> Json:
-        """The same in an object whose only field tells what it is."""
+        """An item of a stream, in an object whose only field names its type."""
         return {_WRAPPERS[type(item)]: self.item(item)}
 
     def page(self, page: TaskPage) -> Json:
-        """All four fields are required, be they empty."""
+        """A page of tasks. All four fields are required, even if empty."""
         return {
             "tasks": [self.task(task) for task in page.tasks],
             "nextPageToken": page.next,
@@ -162,7 +166,7 @@ class ObjectCodec:
         }
 
     def write_send(self, send: Send, options: Json) -> Json:
-        """The parameters of a request to send. `options`: those that have other names in each version."""
+        """The parameters of a request to send. `options`: the options whose names depend on the version."""
         configuration = {
             **options,
             **filled(acceptedOutputModes=list(send.modes)),
@@ -192,7 +196,7 @@ class ObjectCodec:
     # ---------------------------------------------------------- reading requests
 
     def read_message(self, fields: Fields) -> Message:
-        """What a client says: it has an id, the role of a user, and at least one part."""
+        """Read a client's message, which needs an id, the role of a user and at least one part."""
         fields.needed("messageId")
         user = self.roles["user"]
         if fields.needed("role") != user:
@@ -215,7 +219,7 @@ class ObjectCodec:
         )
 
     def read_list(self, fields: Fields) -> ListTasks:
-        # As ProtoJSON has it, the unspecified state is no filter.
+        # In ProtoJSON, the unspecified state means that there is no filter.
         unspecified = fields.value("status") == "TASK_STATE_UNSPECIFIED"
         states: dict[str, State] = {word: state for state, word in self.states.items()}
         return ListTasks(
@@ -231,8 +235,8 @@ class ObjectCodec:
     # ----------------------------------------------------------- reading answers
 
     def read_item(self, fields: Fields) -> StreamItem:
-        """An answer or an item of a stream: its `kind` tells what it is, or the object around it, or its
-        fields."""
+        """Read an answer or an item of a stream. Its type follows from its `kind`, the object around it, or
+        its fields."""
         type_ = fields.word("kind", _KINDS)
         if type_ is None:
             for wrapped, name in _WRAPPERS.items():
@@ -241,7 +245,7 @@ class ObjectCodec:
         return _READERS[type_ or _type_of(fields)](self, fields)
 
     def read_task(self, fields: Fields) -> Task:
-        """A task without a context is one by itself."""
+        """Read a task. The context of a task without one is its id."""
         id = fields.needed("id")
         return Task(
             id=id,
@@ -270,7 +274,7 @@ class ObjectCodec:
         )
 
     def read_answered_message(self, fields: Fields) -> Message:
-        """What a client or the agent says; who says nothing of that is the agent."""
+        """Read a message in an answer. Without a role, it is the agent's."""
         role = _ROLES.get(_plain(fields.text("role") or "agent", "ROLE_"))
         if role is None:
             raise fields.refusal("role", "is not known")
@@ -318,12 +322,12 @@ class ObjectCodec:
 
 
 def _plain(word: str, prefix: str) -> str:
-    """A state or a role as all versions would write it in small letters."""
+    """A state or a role in small letters, which is one spelling for all versions."""
     return word.removeprefix(prefix).lower().replace("_", "-")
 
 
 def _time(fields: Fields) -> float | None:
-    """Many agents leave the offset out; an answer does not depend on it."""
+    """The time of a status; None if it is invalid. Many agents omit the offset."""
     try:
         return fields.time("timestamp")
     except A2AError:
@@ -331,7 +335,7 @@ def _time(fields: Fields) -> float | None:
 
 
 def _type_of(fields: Fields) -> type[StreamItem]:
-    """What an object is by its fields, of which one in another version may have more."""
+    """The type of an object by its fields. Other versions may add fields."""
     if fields.has("status"):
         return Task if fields.has("id") else StatusUpdate
     if fields.has("artifact"):

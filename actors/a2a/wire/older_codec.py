@@ -1,9 +1,10 @@
-"""The dialect of agents that are older than A2A 0.3, of which only `message/send` differs. Pure.
+"""The dialect of agents older than A2A 0.3, which differs from 0.3 only in `message/send`. Pure.
 
-Its marks in a request: a part with `type` in place of `kind`, or `params.taskId` beside the message. Messages
-have no id. In its answers the message of a status is a text, and a task has one artifact. It has no streams.
+A request is of this dialect if a part has `type` instead of `kind`, or if `params` has a `taskId` beside the
+message. Messages have no id; a missing `messageId` alone is no mark, because 0.3 requires its refusal. In
+answers, the message of a status is a text, and a task has one artifact. There are no streams.
 
-A missing `messageId` alone is no mark: 0.3 wants that refused.
+No specification describes this dialect; the facts are those of such agents.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .timestamp import write_time
 METHOD = "message/send"
 
 _STATES: Mapping[State, State] = {"working": "submitted", "canceled": "failed", "rejected": "failed"}
-"""What it calls states that it does not know."""
+"""The replacements of states that this dialect does not have."""
 
 
 def is_older(method: str, params: object) -> bool:
@@ -47,7 +48,7 @@ def is_older(method: str, params: object) -> bool:
 
 
 def read_request(method: str, params: Mapping[str, Any], *, message_id: str) -> Request:
-    """The parameters of a request that `is_older`. `message_id`: a new id, in case that the message has none.
+    """Read the parameters of a request that `is_older`. `message_id`: the id for a message without one.
 
     Raises:
         A2AError: INVALID_PARAMS.
@@ -75,38 +76,38 @@ def _with_kind(part: Any) -> Any:
 
 
 def write_request(request: ClientRequest) -> tuple[str, Json]:
-    """The method of a request and its parameters, as `read_request` takes them; all parts become words.
+    """The method of a request and its parameters, in the form of `read_request`. All parts become texts.
 
     Raises:
-        ValueError: for a stream, or a list of tasks.
+        ValueError: the request is for a stream or a list of tasks.
     """
     if isinstance(request, Subscribe) or (isinstance(request, Send) and request.stream):
         raise ValueError("agents older than 0.3 have no streams")
     method, params = v03_codec.write_request(request)
     if not isinstance(request, Send):
         return method, params
-    parts = [{"type": "text", "text": _in_words(part)} for part in request.message.parts]
+    parts = [{"type": "text", "text": _as_text(part)} for part in request.message.parts]
     rest = {name: value for name, value in params["message"].items() if name not in ("kind", "taskId")}
     return method, {**params, "message": {**rest, "parts": parts}, **filled(taskId=request.message.task)}
 
 
 def as_v03(result: object) -> object:
-    """The result of a request as 0.3 has it; what is no task of this dialect stays as it is."""
+    """The result of a request in the form of 0.3. Anything but a task of this dialect stays unchanged."""
     if not isinstance(result, Mapping):
         return result
     status, artifact = result.get("status"), result.get("artifact")
     changed: Json = {}
-    if isinstance(status, Mapping) and isinstance(said := status.get("message"), str):
-        message = {"role": "agent", "parts": [{"kind": "text", "text": said}]}
-        changed["status"] = {**status, "message": message if said else None}
+    if isinstance(status, Mapping) and isinstance(text := status.get("message"), str):
+        message = {"role": "agent", "parts": [{"kind": "text", "text": text}]}
+        changed["status"] = {**status, "message": message if text else None}
     if isinstance(artifact, Mapping) and not result.get("artifacts"):
         changed["artifacts"] = [artifact]
     return {**result, **changed}
 
 
 def write_answer(request: Request, answer: Answer) -> Json:
-    """The result of `message/send`: always a task. A message is one that is completed; if it refers to other
-    tasks, it is the first of these, and says what that one waits for."""
+    """The result of `message/send`, which is always a task. A message becomes a completed task. A message
+    that refers to tasks becomes the first of these, which waits for an answer to it."""
     match answer:
         case Task():
             return {
@@ -143,11 +144,11 @@ def _artifact(artifact: Artifact) -> Json:
 
 
 def _texts(parts: Sequence[Part]) -> list[str]:
-    """What is said; where nothing is, what there is in words."""
-    return [part.text for part in parts if isinstance(part, Text)] or [_in_words(part) for part in parts]
+    """The texts of the parts; without any, all parts as texts."""
+    return [part.text for part in parts if isinstance(part, Text)] or [_as_text(part) for part in parts]
 
 
-def _in_words(part: Part) -> str:
+def _as_text(part: Part) -> str:
     match part:
         case Text():
             return part.text

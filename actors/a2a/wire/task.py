@@ -1,7 +1,7 @@
-"""The objects of A2A, as all versions of it have them. Pure.
+"""The objects of A2A, independent of the version. Pure.
 
-The names are those of the specification (https://a2a-protocol.org, version 1.0.1, section 4). A codec for
-each version turns them into JSON and reads them.
+The names are those of the specification (https://a2a-protocol.org, version 1.0.1, section 4). The codec of
+each version writes and reads them as JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ State: TypeAlias = Literal[
 ]
 
 TERMINAL: frozenset[State] = frozenset({"completed", "failed", "canceled", "rejected"})
-"""States that a task does not leave."""
+"""Final states."""
 
 INTERRUPTED: frozenset[State] = frozenset({"input-required", "auth-required"})
 """States in which a task waits for its client."""
@@ -42,7 +42,7 @@ class File:
     """The content of a file."""
 
     content: str
-    """In base64, as it came."""
+    """The bytes in base64."""
     media_type: str | None = None
     filename: str | None = None
     metadata: Mapping[str, Any] | None = None
@@ -78,7 +78,7 @@ class Message:
     task: str | None = None
     context: str | None = None
     references: Sequence[str] = ()
-    """Ids of other tasks that it refers to."""
+    """Ids of other tasks that the message refers to."""
     extensions: Sequence[str] = ()
     metadata: Mapping[str, Any] | None = None
 
@@ -117,7 +117,8 @@ class StatusUpdate:
     context: str
     status: Status
     final: bool = False
-    """The last event of its stream. Version 1.0 has no such field: it closes the stream."""
+    """Whether this is the last event of its stream. Version 1.0 has no such field and closes the stream
+    instead."""
     metadata: Mapping[str, Any] | None = None
 
 
@@ -127,9 +128,9 @@ class ArtifactUpdate:
     context: str
     artifact: Artifact
     append: bool = False
-    """The parts are to be added to those of the artifact with the same id."""
+    """Whether the parts continue the artifact with the same id."""
     last: bool = True
-    """The artifact is complete."""
+    """Whether the artifact is complete."""
     metadata: Mapping[str, Any] | None = None
 
 
@@ -139,7 +140,7 @@ StreamItem: TypeAlias = Task | Message | Update
 
 @attrs.frozen(kw_only=True)
 class PushConfig:
-    """Where a task's updates are to be sent."""
+    """The address for push notifications of a task."""
 
     task: str
     id: str
@@ -154,14 +155,14 @@ class PushConfig:
 
 @attrs.frozen(kw_only=True)
 class Send:
-    """A message of the client; it begins a task, or continues one."""
+    """Send a message, which starts a task or continues one."""
 
     message: Message
     wait: bool = True
-    """Answer when the task has ended or waits for its client, not at once."""
+    """Answer only when the task has ended or waits for its client."""
     history_length: int | None = None
     modes: Sequence[str] = ()
-    """Media types that the client takes; none: all."""
+    """Media types that the client accepts; empty: all."""
     push: PushConfig | None = None
     """Its `task` is empty."""
     metadata: Mapping[str, Any] | None = None
@@ -179,7 +180,7 @@ class ListTasks:
     context: str | None = None
     state: State | None = None
     since: float | None = None
-    """Of the status, UTC seconds."""
+    """Earliest time of the status, in UTC seconds."""
     page_size: int = 50
     page_token: str = ""
     history_length: int | None = None
@@ -221,7 +222,7 @@ class DeletePush:
 
 @attrs.frozen
 class GetCard:
-    """The card for authenticated clients."""
+    """Get the card for authenticated clients."""
 
 
 Request: TypeAlias = (
@@ -230,7 +231,7 @@ Request: TypeAlias = (
 
 
 ClientRequest: TypeAlias = Send | GetTask | ListTasks | CancelTask | Subscribe
-"""The requests that this agent sends to others."""
+"""The requests that this agent sends to other agents."""
 
 
 @attrs.frozen

@@ -1,6 +1,9 @@
-"""A2A 0.3 as JSON-RPC has it. Pure.
+"""The codec of A2A 0.3 for JSON-RPC. Pure.
 
-Written from https://a2a-protocol.org/v0.3.0/specification: sections 6 (objects) and 7 (methods).
+Objects and parts have a `kind`; states and roles are plain words (`working`, `user`); the last update of a
+stream has `final: true`. There is no method that lists tasks.
+
+Source: https://a2a-protocol.org/v0.3.0/specification, sections 6 (objects) and 7 (methods).
 """
 
 from __future__ import annotations
@@ -39,8 +42,8 @@ from .task import (
 )
 
 IN_OBJECT = "data_part_compat"
-"""What the metadata of a part says whose data is no object: it stands in one, as `value`. Version 0.3 knows
-objects only; this is how the official kits carry the data of 1.0."""
+"""Marks in a part's metadata that its data is the field `value` of an object. Version 0.3 allows only objects
+as data; the official SDKs send other data of 1.0 in this way."""
 
 
 def _write_part(part: Part) -> Json:
@@ -64,7 +67,7 @@ def about_file(part: File | Link) -> Json:
 
 
 def data_in_object(part: Data) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """The data and the metadata of a part."""
+    """The data of a part as an object, and the metadata."""
     if isinstance(part.data, Mapping):
         return part.data, part.metadata
     return {"value": part.data}, {**(part.metadata or {}), IN_OBJECT: True}
@@ -78,7 +81,7 @@ def data_from_object(data: Mapping[str, Any], metadata: Mapping[str, Any] | None
 
 
 def read_data(fields: Fields, metadata: Mapping[str, Any] | None) -> Data:
-    """The field `data`: an object, as the specification has it, or a list, as clients send it, too."""
+    """Read the field `data`: an object, as specified, or a list, which some clients send."""
     data = fields.value("data")
     match data:
         case None:
@@ -107,7 +110,7 @@ def _read_part(fields: Fields) -> Part:
 
 
 def read_file(fields: Fields, metadata: Mapping[str, Any] | None, *, content: str, address: str) -> Part:
-    """`content`, `address`: the names of these two fields, of which a file has one."""
+    """Read a file, which has one of the two fields named by `content` and `address`."""
     about: Json = {
         "media_type": fields.text("mimeType"),
         "filename": fields.text("name"),
@@ -116,7 +119,7 @@ def read_file(fields: Fields, metadata: Mapping[str, Any] | None, *, content: st
     found = fields.base64(content)
     if found is not None:
         return File(found, **about)
-    # Clients call it `url`, too, as the next version does.
+    # Some clients call it `url`, as version 1.0 does.
     url = None if fields.has(address) else fields.text("url")
     return Link(url or fields.needed(address), **about)
 
@@ -135,10 +138,10 @@ OBJECTS = ObjectCodec(
 
 
 def read_request(method: str, params: object) -> Request:
-    """The parameters of a method.
+    """Read the parameters of a method.
 
-    The client waits for the end unless `configuration.blocking` is false: the specification leaves open what
-    its absence means, and clients that ask for nothing expect an answer. A `historyLength` of 0 asks for all
+    The client waits for the end unless `configuration.blocking` is false. The specification does not define
+    its absence, and clients without a configuration expect the end. A `historyLength` of 0 means all
     messages, as in the proto of this version.
 
     Raises:
@@ -169,7 +172,7 @@ def history_length(fields: Fields) -> int | None:
 
 
 def read_push(fields: Fields, task: str) -> PushConfig:
-    """Of the schemes, the first one counts."""
+    """Read a push configuration. Only its first scheme is used."""
     authentication = fields.group("authentication")
     return PushConfig(
         task=task,
@@ -207,10 +210,10 @@ METHODS = frozenset(_READERS)
 
 
 def write_request(request: ClientRequest) -> tuple[str, Json]:
-    """The method of a request and its parameters, as `read_request` takes them.
+    """The method of a request and its parameters, in the form of `read_request`.
 
     Raises:
-        ValueError: for `ListTasks`, which has no method.
+        ValueError: the request is `ListTasks`, for which there is no method.
     """
     match request:
         case Send():
@@ -259,7 +262,7 @@ def write_item(item: StreamItem) -> Json:
 
 
 def write_notification(task: Task) -> Json:
-    """The body of a push notification: the whole task (section 9.5), over HTTP+JSON, too."""
+    """The body of a push notification in both bindings: the whole task (section 9.5)."""
     return OBJECTS.task(task)
 
 

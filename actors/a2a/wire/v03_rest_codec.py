@@ -1,8 +1,10 @@
-"""A2A 0.3 as HTTP+JSON has it: the objects of its a2a.proto, under the paths `/v1/...`. Pure.
+"""The codec of A2A 0.3 for HTTP+JSON: the objects of its a2a.proto, under the paths `/v1/...`. Pure.
 
-Written from https://a2a-protocol.org/v0.3.0/specification, section 7, and the a2a.proto of that version. So
-its parts are those of neither JSON-RPC nor 1.0, its states and roles are those of 1.0 (but one is CANCELLED
-here), and all else is read and written by the two other codecs. Notifications are those of `v03_codec`.
+Its parts differ from those of JSON-RPC and of 1.0 (`file.fileWithUri`, `data.data`), and a message calls them
+`content`. States and roles are those of 1.0, except TASK_STATE_CANCELLED. The two other codecs read and write
+the rest. Push notifications are those of `v03_codec`.
+
+Source: https://a2a-protocol.org/v0.3.0/specification, section 7, and the a2a.proto of that version.
 """
 
 from __future__ import annotations
@@ -90,8 +92,8 @@ OBJECTS = ObjectCodec(
 
 
 def read_request(method: str, params: object) -> Request:
-    """A request, by the name that its method has in JSON-RPC (`tasks/list` is only here). `params`: the body,
-    with the fields of the query, and those of the path under the names of JSON-RPC.
+    """Read a request by the JSON-RPC name of its method; `tasks/list` exists only here. `params`: the fields
+    of the body and the query, and those of the path under the names of JSON-RPC.
 
     Raises:
         A2AError: METHOD_NOT_FOUND or INVALID_PARAMS.
@@ -103,8 +105,8 @@ def read_request(method: str, params: object) -> Request:
 
 
 def _send(fields: Fields, *, stream: bool = False) -> Send:
-    """A `configuration` without `blocking` says false, as ProtoJSON leaves false out. The message may be
-    called `request`: that is its name in the proto, which the official kit for Python sends."""
+    """Read a request to send. A `configuration` without `blocking` means false, because ProtoJSON omits
+    false. The message may be called `request`, its name in the proto, which the official Python SDK sends."""
     options = fields.group("configuration")
     push = options.child("pushNotification")
     return Send(
@@ -119,7 +121,8 @@ def _send(fields: Fields, *, stream: bool = False) -> Send:
 
 
 def _set_push(fields: Fields) -> SetPush:
-    """The body is the whole request of the proto, as the official kits send it, or its `config`."""
+    """Read a push configuration: the whole request of the proto, which the official SDKs send, or its
+    `config`."""
     task = fields.needed("taskId")
     config = fields.child("config") or fields
     push = read_push(config.needed_child("pushNotificationConfig"), task)
@@ -137,7 +140,7 @@ _READERS: Mapping[str, Callable[[Fields], Request]] = {
 
 
 def write_request(request: ClientRequest) -> tuple[str, Json]:
-    """The method of a request and its parameters, as `read_request` takes them."""
+    """The method of a request and its parameters, in the form of `read_request`."""
     if isinstance(request, Send):
         push = None if request.push is None else write_push(request.push)
         options = {"blocking": request.wait, **filled(pushNotification=push)}
@@ -175,8 +178,8 @@ def write_item(item: StreamItem) -> Json:
 
 
 def write_error(error: A2AError) -> Json:
-    """The body of an error: that of 1.0, and beside it what clients of 0.3 look for: its message, and its
-    name (a2a-sdk) or its number in JSON-RPC (@a2a-js/sdk)."""
+    """The body of an error: that of 1.0, and beside it the fields that clients of 0.3 read: the message, the
+    name (a2a-sdk) and the code of JSON-RPC (@a2a-js/sdk)."""
     words = error.reason.removesuffix("_ERROR").split("_")
     name = "".join(word.capitalize() for word in words)
     named = {"type": f"{name}Error", "code": error.kind.code, "message": str(error)}

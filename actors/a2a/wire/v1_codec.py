@@ -1,7 +1,11 @@
-"""A2A 1.0 as JSON, over JSON-RPC and over HTTP. Pure.
+"""The codec of A2A 1.0, for JSON-RPC and HTTP+JSON. Pure.
 
-Written from version 1.0.1 of the specification: sections 4 (objects), 9.4 (JSON-RPC), 11 (HTTP+JSON), and its
-a2a.proto, of which all JSON is the ProtoJSON.
+All JSON is the ProtoJSON of a2a.proto. Objects have no `kind`: a part is named by its content field (`text`,
+`raw`, `url`, `data`), and an item of a stream or an answer to a message by the object around it. States and
+roles are enum names (`TASK_STATE_WORKING`, `ROLE_USER`).
+
+Source: version 1.0.1 of the specification, sections 4 (objects), 9.4 (JSON-RPC), 11 (HTTP+JSON), and its
+a2a.proto.
 """
 
 from __future__ import annotations
@@ -70,7 +74,8 @@ def _write_part(part: Part) -> Json:
 
 
 def _read_part(fields: Fields) -> Part:
-    """Null is a value of `data`, unless another field has the content: some clients write all of them."""
+    """Read a part. Null is a valid `data` unless another field has the content; some clients send all
+    fields."""
     text, url, raw = fields.words("text"), fields.words("url"), fields.base64("raw")
     given = [name for name in ("text", "raw", "url", "data") if fields.value(name) is not None]
     if len(given) > 1:
@@ -103,8 +108,8 @@ OBJECTS = ObjectCodec(
 
 
 def read_request(method: str, params: object) -> Request:
-    """The parameters of a method of JSON-RPC. HTTP+JSON has the same fields: those of the body, the query and
-    the path belong together into `params`.
+    """Read the parameters of a method of JSON-RPC. HTTP+JSON has the same fields: `params` then has those of
+    the body, the query and the path together.
 
     Raises:
         A2AError: METHOD_NOT_FOUND or INVALID_PARAMS.
@@ -161,7 +166,7 @@ METHODS = frozenset(_READERS)
 
 
 def write_request(request: ClientRequest) -> tuple[str, Json]:
-    """The method of a request and its parameters, as `read_request` takes them."""
+    """The method of a request and its parameters, in the form of `read_request`."""
     match request:
         case Send():
             push = None if request.push is None else _write_push(request.push)
@@ -184,7 +189,7 @@ def write_request(request: ClientRequest) -> tuple[str, Json]:
 
 
 def write_answer(request: Request, answer: Answer) -> Any:
-    """The result of a request; None is null in JSON-RPC, and an empty object in HTTP+JSON."""
+    """The result of a request. None becomes null in JSON-RPC and an empty object in HTTP+JSON."""
     match answer:
         case Task() if not isinstance(request, Send):
             return OBJECTS.task(answer)

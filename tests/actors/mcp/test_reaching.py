@@ -107,7 +107,7 @@ async def test_a_proxy_without_a_valid_address(
 ) -> None:
     monkeypatch.setenv("http_proxy", "carrier-pigeon://coop")
     error = (await ask("http://tools.test/mcp", nursery)).json()["error"]
-    assert error["message"] == "the proxy of the environment has no valid address"
+    assert error["message"] == "the proxy in the environment has no valid address"
     assert error["data"] == {"sent": False}
 
 

@@ -93,7 +93,7 @@ async def test_a_proxy_without_a_valid_address_is_a_failure_in_words(
     monkeypatch.setenv("https_proxy", "carrier-pigeon://coop")
     failed = await failure(opened("openai", provider.url, client, tmp_path, monkeypatch))
     assert str(failed) == (
-        "m: a proxy of the environment has no valid address (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY)"
+        "m: a proxy in the environment has no valid address (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY)"
     )
     assert not failed.retryable
 
