@@ -74,7 +74,7 @@ def web(url: str, **changes: Any) -> McpServerConfig:
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("http", "auto"), ("http", "legacy"), ("sse", "legacy")])
-async def test_a_server_that_admits_nobody_unknown_waits_for_a_token(
+async def test_server_that_refuses_to_connect_waits_for_a_token(
     guarded: tuple[dict[str, str], Path],
     serving: Open,
     statuses: list[ServerStatus],
@@ -122,7 +122,7 @@ async def test_a_server_that_admits_nobody_unknown_waits_for_a_token(
     assert "poor-" not in caplog.text
 
 
-async def test_what_a_server_quotes_of_a_token_is_told_to_nobody(
+async def test_token_quoted_by_the_server_is_masked(
     http_peer: HttpPeer, serving: Open, statuses: list[ServerStatus], caplog: pytest.LogCaptureFixture
 ) -> None:
     http_peer.on_connect = 401
@@ -144,7 +144,7 @@ async def test_what_a_server_quotes_of_a_token_is_told_to_nobody(
     assert TOKEN not in caplog.text
 
 
-async def test_a_call_brings_the_token_that_connects(
+async def test_token_of_a_call_connects(
     guarded: tuple[dict[str, str], Path], serving: Open, statuses: list[ServerStatus]
 ) -> None:
     urls, _ = guarded
@@ -157,7 +157,7 @@ async def test_a_call_brings_the_token_that_connects(
         assert statuses[-1].state == "connected"
 
 
-async def test_the_token_repairs_a_lost_connection_until_it_is_refused(
+async def test_token_repairs_lost_connections_until_refused(
     serving: Open, statuses: list[ServerStatus], free_port: int
 ) -> None:
     env = {**os.environ, "TOKENS": "good-a"}
@@ -178,7 +178,7 @@ async def test_the_token_repairs_a_lost_connection_until_it_is_refused(
             assert "look" in [tool.name for tool in refused.tools]  # they stay where they are
 
 
-async def test_the_agent_gets_a_token_of_its_own(
+async def test_agent_obtains_its_own_token(
     guarded: tuple[dict[str, str], Path], serving: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
@@ -198,7 +198,7 @@ async def test_the_agent_gets_a_token_of_its_own(
         assert secret not in caplog.text
 
 
-async def test_a_server_that_wants_no_token_any_more_is_found_out(
+async def test_server_that_stops_wanting_a_token_connects(
     http_peer: HttpPeer, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something in front of it may have refused, for a while."""
@@ -215,7 +215,7 @@ async def test_a_server_that_wants_no_token_any_more_is_found_out(
     assert http_peer.other_bearers == []
 
 
-async def test_a_token_that_comes_while_none_is_needed_any_more_keeps_nobody_waiting() -> None:
+async def test_token_offered_after_admission_does_not_wait() -> None:
     admission = Admission()
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
@@ -228,7 +228,7 @@ async def test_a_token_that_comes_while_none_is_needed_any_more_keeps_nobody_wai
     assert admission.bearer is None
 
 
-async def test_after_the_end_nobody_waits_for_a_token_to_be_tried() -> None:
+async def test_closed_admission_releases_offers() -> None:
     admission = Admission()
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
@@ -256,7 +256,7 @@ class Moody(httpx2.Auth):
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
-async def test_credentials_that_cannot_be_had_are_missed_by_one_call_only(
+async def test_missing_credentials_fail_one_call_only(
     http_peer: HttpPeer, statuses: list[ServerStatus], nursery: trio.Nursery, kind: str
 ) -> None:
     auth = Moody()
@@ -281,7 +281,7 @@ async def test_credentials_that_cannot_be_had_are_missed_by_one_call_only(
         await owner.stop()
 
 
-async def test_static_headers_are_our_own_and_no_token_replaces_them(
+async def test_token_does_not_replace_static_headers(
     guarded: tuple[dict[str, str], Path], serving: Open
 ) -> None:
     urls, ledger = guarded

@@ -105,7 +105,7 @@ def calling(server: Strict | Requester) -> Caller:
     return Caller(McpServerConfig(name="web", url="http://127.0.0.1:1/mcp"), line, authenticate)
 
 
-async def test_a_call_whose_headers_were_of_yesterday_is_made_again_with_those_of_today() -> None:
+async def test_call_with_outdated_headers_is_repeated() -> None:
     server = Strict("Region")
     caller = calling(server)
     server.header = "Area"
@@ -113,13 +113,13 @@ async def test_a_call_whose_headers_were_of_yesterday_is_made_again_with_those_o
     assert ["mcp-param-area" in each for each in server.tried] == [False, True]
 
 
-async def test_stricter_hints_do_not_make_it_another_tool() -> None:
+async def test_call_is_retried_after_hints_became_stricter() -> None:
     server = Strict("Region")
     shown = attrs.evolve(server.listed(), hints=Hints(destructive=True))
     assert (await calling(server).call(CallTool("move", {"region": "eu"}, shown=shown))).content == "moved"
 
 
-async def test_it_is_not_when_the_tool_is_another_than_the_call_was_cleared_for() -> None:
+async def test_call_is_not_retried_after_tool_definition_changes() -> None:
     server = Strict("Region")
     caller, shown = calling(server), server.listed()
     server.header = "Area"
@@ -136,7 +136,7 @@ class Emptied(Strict):
         return types.ListToolsResult(tools=[])
 
 
-async def test_it_is_not_when_the_tool_is_gone() -> None:
+async def test_call_is_not_retried_after_its_tool_is_removed() -> None:
     server = Emptied("Region")
     caller, shown = calling(server), server.listed()
     server.header = "Area"
@@ -150,7 +150,7 @@ class Forgetful(Strict):
         raise MCPError(types.INTERNAL_ERROR, "out of order")
 
 
-async def test_when_its_headers_cannot_be_learned_a_call_is_refused_as_it_was() -> None:
+async def test_header_mismatch_stands_if_listing_fails() -> None:
     caller = calling(server := Forgetful("Region"))
     server.header = "Area"
     result = await caller.call(CallTool("move", {"region": "eu"}))
@@ -158,7 +158,7 @@ async def test_when_its_headers_cannot_be_learned_a_call_is_refused_as_it_was() 
     assert len(server.tried) == 1
 
 
-async def test_a_server_that_only_wants_to_be_asked_again_is(autojump_clock: MockClock) -> None:
+async def test_call_is_repeated_with_the_servers_state(autojump_clock: MockClock) -> None:
     server = Stubborn([again("first"), again("second"), DONE])
     call = CallTool("move", {"region": "eu"}, answers={"a": ElicitationAnswer("decline")}, state="before")
     assert (await calling(server).call(call)).content == "moved"
@@ -167,7 +167,7 @@ async def test_a_server_that_only_wants_to_be_asked_again_is(autojump_clock: Moc
     assert trio.current_time() == pytest.approx(sum(STATE_PAUSES[:2]))
 
 
-async def test_but_not_for_ever(autojump_clock: MockClock) -> None:
+async def test_call_is_not_repeated_forever(autojump_clock: MockClock) -> None:
     server = Stubborn([again("never")])
     result = await calling(server).call(CallTool("move", {"region": "eu"}))
     assert result.is_error
@@ -188,7 +188,7 @@ def question(method: str) -> dict[str, Any]:
         (["elicitation/create"] * (MAX_QUESTIONS + 1), f"asks {MAX_QUESTIONS + 1} questions at once"),
     ],
 )
-async def test_what_nobody_here_answers_is_the_end_of_the_call(methods: list[str], said: str) -> None:
+async def test_prerequisites_not_offered_are_an_error(methods: list[str], said: str) -> None:
     requests = {str(number): question(method) for number, method in enumerate(methods)}
     server = Stubborn([{"resultType": "input_required", "inputRequests": requests}])
     result = await calling(server).call(CallTool("move", {}))
@@ -205,12 +205,12 @@ async def test_what_nobody_here_answers_is_the_end_of_the_call(methods: list[str
         {"elicitations": [VISIT] * (MAX_QUESTIONS + 1)},
     ],
 )
-async def test_addresses_that_are_none_or_too_many_are_an_error_like_any_other(data: Any) -> None:
+async def test_invalid_or_too_many_urls_are_an_ordinary_error(data: Any) -> None:
     result = await calling(Refusing([], data=data)).call(CallTool("move", {}))
     assert (result.is_error, result.content) == (True, "visit these first")
 
 
-async def test_addresses_to_visit_come_before_the_call() -> None:
+async def test_urls_to_visit_are_prerequisites() -> None:
     with pytest.raises(ToolInputRequired) as caught:
         await calling(Refusing([], data={"elicitations": [VISIT]})).call(CallTool("move", {}))
     assert [each.url for each in caught.value.requests.values()] == ["https://example.org"]
@@ -235,7 +235,7 @@ class Noted:
         raise AssertionError
 
 
-async def test_it_says_when_a_call_leaves_and_not_before(autojump_clock: MockClock) -> None:
+async def test_on_sent_is_called_when_the_call_is_sent(autojump_clock: MockClock) -> None:
     server, noted = Noting([DONE]), Noted()
     caller = calling(server)
     link = caller._current.link
@@ -249,7 +249,7 @@ async def test_it_says_when_a_call_leaves_and_not_before(autojump_clock: MockClo
     assert server.asked == [{"said": ["sent"]}]
 
 
-async def test_a_call_that_is_withdrawn_before_it_leaves_never_does() -> None:
+async def test_withdrawn_call_is_not_sent() -> None:
     server, noted = Noting([DONE]), Noted()
     caller = calling(server)
     with trio.CancelScope() as scope:
@@ -270,13 +270,13 @@ class Congested(Stubborn):
             note_withdrawal()
 
 
-async def test_a_call_that_did_not_get_out_in_time_was_not_made(autojump_clock: MockClock) -> None:
+async def test_call_unsent_at_timeout_is_unavailable(autojump_clock: MockClock) -> None:
     with pytest.raises(ToolUnavailable, match="read nothing for 60 s; nothing was sent"):
         await calling(Congested([DONE])).call(CallTool("move", {}))
     assert trio.current_time() == 60  # and is not made again
 
 
-async def test_one_that_was_put_off_before_may_have_been(autojump_clock: MockClock) -> None:
+async def test_repeated_call_unsent_at_timeout_is_unknown(autojump_clock: MockClock) -> None:
     with pytest.raises(ToolOutcomeUnknown, match="timed out after 60 s"):
         await calling(Congested([again("half done"), DONE])).call(CallTool("move", {}))
 
@@ -286,7 +286,7 @@ class Broken(Strict):
         raise TypeError("no such thing: secret")
 
 
-async def test_what_a_library_stumbles_over_is_the_end_of_one_call(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_exception_fails_one_call(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ToolOutcomeUnknown, match=r'^MCP server "web" failed: TypeError$'):
         await calling(Broken("Region")).call(CallTool("move", {}))
     assert "a call failed unexpectedly" in caplog.text

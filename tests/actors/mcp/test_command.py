@@ -15,7 +15,7 @@ def executable(path: Path) -> Path:
     return path
 
 
-def test_a_command_beside_the_interpreter_wins_over_path(
+def test_command_beside_the_interpreter_takes_precedence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = executable(tmp_path / "venv" / "bin" / "stopgo")
@@ -31,12 +31,12 @@ def test_other_commands_are_found_on_path(tmp_path: Path, monkeypatch: pytest.Mo
     assert find_command("tool") == str(tool)
 
 
-def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_command_with_a_slash_is_a_path(tmp_path: Path) -> None:
     tool = executable(tmp_path / "tool")
     assert find_command(str(tool)) == str(tool)
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_command_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommandNotFound, match=r"command not found: nowhere \(looked in .*, then on PATH\)"):
         find_command("nowhere", search_path=str(tmp_path))
     (tmp_path / "data.txt").write_text("")

@@ -28,7 +28,7 @@ from stopgo.actors.mcp.environment import EnvFileError, parse_env, read_env_file
         ("A=1\r\nB=2\nA=3", {"A": "3", "B": "2"}),
     ],
 )
-def test_what_a_line_says(line: str, expected: dict[str, str]) -> None:
+def test_env_file_lines(line: str, expected: dict[str, str]) -> None:
     assert parse_env(line) == expected
 
 
@@ -42,14 +42,14 @@ def test_what_a_line_says(line: str, expected: dict[str, str]) -> None:
         ("A=se\0cret", "line 1: the value of A is not understood"),
     ],
 )
-def test_a_mistake_is_named_without_the_value(text: str, message: str) -> None:
+def test_env_file_error_omits_the_value(text: str, message: str) -> None:
     with pytest.raises(EnvFileError) as raised:
         parse_env(text)
     assert str(raised.value) == message
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_env_file_is_parsed_or_refused(text: str) -> None:
     try:
         variables = parse_env(text)
     except EnvFileError:
@@ -57,7 +57,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert all(key and "\0" not in key + value for key, value in variables.items())
 
 
-def test_the_file_is_named(tmp_path: Path) -> None:
+def test_env_file_error_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.env"
     with pytest.raises(EnvFileError, match=f"^env_file {file}: No such file or directory$"):
         read_env_file(file)

@@ -52,7 +52,7 @@ def web(url: str, **changes: Any) -> McpServerConfig:
     ("kind", "mode"),
     [("http", "auto"), ("http", "modern"), ("http", "legacy"), ("sse", "auto"), ("sse", "legacy")],
 )
-async def test_a_changed_list_is_heard_of_in_every_era(
+async def test_changed_tools_are_noticed_in_every_era(
     urls: dict[str, str], serving: Open, statuses: list[ServerStatus], kind: str, mode: Any
 ) -> None:
     async with serving(web(urls[kind], mode=mode, max_concurrency=2)) as server:
@@ -65,9 +65,7 @@ async def test_a_changed_list_is_heard_of_in_every_era(
     assert [status.state for status in statuses[before:]] == ["connected"]
 
 
-async def test_a_server_that_is_not_modern_as_it_should_be_fails_the_start(
-    unruly: Any, serving: Open
-) -> None:
+async def test_mode_modern_refuses_an_older_server(unruly: Any, serving: Open) -> None:
     with trio.fail_after(PATIENCE), pytest.raises(ServerStartFailed) as raised:
         async with serving(unruly(mode="modern")):
             pass
@@ -77,7 +75,7 @@ async def test_a_server_that_is_not_modern_as_it_should_be_fails_the_start(
 
 @pytest.mark.crash
 @pytest.mark.parametrize("mode", ["modern", "legacy"])
-async def test_the_death_of_an_idle_server_is_noticed_and_repaired(
+async def test_death_of_an_idle_http_server_is_repaired(
     serving: Open, statuses: list[ServerStatus], free_port: int, mode: Any
 ) -> None:
     """In neither era is there a call to notice it by: what shows it is the server's own stream to us."""
@@ -95,7 +93,7 @@ async def test_the_death_of_an_idle_server_is_noticed_and_repaired(
 
 
 @pytest.mark.crash
-async def test_what_changed_while_nobody_listened_is_found_out(
+async def test_changes_before_listening_are_noticed(
     serving: Open, statuses: list[ServerStatus], free_port: int
 ) -> None:
     """The server is gone for less than it takes to notice."""
@@ -114,7 +112,7 @@ async def test_what_changed_while_nobody_listened_is_found_out(
     ("kind", "mode"),
     [("http", "modern"), ("http", "legacy"), ("sse", "legacy")],
 )
-async def test_progress_is_told_in_every_era(
+async def test_progress_is_reported_in_every_era(
     urls: dict[str, str], serving: Open, kind: str, mode: Any
 ) -> None:
     told: list[Progress] = []

@@ -79,7 +79,7 @@ def web(url: str, **changes: Any) -> McpServerConfig:
         ("mute", {"connect_timeout": 0.5}, "no answer within 0.5 s"),
     ],
 )
-async def test_a_child_that_is_of_no_use(
+async def test_unusable_child_fails_the_start(
     serving: Open, unruly: Config, modes: str, changes: dict[str, Any], reason: str
 ) -> None:
     config = McpServerConfig(**{**_fields(unruly(modes)), **changes})
@@ -90,7 +90,7 @@ async def test_a_child_that_is_of_no_use(
 
 
 @pytest.mark.parametrize(("slow", "lines"), [(0.01, 1), (600.0, 0)])
-async def test_people_are_told_when_a_start_takes_long(
+async def test_slow_start_is_logged(
     serving: Open,
     unruly: Config,
     caplog: pytest.LogCaptureFixture,
@@ -125,7 +125,9 @@ def _fields(config: McpServerConfig) -> dict[str, Any]:
         (307, "Redirect to http://elsewhere.invalid/mcp not followed"),
     ],
 )
-async def test_a_server_that_refuses(http_peer: Any, serving: Open, status: int, reason: str) -> None:
+async def test_refusing_server_fails_the_start(
+    http_peer: Any, serving: Open, status: int, reason: str
+) -> None:
     http_peer.on_connect = status
     with trio.fail_after(PATIENCE), pytest.raises(ServerStartFailed) as raised:
         async with serving(web(http_peer.url)):
@@ -141,7 +143,7 @@ async def test_a_server_that_refuses(http_peer: Any, serving: Open, status: int,
         (0, "connection refused"),
     ],
 )
-async def test_a_server_that_may_be_better_in_a_moment(
+async def test_temporary_failure_is_retried_until_the_timeout(
     http_peer: Any,
     serving: Open,
     statuses: list[ServerStatus],
@@ -171,7 +173,7 @@ async def test_a_server_that_may_be_better_in_a_moment(
         ("409", "answer: HTTP 409 Conflict"),
     ],
 )
-async def test_a_call_that_fails_over_http_and_the_next_one(
+async def test_failed_http_call_does_not_affect_the_next(
     http_peer: Any, serving: Open, how: str, expected: str
 ) -> None:
     async with serving(web(http_peer.url)) as server:
@@ -190,7 +192,7 @@ async def test_a_call_that_fails_over_http_and_the_next_one(
         ("nothing of ours", "answer: Unknown tool: nothing of ours"),
     ],
 )
-async def test_a_call_that_fails_over_stdio_and_the_next_one(
+async def test_failed_stdio_call_does_not_affect_the_next(
     echo: Config, serving: Open, tool: str, expected: str
 ) -> None:
     async with serving(echo()) as server:
@@ -210,9 +212,7 @@ async def outcome(server: ActorRef[ServerMessage], call: CallTool) -> str:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_server_over_http_that_stops_answering_is_timed_out_again_and_again(
-    serving: Open, mode: Any
-) -> None:
+async def test_silent_http_server_times_out_every_call(serving: Open, mode: Any) -> None:
     """Its notifications of cancelled calls hang as well, and must hold nobody up."""
     with sdk_server("http") as (url, process):
         async with serving(web(url, mode=mode, timeout=0.3, max_concurrency=3)) as server:
@@ -234,7 +234,7 @@ async def timed_out(server: ActorRef[ServerMessage]) -> None:
     )
 
 
-async def test_calls_that_are_never_answered_take_no_connections_away(
+async def test_unanswered_calls_do_not_exhaust_connections(
     http_peer: Any, serving: Open, clock: MockClock
 ) -> None:
     async with serving(web(http_peer.url)) as server:
@@ -246,7 +246,7 @@ async def test_calls_that_are_never_answered_take_no_connections_away(
 
 
 @pytest.mark.crash
-async def test_streams_that_are_never_ended_take_no_connections_away(serving: Open) -> None:
+async def test_endless_streams_do_not_exhaust_connections(serving: Open) -> None:
     with sdk_server("http") as (url, _):
         async with serving(web(url, timeout=0.2, mode="legacy")) as server:
             for _ in range(10):
@@ -259,7 +259,7 @@ async def test_streams_that_are_never_ended_take_no_connections_away(serving: Op
 
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", ["http", "sse"])
-async def test_a_server_over_http_that_is_killed_in_a_call(serving: Open, kind: str) -> None:
+async def test_killed_http_server_ends_its_calls(serving: Open, kind: str) -> None:
     with sdk_server(kind) as (url, process):
         async with serving(web(url, max_concurrency=3, max_retries=1)) as server:
             found: list[str] = []
@@ -283,14 +283,14 @@ async def test_a_server_over_http_that_is_killed_in_a_call(serving: Open, kind: 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", ["http", "sse"])
-async def test_a_long_reply_arrives_as_a_stream(serving: Open, kind: str) -> None:
+async def test_long_reply_arrives_as_a_stream(serving: Open, kind: str) -> None:
     with sdk_server(kind) as (url, _):
         async with serving(web(url), max_stored_bytes=8_000_000) as server:
             text = "x" * 2_000_000
             assert await outcome(server, CallTool("echo", {"text": text})) == f"answer: {text}"
 
 
-async def test_a_server_that_will_not_be_taken_leave_of(http_peer: Any, serving: Open) -> None:
+async def test_hanging_session_end_is_bounded(http_peer: Any, serving: Open) -> None:
     http_peer.on_leave = "hang"
     async with serving(web(http_peer.url)) as server:
         assert await outcome(server, CallTool("echo", {})) == "answer: echo"
@@ -298,7 +298,7 @@ async def test_a_server_that_will_not_be_taken_leave_of(http_peer: Any, serving:
     assert trio.current_time() - began < PATIENCE
 
 
-async def test_a_child_that_does_not_even_run(
+async def test_suspended_child_times_out_and_is_killed(
     echo: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stdio, "EXIT_GRACE", 0.3)

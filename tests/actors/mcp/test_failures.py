@@ -33,11 +33,11 @@ from stopgo.actors.mcp.failures import (
         (-32001, "the server's own timeout", None, "answered"),
     ],
 )
-def test_what_an_error_says_about_the_call(code: int, message: str, data: object, expected: Meaning) -> None:
+def test_meaning_of_errors(code: int, message: str, data: object, expected: Meaning) -> None:
     assert meaning(code, message, data) == expected
 
 
-def test_only_a_server_that_may_not_be_up_yet_is_tried_again() -> None:
+def test_only_a_starting_server_is_worth_retrying() -> None:
     assert [
         code for code in (UNREACHABLE, SERVER_FAILED, REQUEST_REFUSED, -32601) if worth_retrying(code)
     ] == [
@@ -54,5 +54,5 @@ def test_only_a_server_that_may_not_be_up_yet_is_tried_again() -> None:
         (ValueError("x" * 10_000_000), "x" * MAX_LINE),
     ],
 )
-def test_a_reason_is_a_line(error: Exception, line: str) -> None:
+def test_first_line_of_an_error(error: Exception, line: str) -> None:
     assert first_line(error) == line

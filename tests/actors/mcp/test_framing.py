@@ -11,7 +11,7 @@ lines = st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")))
 
 
 @given(lines, st.binary().map(lambda rest: rest.replace(b"\n", b"")), st.lists(st.integers(1, 7)))
-def test_lines_come_out_whole_however_they_are_cut(lines: list[bytes], rest: bytes, cuts: list[int]) -> None:
+def test_lines_are_whole_wherever_chunks_end(lines: list[bytes], rest: bytes, cuts: list[int]) -> None:
     stream = b"".join(line + b"\n" for line in lines) + rest
     framer = LineFramer()
     found: list[bytes] = []
@@ -25,7 +25,7 @@ def test_lines_come_out_whole_however_they_are_cut(lines: list[bytes], rest: byt
     assert framer.pending == 0
 
 
-def test_a_line_in_many_chunks_takes_time_in_proportion() -> None:
+def test_framing_takes_linear_time() -> None:
     def seconds(chunks: int) -> float:
         framer, chunk = LineFramer(), b"x" * 1024
         began = time.process_time()

@@ -64,7 +64,7 @@ async def test_tools_and_calls(http_peer: Any, serving: Open) -> None:
     assert http_peer.ended == ["first"]
 
 
-async def test_a_bearer_goes_with_its_own_call_and_nowhere_else(
+async def test_token_is_sent_with_its_own_call_only(
     http_peer: Any, serving: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -88,9 +88,7 @@ async def test_a_bearer_goes_with_its_own_call_and_nowhere_else(
     ("status", "text"),
     [(410, "HTTP 410 Gone"), (429, "HTTP 429 Too Many Requests")],
 )
-async def test_a_call_that_was_refused_is_an_answer(
-    http_peer: Any, serving: Open, status: int, text: str
-) -> None:
+async def test_refused_call_is_an_answer(http_peer: Any, serving: Open, status: int, text: str) -> None:
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = str(status)
         result = await server.ask(CallTool("echo", {}, bearer="secret"))
@@ -99,7 +97,7 @@ async def test_a_call_that_was_refused_is_an_answer(
     assert (result.is_error, result.content) == (True, text)
 
 
-async def test_a_connection_is_left_before_its_server_leaves_it(
+async def test_idle_connection_is_not_reused(
     http_peer: Any, serving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "KEEP_ALIVE", 0.01)
@@ -112,7 +110,7 @@ async def test_a_connection_is_left_before_its_server_leaves_it(
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_connection_may_end_just_as_it_is_used_again(
+async def test_request_on_a_closed_connection_is_sent_again(
     http_peer: Any, serving: Open, statuses: list[ServerStatus], mode: Any
 ) -> None:
     http_peer.leaves = 1
@@ -123,13 +121,13 @@ async def test_a_connection_may_end_just_as_it_is_used_again(
     assert [each["method"] for each in http_peer.notifications] == ["notifications/initialized"]
 
 
-async def test_a_stream_is_utf_8_whatever_else_it_says(http_peer: Any, serving: Open) -> None:
+async def test_event_stream_is_utf_8_despite_its_charset(http_peer: Any, serving: Open) -> None:
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = "stream"
         assert (await server.ask(CallTool("echo", {}))).content == EMPTY_RESULT
 
 
-async def test_a_redirect_may_lead_anywhere(http_peer: Any, serving: Open) -> None:
+async def test_redirect_elsewhere_is_not_followed(http_peer: Any, serving: Open) -> None:
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = "307 http://elsewhere.invalid/caf\xe9"
         result = await server.ask(CallTool("echo", {}))
@@ -138,7 +136,7 @@ async def test_a_redirect_may_lead_anywhere(http_peer: Any, serving: Open) -> No
     assert result.content.startswith("Redirect to http://elsewhere.invalid/caf%C3%A9 not followed")
 
 
-async def test_a_code_of_the_newer_era_means_nothing_in_the_older(http_peer: Any, serving: Open) -> None:
+async def test_header_mismatch_has_no_meaning_in_older_eras(http_peer: Any, serving: Open) -> None:
     """There it is any server's own: perhaps the call has run, so it is not made again with other headers."""
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = str(HEADER_MISMATCH)
@@ -147,7 +145,7 @@ async def test_a_code_of_the_newer_era_means_nothing_in_the_older(http_peer: Any
 
 
 @pytest.mark.parametrize("code", [SESSION_LOST, UNREACHABLE, SERVER_FAILED, NOT_UNDERSTOOD])
-async def test_a_code_that_we_use_ourselves_is_an_error_of_the_servers_like_any_other(
+async def test_our_own_code_from_a_server_is_an_ordinary_error(
     http_peer: Any, serving: Open, code: int
 ) -> None:
     """Taken for ours it would say that the call never ran, and what it did would be done again."""
@@ -157,7 +155,7 @@ async def test_a_code_that_we_use_ourselves_is_an_error_of_the_servers_like_any_
     assert len(http_peer.calls) == 1
 
 
-async def test_a_gateway_error_says_nothing_about_the_call(
+async def test_gateway_error_leaves_the_outcome_unknown(
     http_peer: Any, serving: Open, statuses: list[ServerStatus]
 ) -> None:
     async with serving(web(http_peer.url)) as server:
@@ -170,9 +168,7 @@ async def test_a_gateway_error_says_nothing_about_the_call(
     assert [status.state for status in statuses] == ["connecting", "connected"]
 
 
-async def test_a_lost_reply_is_unknown_and_does_not_touch_the_calls_beside_it(
-    http_peer: Any, serving: Open
-) -> None:
+async def test_lost_reply_does_not_affect_other_calls(http_peer: Any, serving: Open) -> None:
     contents: list[str] = []
 
     async def slow(server: ActorRef[ServerMessage]) -> None:
@@ -192,7 +188,7 @@ async def test_a_lost_reply_is_unknown_and_does_not_touch_the_calls_beside_it(
     assert [tool for tool, _ in http_peer.calls] == ["slow", "echo", "echo"]
 
 
-async def test_a_lost_session_is_opened_again_and_the_call_runs_once(
+async def test_lost_session_is_reopened_and_call_runs_once(
     http_peer: Any, serving: Open, statuses: list[ServerStatus]
 ) -> None:
     async with serving(web(http_peer.url)) as server:
@@ -203,7 +199,7 @@ async def test_a_lost_session_is_opened_again_and_the_call_runs_once(
     assert [status.state for status in statuses] == [*connect, "disconnected", *connect]
 
 
-async def test_a_server_that_hangs_is_timed_out(http_peer: Any, serving: Open, clock: MockClock) -> None:
+async def test_hanging_call_times_out(http_peer: Any, serving: Open, clock: MockClock) -> None:
     async with serving(web(http_peer.url)) as server:
         said = await times_out(server, CallTool("slow", {}), lambda: bool(http_peer.calls), clock)
         assert said == 'MCP server "web" timed out after 600 s'
@@ -211,7 +207,7 @@ async def test_a_server_that_hangs_is_timed_out(http_peer: Any, serving: Open, c
 
 
 @pytest.mark.parametrize("how", ["cut", "break"])
-async def test_a_stream_that_is_cut_is_taken_up_again(http_peer: Any, serving: Open, how: str) -> None:
+async def test_cut_stream_is_resumed(http_peer: Any, serving: Open, how: str) -> None:
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = how
         with trio.fail_after(PATIENCE):
@@ -220,7 +216,7 @@ async def test_a_stream_that_is_cut_is_taken_up_again(http_peer: Any, serving: O
     assert http_peer.other_bearers == []
 
 
-async def test_a_stream_that_is_taken_up_again_is_not_the_servers_own(http_peer: Any) -> None:
+async def test_resumed_stream_is_not_the_servers_own(http_peer: Any) -> None:
     """With that one its tools are listed again, and its session is taken for lost when it is unknown."""
     streams: list[None] = []
     client = http.http_client(
@@ -238,7 +234,7 @@ async def test_a_stream_that_is_taken_up_again_is_not_the_servers_own(http_peer:
     assert streams == []
 
 
-async def test_the_servers_own_stream_is_opened_again_however_it_fails(
+async def test_servers_own_stream_is_reopened_after_any_failure(
     http_peer: Any, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "STREAM_PAUSE", 0.01)
@@ -249,7 +245,7 @@ async def test_the_servers_own_stream_is_opened_again_however_it_fails(
     assert [status.state for status in statuses] == ["connecting", "connected", "connected"]
 
 
-async def test_the_servers_own_stream_is_not_opened_all_the_time(
+async def test_servers_own_stream_is_reopened_with_pauses(
     http_peer: Any, serving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "STREAM_PAUSE", 0.2)
@@ -260,7 +256,7 @@ async def test_the_servers_own_stream_is_not_opened_all_the_time(
     assert trio.current_time() - began >= 2 * 0.2
 
 
-async def test_an_older_server_is_told_of_a_cancelled_call(
+async def test_older_server_is_notified_of_a_cancelled_call(
     http_peer: Any, serving: Open, clock: MockClock
 ) -> None:
     async with serving(web(http_peer.url)) as server:
@@ -288,7 +284,7 @@ async def test_too_long_result_is_abridged_and_call_not_repeated(
     assert len(http_peer.calls) == 1
 
 
-async def test_a_call_cannot_bring_a_long_list_of_tools(http_peer: Any, serving: Open) -> None:
+async def test_call_reply_cannot_use_the_limit_of_tool_lists(http_peer: Any, serving: Open) -> None:
     """Only a list may be longer than a result, and whose reply it is does not depend on its id here."""
     http_peer.reply_id = 2
     http_peer.more = {"tools": []}
@@ -310,9 +306,7 @@ async def test_too_long_tool_is_left_out_and_server_stays(
     assert left_out in caplog.text
 
 
-async def test_cookies_of_one_caller_do_not_go_with_the_call_of_another(
-    http_peer: Any, serving: Open
-) -> None:
+async def test_cookies_are_not_sent(http_peer: Any, serving: Open) -> None:
     http_peer.headers = {"set-cookie": "user=ada; path=/"}
     async with serving(web(http_peer.url)) as server:
         for bearer in ("ada", "bob"):
@@ -320,13 +314,13 @@ async def test_cookies_of_one_caller_do_not_go_with_the_call_of_another(
     assert http_peer.cookies == [None, None]
 
 
-async def test_replies_may_be_packed(http_peer: Any, serving: Open) -> None:
+async def test_compressed_reply_is_decompressed(http_peer: Any, serving: Open) -> None:
     http_peer.headers = {"content-encoding": "gzip"}
     async with serving(web(http_peer.url)) as server:
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
 
 
-async def test_a_reply_that_cannot_be_unpacked_is_lost(http_peer: Any, serving: Open) -> None:
+async def test_corrupt_compressed_reply_is_lost(http_peer: Any, serving: Open) -> None:
     async with serving(web(http_peer.url)) as server:
         http_peer.headers["content-encoding"] = "deflate"
         with pytest.raises(ToolOutcomeUnknown, match="while decompressing"):
@@ -335,7 +329,7 @@ async def test_a_reply_that_cannot_be_unpacked_is_lost(http_peer: Any, serving: 
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
 
 
-async def test_a_server_that_packs_what_nobody_can_unpack_says_so_at_the_start(
+async def test_corrupt_compression_fails_the_start(
     http_peer: Any, serving: Open, statuses: list[ServerStatus], nursery: trio.Nursery, clock: MockClock
 ) -> None:
     http_peer.headers["content-encoding"] = "deflate"
@@ -345,14 +339,14 @@ async def test_a_server_that_packs_what_nobody_can_unpack_says_so_at_the_start(
             pass
 
 
-async def test_what_a_redirect_says_is_not_read(http_peer: Any, serving: Open) -> None:
+async def test_body_of_a_redirect_is_not_read(http_peer: Any, serving: Open) -> None:
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = "redirect"
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
     assert http_peer.redirected < LONG
 
 
-async def test_a_session_is_that_of_the_handshake(
+async def test_calls_use_the_session_of_the_handshake(
     http_peer: Any, serving: Open, statuses: list[ServerStatus]
 ) -> None:
     """One that the answer to the probe names is none: no call goes into it."""
@@ -362,7 +356,7 @@ async def test_a_session_is_that_of_the_handshake(
     assert [status.state for status in statuses] == ["connecting", "connected"]
 
 
-async def test_a_token_that_no_header_can_hold_is_not_sent_and_not_shown(
+async def test_invalid_token_is_neither_sent_nor_shown(
     http_peer: Any, serving: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(web(http_peer.url)) as server:
@@ -375,7 +369,7 @@ async def test_a_token_that_no_header_can_hold_is_not_sent_and_not_shown(
     assert "secret" not in caplog.text + str(raised.value)
 
 
-async def test_a_refused_connection_is_tried_until_the_time_is_up(
+async def test_refused_connection_is_retried_until_the_timeout(
     free_port: int, serving: Open, statuses: list[ServerStatus], nursery: trio.Nursery, clock: MockClock
 ) -> None:
     nursery.start_soon(attempts_end, statuses, clock)
@@ -386,14 +380,14 @@ async def test_a_refused_connection_is_tried_until_the_time_is_up(
     assert str(raised.value).endswith(": connection refused")
 
 
-async def test_what_will_not_change_is_not_tried_again(http_peer: Any, serving: Open) -> None:
+async def test_permanent_refusal_is_not_retried(http_peer: Any, serving: Open) -> None:
     http_peer.on_connect = 410
     with trio.fail_after(PATIENCE), pytest.raises(ServerStartFailed, match="HTTP 410 Gone"):
         async with serving(web(http_peer.url)):
             pass
 
 
-async def test_a_server_that_comes_late_is_waited_for(
+async def test_start_waits_for_a_late_server(
     free_port: int, serving: Open, tmp_path: Path, statuses: list[ServerStatus], nursery: trio.Nursery
 ) -> None:
     done = threading.Event()
@@ -415,7 +409,7 @@ async def test_a_server_that_comes_late_is_waited_for(
         done.set()
 
 
-async def test_a_server_that_is_gone_makes_calls_unavailable_until_it_is_back(
+async def test_calls_are_unavailable_while_the_server_is_gone(
     free_port: int, serving: Open, tmp_path: Path, statuses: list[ServerStatus]
 ) -> None:
     db = tmp_path / "r.db"

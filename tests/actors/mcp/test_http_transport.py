@@ -72,7 +72,7 @@ def streaming() -> httpx2.Response:
 
 
 @pytest.mark.parametrize(("error", "sent"), [(REFUSED, False), (CUT, True)])
-async def test_a_request_that_fails_is_answered_with_why(
+async def test_failed_request_gets_an_error_reply(
     nursery: trio.Nursery, error: httpx2.TransportError, sent: bool
 ) -> None:
     answer = await transport(Wire([error] * 2), nursery).handle_async_request(message("tools/list", id=1))
@@ -81,7 +81,7 @@ async def test_a_request_that_fails_is_answered_with_why(
     assert (told["code"], told["message"], told["data"]) == (UNREACHABLE, str(error), {"sent": sent})
 
 
-async def test_a_request_whose_connection_ends_is_sent_once_more(nursery: trio.Nursery) -> None:
+async def test_request_is_sent_again_if_its_connection_ends(nursery: trio.Nursery) -> None:
     wire = Wire([CUT, httpx2.Response(200), CUT, httpx2.Response(202), CUT, CUT])
     sending = transport(wire, nursery)
     for request in (message("tools/list", id=1), message("notifications/initialized")):
@@ -90,7 +90,7 @@ async def test_a_request_whose_connection_ends_is_sent_once_more(nursery: trio.N
     assert len(wire.asked) == 6
 
 
-async def test_a_notification_that_fails_is_nobodys_failure(nursery: trio.Nursery) -> None:
+async def test_failed_notification_is_ignored(nursery: trio.Nursery) -> None:
     wire = Wire([REFUSED])
     answer = await transport(wire, nursery).handle_async_request(message("notifications/initialized"))
     assert answer.status_code == 202
@@ -98,9 +98,7 @@ async def test_a_notification_that_fails_is_nobodys_failure(nursery: trio.Nurser
 
 
 @pytest.mark.parametrize("content", [b"grant_type=client_credentials", b'{"grant_type": "x"}'])
-async def test_a_request_for_a_token_takes_no_bearer_along_and_may_fail(
-    nursery: trio.Nursery, content: bytes
-) -> None:
+async def test_token_request_carries_no_bearer_and_may_fail(nursery: trio.Nursery, content: bytes) -> None:
     wire = Wire([REFUSED, REFUSED])
     sending = transport(wire, nursery)
     request = httpx2.Request("POST", "http://tokens.test/", content=content)
@@ -110,16 +108,14 @@ async def test_a_request_for_a_token_takes_no_bearer_along_and_may_fail(
     assert ["authorization" in asked.headers for asked in wire.asked] == [False, True]
 
 
-async def test_the_end_of_a_session_is_not_waited_for_long(nursery: trio.Nursery) -> None:
+async def test_session_end_is_bounded(nursery: trio.Nursery) -> None:
     wire = Wire([CUT])
     with pytest.raises(httpx2.ReadError):
         await transport(wire, nursery).handle_async_request(httpx2.Request("DELETE", URL))
     assert set(wire.asked[0].extensions["timeout"].values()) == {SIDE_TIMEOUT}
 
 
-async def test_a_server_that_is_gone_is_known_by_its_own_stream(
-    nursery: trio.Nursery, autojump_clock: MockClock
-) -> None:
+async def test_refused_own_stream_reports_the_loss(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     wire = Wire([REFUSED, streaming(), CUT, CUT, httpx2.Response(500), REFUSED])
     sending = transport(wire, nursery)
     with pytest.raises(httpx2.ConnectError):
@@ -132,9 +128,7 @@ async def test_a_server_that_is_gone_is_known_by_its_own_stream(
     assert wire.says == []
 
 
-async def test_a_session_that_is_not_known_any_more_is_lost(
-    nursery: trio.Nursery, autojump_clock: MockClock
-) -> None:
+async def test_unknown_session_reports_the_loss(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
     wire = Wire([httpx2.Response(404), streaming(), httpx2.Response(404)])
     sending = transport(wire, nursery)
     answers = [(await sending.handle_async_request(own_stream())).status_code for _ in range(3)]
@@ -143,7 +137,7 @@ async def test_a_session_that_is_not_known_any_more_is_lost(
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_what_is_called_off_is_waited_for_no_longer(
+async def test_cancelled_request_ends_the_wait(
     nursery: trio.Nursery, autojump_clock: MockClock, streams: bool
 ) -> None:
     """Nor is the cancellation: a server that does not answer will not answer that."""
@@ -171,7 +165,7 @@ async def test_what_is_called_off_is_waited_for_no_longer(
     assert wire.asked[1] is cancelled
 
 
-async def test_a_cancellation_that_fails_is_nobodys_failure(nursery: trio.Nursery) -> None:
+async def test_failed_cancellation_is_ignored(nursery: trio.Nursery) -> None:
     wire = Wire([REFUSED])
     cancelled = message("notifications/cancelled", params={"requestId": 1})
     assert (await transport(wire, nursery).handle_async_request(cancelled)).status_code == 202

@@ -13,7 +13,7 @@ from stopgo.actors.mcp.in_flight import InFlightCall, InFlightCalls, note_withdr
 from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer
 
 
-async def test_time_stands_still_while_anybody_thinks_and_goes_on_then(autojump_clock: MockClock) -> None:
+async def test_timeout_is_suspended_during_questions(autojump_clock: MockClock) -> None:
     async def think(elicitation: Elicitation) -> ElicitationAnswer:
         await trio.sleep(float(elicitation.message))
         return ElicitationAnswer("decline")
@@ -32,7 +32,7 @@ async def test_time_stands_still_while_anybody_thinks_and_goes_on_then(autojump_
     assert trio.current_time() == 4 + 200 + 4 + 200 + 2
 
 
-async def test_a_cancelled_call_goes_no_further() -> None:
+async def test_cancelled_call_stops() -> None:
     flights, went_on = InFlightCalls(logging.getLogger("test")), False
     with trio.CancelScope() as scope:
         with flights.track(CallTool("t", {}), 60):
@@ -42,7 +42,7 @@ async def test_a_cancelled_call_goes_no_further() -> None:
     assert not went_on
 
 
-async def test_a_call_within_another_leaves_it_as_it_was() -> None:
+async def test_nested_call_restores_the_outer_one() -> None:
     flights = InFlightCalls(logging.getLogger("test"))
     with flights.track(CallTool("outer", {}), 60) as outer:
         with flights.track(CallTool("inner", {}), 60) as inner:
@@ -50,7 +50,7 @@ async def test_a_call_within_another_leaves_it_as_it_was() -> None:
         assert flights._asking() is outer
 
 
-async def test_only_what_may_be_at_the_server_makes_its_questions_ambiguous() -> None:
+async def test_only_sent_calls_make_questions_ambiguous() -> None:
     flights = InFlightCalls(logging.getLogger("test"))
     for left in (False, True):
         with trio.CancelScope() as scope, flights.track(CallTool("given up", {}), 60):
@@ -62,7 +62,7 @@ async def test_only_what_may_be_at_the_server_makes_its_questions_ambiguous() ->
             assert Context().run(flights._asking) is (None if left else flight)
 
 
-async def test_that_questions_are_declined_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_declined_questions_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """A server that asks on and on would fill the log."""
     flights = InFlightCalls(logging.getLogger("test"))
     assert [flights._asking() for _ in range(3)] == [None] * 3

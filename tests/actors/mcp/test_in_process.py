@@ -103,7 +103,7 @@ async def call(to: ActorRef[ServerMessage], tool: str, **arguments: Any) -> Any:
         return await to.ask(CallTool(tool, arguments))
 
 
-async def test_tools_are_listed_and_called_like_those_of_any_server(
+async def test_in_process_tools_are_listed_and_called(
     calc: MCPServer, serving: Open, statuses: list[ServerStatus]
 ) -> None:
     async with serving(ENTRY, brought=calc) as actor:
@@ -121,7 +121,7 @@ async def test_tools_are_listed_and_called_like_those_of_any_server(
     assert [status.state for status in statuses] == ["connecting", "connected"]
 
 
-async def test_a_low_level_server_runs_just_as_well(serving: Open) -> None:
+async def test_low_level_server_runs(serving: Open) -> None:
     async def list_tools(*_: Any) -> ListToolsResult:
         return ListToolsResult(tools=[Tool(name="echo", input_schema={"type": "object"})])
 
@@ -133,14 +133,12 @@ async def test_a_low_level_server_runs_just_as_well(serving: Open) -> None:
         assert (await call(actor, "echo", text="hi")).content == "{'text': 'hi'}"
 
 
-async def test_a_long_result_is_abridged(calc: MCPServer, serving: Open) -> None:
+async def test_in_process_long_result_is_abridged(calc: MCPServer, serving: Open) -> None:
     async with serving(ENTRY, brought=calc, max_stored_bytes=5000) as actor:
         assert len((await call(actor, "long", characters=100_000)).content) < 6000
 
 
-async def test_a_question_and_progress_belong_to_their_call_though_others_are_under_way(
-    calc: MCPServer, serving: Open
-) -> None:
+async def test_question_and_progress_reach_their_own_call(calc: MCPServer, serving: Open) -> None:
     asked: list[str] = []
     told: list[Progress] = []
     both = trio.Event()
@@ -169,7 +167,7 @@ async def test_a_question_and_progress_belong_to_their_call_though_others_are_un
     assert [each.message for each in told] == ["half", "half"]
 
 
-async def test_a_text_that_is_not_utf_8_is_mended_and_disturbs_no_other_call(serving: Open) -> None:
+async def test_invalid_utf_8_is_repaired(serving: Open) -> None:
     """Names of files may hold what UTF-8 does not."""
     calc, began, release = server(), trio.Event(), trio.Event()
     calls = 0
@@ -202,7 +200,7 @@ async def test_a_text_that_is_not_utf_8_is_mended_and_disturbs_no_other_call(ser
 
 
 @pytest.mark.parametrize("tool", ["leave", "give_up"])
-async def test_an_exception_that_ends_programs_ends_the_connection_alone(
+async def test_base_exception_ends_only_the_connection(
     calc: MCPServer, serving: Open, statuses: list[ServerStatus], tool: str
 ) -> None:
     async with serving(ENTRY, brought=calc) as actor:
@@ -213,9 +211,7 @@ async def test_an_exception_that_ends_programs_ends_the_connection_alone(
     assert ("disconnected", "it has ended") in states
 
 
-async def test_a_call_that_takes_too_long_is_given_up_though_its_function_goes_on(
-    serving: Open, clock: MockClock
-) -> None:
+async def test_timed_out_function_keeps_running(serving: Open, clock: MockClock) -> None:
     calc, began, release, ended = server(), threading.Event(), threading.Event(), threading.Event()
 
     @calc.tool()
@@ -238,7 +234,7 @@ async def test_a_call_that_takes_too_long_is_given_up_though_its_function_goes_o
         await until(ended.is_set)
 
 
-async def test_a_call_that_is_cancelled_cancels_an_async_function(serving: Open) -> None:
+async def test_cancelled_call_cancels_an_async_function(serving: Open) -> None:
     calc, began, cancelled = server(), trio.Event(), trio.Event()
 
     @calc.tool()
@@ -258,7 +254,7 @@ async def test_a_call_that_is_cancelled_cancels_an_async_function(serving: Open)
             await cancelled.wait()
 
 
-async def test_the_lifespan_of_a_server_is_that_of_its_connection(serving: Open) -> None:
+async def test_server_lifespan_is_that_of_its_connection(serving: Open) -> None:
     seen: list[str] = []
 
     @asynccontextmanager
@@ -272,7 +268,7 @@ async def test_the_lifespan_of_a_server_is_that_of_its_connection(serving: Open)
     assert seen == ["in", "out"]
 
 
-async def test_a_server_that_fails_to_start_says_why(serving: Open) -> None:
+async def test_failed_lifespan_is_the_reason(serving: Open) -> None:
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         raise RuntimeError("the database is away")
@@ -301,9 +297,7 @@ def config(folder: Path, **changes: Any) -> AgentConfig:
     return load_config(path)
 
 
-async def test_rules_and_settings_of_the_file_hold_for_a_server_of_the_program(
-    tmp_path: Path, calc: MCPServer
-) -> None:
+async def test_file_settings_apply_to_brought_servers(tmp_path: Path, calc: MCPServer) -> None:
     more = server()
     async with open_agent(config(tmp_path), servers={"calc": calc, "more": more}) as agent:
         policies = {each.tool.name: each.policy for each in agent.tools()}
@@ -330,9 +324,7 @@ async def test_rules_and_settings_of_the_file_hold_for_a_server_of_the_program(
         ([server()], "wrong_type", 'servers={"calc": server}'),
     ],
 )
-async def test_servers_that_do_not_fit_are_mistakes(
-    tmp_path: Path, servers: Any, codes: str, text: str
-) -> None:
+async def test_invalid_servers_are_config_errors(tmp_path: Path, servers: Any, codes: str, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         async with open_agent(config(tmp_path), servers=servers):
             pass
@@ -340,9 +332,7 @@ async def test_servers_that_do_not_fit_are_mistakes(
     assert text in str(caught.value)
 
 
-async def test_what_opens_the_other_servers_leaves_those_of_the_program_alone(
-    tmp_path: Path, calc: MCPServer
-) -> None:
+async def test_open_server_does_not_open_brought_servers(tmp_path: Path, calc: MCPServer) -> None:
     opened: list[str] = []
 
     def open_server(config: McpServerConfig, *, report: Callable[[ServerStatus], None]) -> Any:
@@ -356,16 +346,14 @@ async def test_what_opens_the_other_servers_leaves_those_of_the_program_alone(
     assert opened == ["files"]
 
 
-async def test_a_rule_on_a_tool_that_such_a_server_does_not_have_stops_the_start(
-    tmp_path: Path, calc: MCPServer
-) -> None:
+async def test_rule_on_a_missing_tool_fails_the_start(tmp_path: Path, calc: MCPServer) -> None:
     rules = {"rules": [{"server": "calc", "tool": "ad", "then": "ask"}]}
     with pytest.raises(ConfigError, match='no tool is called "ad"'):
         async with open_agent(config(tmp_path, approval=rules), servers={"calc": calc}):
             pass
 
 
-async def test_other_commands_cannot_reach_it(serving: Open) -> None:
+async def test_other_commands_cannot_use_brought_servers(serving: Open) -> None:
     with pytest.raises(ServerStartFailed, match="only a program can bring it"):
         async with serving(ENTRY):
             pass

@@ -27,25 +27,25 @@ def parsed(data: bytes) -> dict[str, Any] | None:
     return None if message is None else json.loads(message.model_dump_json(exclude_unset=True))
 
 
-def test_a_message_is_taken_as_it_is() -> None:
+def test_valid_message_is_returned() -> None:
     reply = {"jsonrpc": "2.0", "id": 1, "result": {"a": [1, None]}}
     assert parsed(json.dumps(reply).encode()) == reply
 
 
 @pytest.mark.parametrize("text", [b'"caf\xe9"', b'"caf\\ud83d"'])
-def test_wrong_letters_do_not_lose_a_message(text: bytes) -> None:
+def test_invalid_utf_8_does_not_lose_a_message(text: bytes) -> None:
     message = parsed(b'{"jsonrpc": "2.0", "id": 1, "result": {"text": %s}}' % text)
     assert message is not None
     assert message["result"] == {"text": "caf\ufffd"}
 
 
-def test_a_byte_order_mark_does_not_lose_a_message() -> None:
+def test_byte_order_mark_does_not_lose_a_message() -> None:
     reply = {"jsonrpc": "2.0", "id": 1, "result": {}}
     assert parsed(b"\xef\xbb\xbf" + json.dumps(reply).encode()) == reply
 
 
 @pytest.mark.parametrize("number", [b"9" * 5000, b"NaN", b"-Infinity", b"1e999"])
-def test_a_number_that_json_does_not_have_is_null(number: bytes) -> None:
+def test_non_finite_number_is_null(number: bytes) -> None:
     message = parsed(b'{"jsonrpc": "2.0", "id": 1, "result": {"n": [%s, 7]}}' % number)
     assert message is not None
     assert message["result"] == {"n": [None, 7]}
@@ -65,7 +65,7 @@ def nested(depth: int) -> Any:
         {"id": "seven", "result": {}},
     ],
 )
-def test_an_invalid_reply_is_an_error_of_its_request(reply: dict[str, Any]) -> None:
+def test_invalid_reply_is_an_error_of_its_request(reply: dict[str, Any]) -> None:
     message = parse_message(json.dumps(reply).encode())
     assert isinstance(message, JSONRPCError)
     assert message.id == reply["id"]
@@ -75,7 +75,7 @@ def test_an_invalid_reply_is_an_error_of_its_request(reply: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("error", ["disk full", {"code": "ENOSPC", "message": "disk full"}])
-def test_what_a_server_says_is_wrong_is_told_however_it_says_it(error: object) -> None:
+def test_error_text_survives_an_invalid_error(error: object) -> None:
     message = parse_message(json.dumps({"jsonrpc": "2.0", "id": 7, "error": error}).encode())
     assert isinstance(message, JSONRPCError)
     assert (message.id, message.error.message) == (7, "disk full")
@@ -83,7 +83,7 @@ def test_what_a_server_says_is_wrong_is_told_however_it_says_it(error: object) -
 
 
 @pytest.mark.parametrize("code", [UNREACHABLE, SESSION_LOST, SERVER_FAILED, NOT_UNDERSTOOD, REQUEST_REFUSED])
-def test_a_code_that_we_use_ourselves_is_none_of_the_servers(code: int) -> None:
+def test_our_own_code_is_replaced(code: int) -> None:
     error = {"code": code, "message": "no", "data": {"sent": False, "http_status": 401}}
     message = parse_message(json.dumps({"jsonrpc": "2.0", "id": 7, "error": error}).encode())
     assert isinstance(message, JSONRPCError)
@@ -103,7 +103,7 @@ def test_a_code_that_we_use_ourselves_is_none_of_the_servers(code: int) -> None:
         b"[" * 100_000,
     ],
 )
-def test_what_is_no_message_is_none(garbage: bytes) -> None:
+def test_other_input_is_none(garbage: bytes) -> None:
     assert parse_message(garbage) is None
 
 
@@ -121,7 +121,7 @@ _parts = st.fixed_dictionaries(
 
 
 @given(_parts)
-def test_what_is_a_message_says_the_sdk(value: dict[str, Any]) -> None:
+def test_messages_agree_with_the_sdk(value: dict[str, Any]) -> None:
     data = json.dumps(value).encode()
     try:
         judged = jsonrpc_message_adapter.validate_json(data, by_name=False)

@@ -52,7 +52,7 @@ async def test_tools_and_calls(peer: SsePeer, serving: Open, transport: Any) -> 
     assert set(peer.headers) == {"k"}
 
 
-async def test_a_list_may_be_longer_than_a_result(
+async def test_tool_list_may_be_longer_than_a_result(
     peer: SsePeer, serving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse_peer_module, "DESCRIPTION", "x" * 10_000)
@@ -61,7 +61,7 @@ async def test_a_list_may_be_longer_than_a_result(
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
 
 
-async def test_what_was_found_is_remembered(
+async def test_older_transport_is_remembered(
     peer: SsePeer, serving: Open, statuses: list[ServerStatus]
 ) -> None:
     async with serving(older(peer, transport=None)) as server:
@@ -73,7 +73,7 @@ async def test_what_was_found_is_remembered(
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
 
 
-async def test_a_bearer_goes_with_its_own_call(peer: SsePeer, serving: Open) -> None:
+async def test_token_is_sent_with_its_own_call(peer: SsePeer, serving: Open) -> None:
     async with serving(older(peer, max_concurrency=8)) as server:
         async with trio.open_nursery() as asking:
             for n in range(8):
@@ -96,7 +96,7 @@ async def test_a_bearer_goes_with_its_own_call(peer: SsePeer, serving: Open) -> 
         (400, b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such tool"}}', "no such tool"),
     ],
 )
-async def test_a_refused_message_is_an_answer_and_harms_nobody(
+async def test_refused_post_does_not_affect_other_calls(
     peer: SsePeer, serving: Open, status: int, body: bytes, text: str
 ) -> None:
     async with serving(older(peer)) as server:
@@ -110,7 +110,7 @@ async def test_a_refused_message_is_an_answer_and_harms_nobody(
 @pytest.mark.parametrize(
     ("status", "text"), [(0, "connection lost: "), (502, "failed: HTTP 502 Bad Gateway")]
 )
-async def test_a_message_that_may_have_arrived_is_unknown_and_harms_nobody(
+async def test_broken_post_does_not_affect_other_calls(
     peer: SsePeer, serving: Open, status: int, text: str
 ) -> None:
     async with serving(older(peer)) as server:
@@ -122,7 +122,7 @@ async def test_a_message_that_may_have_arrived_is_unknown_and_harms_nobody(
     assert len(peer.calls) == 2
 
 
-async def test_a_forgotten_session_is_opened_again_and_the_call_runs_once(
+async def test_forgotten_session_is_reopened_and_call_runs_once(
     peer: SsePeer, serving: Open, statuses: list[ServerStatus]
 ) -> None:
     async with serving(older(peer)) as server:
@@ -142,7 +142,7 @@ async def test_a_forgotten_session_is_opened_again_and_the_call_runs_once(
 
 
 @pytest.mark.parametrize(("promised", "reason"), [(0, "its stream ended"), (10**6, "peer closed connection")])
-async def test_the_end_of_the_stream_ends_every_call_in_flight_at_once(
+async def test_end_of_the_stream_ends_every_in_flight_call(
     peer: SsePeer, serving: Open, promised: int, reason: str
 ) -> None:
     peer.promised = promised
@@ -165,7 +165,7 @@ async def test_the_end_of_the_stream_ends_every_call_in_flight_at_once(
     assert all(text.startswith(f'MCP server "older" connection lost: {reason}') for text in lost)
 
 
-async def test_a_post_that_is_not_answered_keeps_nobody_from_the_reply(peer: SsePeer, serving: Open) -> None:
+async def test_reply_does_not_wait_for_the_post(peer: SsePeer, serving: Open) -> None:
     async with serving(older(peer)) as server:
         peer.on_message = -1
         with trio.fail_after(PATIENCE):
@@ -181,16 +181,14 @@ async def _learns_of_the_end(server: ActorRef[ServerMessage]) -> None:
         await server.ask(CallTool("silent", {}))
 
 
-async def test_a_call_without_answer_is_timed_out(peer: SsePeer, serving: Open, clock: MockClock) -> None:
+async def test_unanswered_call_times_out(peer: SsePeer, serving: Open, clock: MockClock) -> None:
     async with serving(older(peer)) as server:
         said = await times_out(server, CallTool("silent", {}), lambda: bool(peer.calls), clock)
         assert said == 'MCP server "older" timed out after 600 s'
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
 
 
-async def test_a_redirect_within_the_server_is_followed(
-    peer: SsePeer, serving: Open, clock: MockClock
-) -> None:
+async def test_redirect_within_the_server_is_followed(peer: SsePeer, serving: Open, clock: MockClock) -> None:
     """By its stream, by calls, and by what calls them off."""
     peer.moved = "/moved"
     async with serving(older(peer)) as server:
@@ -212,7 +210,7 @@ async def test_a_redirect_within_the_server_is_followed(
         ({"endpoint": "http://elsewhere.invalid/messages"}, "its endpoint event names another server"),
     ],
 )
-async def test_a_server_of_no_use_fails_the_start_at_once(
+async def test_unusable_sse_server_fails_the_start(
     peer: SsePeer,
     serving: Open,
     transport: Any,
@@ -230,7 +228,7 @@ async def test_a_server_of_no_use_fails_the_start_at_once(
     assert "unexpectedly" not in caplog.text
 
 
-async def test_a_stream_that_says_nothing_is_not_waited_for_forever(peer: SsePeer, serving: Open) -> None:
+async def test_silent_stream_fails_the_start(peer: SsePeer, serving: Open) -> None:
     peer.endpoint = "\nevent: other\ndata: x"
     with (
         trio.fail_after(PATIENCE),
@@ -240,7 +238,7 @@ async def test_a_stream_that_says_nothing_is_not_waited_for_forever(peer: SsePee
             pass
 
 
-async def test_a_stream_that_breaks_before_it_says_anything(peer: SsePeer, serving: Open) -> None:
+async def test_broken_stream_fails_the_start(peer: SsePeer, serving: Open) -> None:
     peer.endpoint, peer.promised = "", 10
     with (
         trio.fail_after(PATIENCE),
@@ -250,7 +248,7 @@ async def test_a_stream_that_breaks_before_it_says_anything(peer: SsePeer, servi
             pass
 
 
-async def test_a_notification_that_is_not_taken_is_not_waited_for_long(autojump_clock: MockClock) -> None:
+async def test_notification_is_bounded(autojump_clock: MockClock) -> None:
     async def hang(_: bytes) -> None:
         await trio.sleep_forever()
 
@@ -260,7 +258,7 @@ async def test_a_notification_that_is_not_taken_is_not_waited_for_long(autojump_
     assert trio.current_time() == http.SIDE_TIMEOUT
 
 
-async def test_what_goes_wrong_with_a_request_is_its_reply() -> None:
+async def test_failed_post_is_the_reply_to_its_request() -> None:
     replies: list[SessionMessage] = []
 
     async def fail(_: bytes) -> tuple[int, str, object]:

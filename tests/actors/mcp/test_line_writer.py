@@ -38,7 +38,7 @@ def pipe() -> Iterator[Pipe]:
     os.close(pipe.reader)
 
 
-async def test_lines_are_written_whole_and_in_their_order(pipe: Pipe, nursery: trio.Nursery) -> None:
+async def test_lines_are_written_whole_and_in_order(pipe: Pipe, nursery: trio.Nursery) -> None:
     writer = LineWriter()
     writer.put(b"before")
     nursery.start_soon(writer.run, pipe.writer)
@@ -53,7 +53,7 @@ async def test_lines_are_written_whole_and_in_their_order(pipe: Pipe, nursery: t
     await pipe.writer.aclose()
 
 
-async def test_a_line_is_withdrawn_until_it_is_begun(pipe: Pipe, nursery: trio.Nursery) -> None:
+async def test_line_can_be_withdrawn_until_it_is_begun(pipe: Pipe, nursery: trio.Nursery) -> None:
     writer = LineWriter()
     nursery.start_soon(writer.run, pipe.writer)
     await wait_all_tasks_blocked()
@@ -72,7 +72,7 @@ async def test_a_line_is_withdrawn_until_it_is_begun(pipe: Pipe, nursery: trio.N
     await pipe.writer.aclose()
 
 
-async def test_what_a_full_pipe_takes_nothing_of_may_be_withdrawn(pipe: Pipe, nursery: trio.Nursery) -> None:
+async def test_line_can_be_withdrawn_from_a_full_pipe(pipe: Pipe, nursery: trio.Nursery) -> None:
     writer = LineWriter()
     nursery.start_soon(writer.run, pipe.writer)
     await wait_all_tasks_blocked()
@@ -83,9 +83,7 @@ async def test_what_a_full_pipe_takes_nothing_of_may_be_withdrawn(pipe: Pipe, nu
     await pipe.writer.aclose()
 
 
-async def test_a_line_that_begins_right_after_a_withdrawal_is_ended(
-    pipe: Pipe, nursery: trio.Nursery
-) -> None:
+async def test_line_begun_after_a_withdrawal_is_completed(pipe: Pipe, nursery: trio.Nursery) -> None:
     writer = LineWriter()
     nursery.start_soon(writer.run, pipe.writer)
     long = b"x" * 2 * pipe.size
@@ -100,7 +98,7 @@ async def test_a_line_that_begins_right_after_a_withdrawal_is_ended(
     await pipe.writer.aclose()
 
 
-async def test_no_line_overtakes_one_that_waits(pipe: Pipe, nursery: trio.Nursery) -> None:
+async def test_lines_do_not_overtake_each_other(pipe: Pipe, nursery: trio.Nursery) -> None:
     writer = LineWriter()
     nursery.start_soon(writer.run, pipe.writer)
     await wait_all_tasks_blocked()
@@ -112,7 +110,7 @@ async def test_no_line_overtakes_one_that_waits(pipe: Pipe, nursery: trio.Nurser
     await pipe.writer.aclose()
 
 
-async def test_after_the_end_nothing_is_written_and_nobody_waits(pipe: Pipe, nursery: trio.Nursery) -> None:
+async def test_after_the_end_lines_are_dropped(pipe: Pipe, nursery: trio.Nursery) -> None:
     writer, scope = LineWriter(), trio.CancelScope()
     nursery.start_soon(_run, writer, pipe, scope)
     await wait_all_tasks_blocked()
@@ -129,7 +127,7 @@ async def test_after_the_end_nothing_is_written_and_nobody_waits(pipe: Pipe, nur
     await pipe.writer.aclose()
 
 
-async def test_a_pipe_that_nobody_reads_ends_it(pipe: Pipe) -> None:
+async def test_pipe_without_a_reader_ends_the_writer(pipe: Pipe) -> None:
     writer = LineWriter()
     os.dup2(other := os.open(os.devnull, os.O_RDONLY), pipe.reader)
     os.close(other)

@@ -43,7 +43,7 @@ def known(*values: str) -> Secrets:
 
 
 @pytest.mark.parametrize("secret", [TOKEN, ODD, "sixsix"])
-def test_a_secret_is_masked_in_every_form(secret: str) -> None:
+def test_secret_is_masked_in_every_form(secret: str) -> None:
     whole = base64.b64encode(secret.encode()).decode()
     forms = [secret, json.dumps(secret), quote(secret), quote(secret, safe=""), whole]
     for form in forms:
@@ -56,21 +56,21 @@ def test_a_secret_is_masked_in_every_form(secret: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["port 8080 of europe", "tok", "TOKEN", "canary", "***", ""])
-def test_nothing_else_is_masked(text: str) -> None:
+def test_other_text_is_not_masked(text: str) -> None:
     assert known(TOKEN, "8080", "eur", "", " ").mask(text) == text
 
 
-def test_a_text_that_was_cut_shows_no_part_of_a_secret() -> None:
+def test_cut_text_shows_no_part_of_a_secret() -> None:
     text = f"the token {TOKEN}"
     for cut in range(len("the token ") + BEGINNING, len(text) + 1):
         assert known(TOKEN).mask(text[:cut]) == "the token ***"
 
 
-def test_the_longest_of_several_secrets_is_masked_first() -> None:
+def test_longest_secret_is_masked_first() -> None:
     assert known(TOKEN, f"{TOKEN}-more", TOKEN[4:]).mask(f"{TOKEN}-more, {TOKEN}") == "***, ***"
 
 
-def test_lines_of_a_private_key_are_masked_each() -> None:
+def test_each_line_of_a_private_key_is_masked() -> None:
     key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END KEY-----\n"
     assert known(key).mask("MIIEvQIBADANBg") == "***"
     assert known(key).mask(json.dumps({"key": key})) == '{"key": "***"}'
@@ -96,13 +96,13 @@ def test_later_secrets_of_a_source_replace_earlier_ones() -> None:
     assert secrets.mask("bearer-x") == "bearer-x"
 
 
-def test_a_variable_that_is_no_utf8_is_masked_like_any_other() -> None:
+def test_variable_that_is_not_utf_8_is_masked() -> None:
     value = os.fsdecode(b"secret-\xff\xfe")
     assert known(value).mask(value) == "***"
     assert known(value).stream().feed(b"as ever") == b"as ever"
 
 
-def test_a_stream_is_masked_wherever_its_chunks_end() -> None:
+def test_stream_is_masked_wherever_chunks_end() -> None:
     secrets = known(TOKEN, f"{TOKEN}-more", "abXab", "abcab")
     text = f"{TOKEN}\n{TOKEN}-mo\n{TOKEN}-more\nabXabcab tok-canary abXab\n{TOKEN[:12]}\n".encode()
     chance = random.Random(1)
@@ -147,9 +147,7 @@ for begun in (token[:9], "-" * 1990 + token[:9], "-" * 2000 + token[:9]):
 """
 
 
-async def test_a_child_that_prints_its_token_is_not_quoted(
-    serving: Open, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_token_printed_by_a_child_is_masked(serving: Open, caplog: pytest.LogCaptureFixture) -> None:
     """In pieces, and in lines that are cut for the log."""
     caplog.set_level(logging.INFO, "stopgo.mcp.s")
     config = McpServerConfig(
@@ -164,7 +162,7 @@ async def test_a_child_that_prints_its_token_is_not_quoted(
     assert [part for part in parts for text in told if part in text] == []
 
 
-async def test_an_error_that_quotes_the_callers_token_is_told_without(
+async def test_callers_token_is_masked_in_errors(
     http_peer: HttpPeer, serving: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     http_peer.on_call = "-32000"

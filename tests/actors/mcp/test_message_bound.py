@@ -44,7 +44,7 @@ TRAP = ',"id":3}'
 
 @pytest.mark.parametrize("order", list(permutations(RESULT)))
 @pytest.mark.parametrize("ensure_ascii", [True, False])
-def test_a_result_finds_its_call_wherever_its_id_is(order: tuple[str, ...], ensure_ascii: bool) -> None:
+def test_abridged_result_keeps_its_id(order: tuple[str, ...], ensure_ascii: bool) -> None:
     message = {name: RESULT[name] for name in order}
     data = json.dumps(message, ensure_ascii=ensure_ascii, indent=1).encode()
     found = shortened(data)
@@ -66,9 +66,7 @@ def test_a_result_finds_its_call_wherever_its_id_is(order: tuple[str, ...], ensu
     ],
 )
 @pytest.mark.parametrize("order", list(permutations(RESULT)))
-def test_a_result_that_says_it_is_an_error_still_does(
-    order: tuple[str, ...], result: dict[str, Any], failed: bool
-) -> None:
+def test_abridged_result_keeps_is_error(order: tuple[str, ...], result: dict[str, Any], failed: bool) -> None:
     message = {name: {**RESULT, "result": result}[name] for name in order}
     assert shortened(message)["result"]["isError"] is failed
 
@@ -104,20 +102,20 @@ def test_too_long_error_stays_an_error() -> None:
 
 
 @pytest.mark.parametrize("members", [{"id": "q1"}, {}])
-def test_a_request_and_a_notification_lose_their_parameters(members: dict[str, Any]) -> None:
+def test_too_long_request_loses_its_parameters(members: dict[str, Any]) -> None:
     whole = {"jsonrpc": "2.0", "method": "x/y", **members}
     assert shortened({**whole, "params": {"x": LONG}}) == whole
     assert shortened({"params": {"x": LONG}, **whole}) == whole
 
 
-def test_what_is_no_message_stays_none() -> None:
+def test_too_long_garbage_stays_garbage() -> None:
     for data in (b"no " * 5000, b"{" * 5000, b"\xff" * 5000, b'{"a":' * 5000, b"[1]" * 5000):
         body = Body(Message(MOST))
         body.feed(data)
         assert data.startswith(body.rest())
 
 
-def test_the_id_is_never_one_that_was_cut() -> None:
+def test_cut_id_is_not_used() -> None:
     """At whatever byte the beginning ends."""
     data = json.dumps({"a": {}, "result": {}, "id": CALL, "more": {"x": "y" * 5000}}).encode()
     for most in range(10, 60):
@@ -127,7 +125,7 @@ def test_the_id_is_never_one_that_was_cut() -> None:
         assert message is None or (isinstance(message, JSONRPCResponse) and message.id == CALL)
 
 
-def test_a_list_of_tools_may_be_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_of_tools_may_be_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_bound, "MAX_LISTING", 100_000)
     page = {"jsonrpc": "2.0", "id": 2, "result": {"tools": [{"name": LONG}]}}
     data = json.dumps(page).encode()
@@ -160,7 +158,7 @@ def cut(data: bytes, sizes: list[int]) -> list[bytes]:
 
 
 @given(st.lists(st.binary(max_size=40).map(lambda line: line.replace(b"\n", b""))), pieces)
-def test_short_lines_come_out_whole_however_they_are_cut(lines: list[bytes], sizes: list[int]) -> None:
+def test_short_lines_pass_unchanged(lines: list[bytes], sizes: list[int]) -> None:
     framer = Lines(Message(100))
     chunks = cut(b"".join(line + b"\n" for line in lines) + b"rest", sizes)
     assert [line for chunk in chunks for line in framer.feed(chunk)] == lines
@@ -198,7 +196,7 @@ def test_short_events_pass_unchanged(lines: list[tuple[str, str]], sizes: list[i
     assert decoded(passed) == decoded(stream)
 
 
-def test_an_event_that_is_too_long_is_abridged() -> None:
+def test_too_long_event_is_abridged() -> None:
     data = json.dumps(RESULT, indent=1).replace("\n", "\ndata: ")
     stream = f"id: 4\ndata: {data}\n\nevent: x\ndata: after\n\n".encode()
     events = Events(Message(MOST))

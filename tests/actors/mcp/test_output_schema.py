@@ -27,7 +27,7 @@ def outputs(schema: Mapping[str, Any] | None) -> OutputSchemas:
         ([1], "[1] is not of type 'object'"),
     ],
 )
-def test_what_does_not_fit_is_told_and_stays(
+def test_result_that_does_not_fit_gets_a_note(
     structured: Any, said: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = ToolResult("text", parts=({"type": "text", "text": "text"},), structured=structured)
@@ -49,13 +49,13 @@ def test_what_does_not_fit_is_told_and_stays(
         {"type": "object", "properties": {"all": {"uniqueItems": True}}},
     ],
 )
-def test_what_cannot_be_judged_in_little_time_is_not(schema: Mapping[str, Any] | None) -> None:
+def test_expensive_schema_is_not_applied_again(schema: Mapping[str, Any] | None) -> None:
     result = ToolResult("text", structured={"n": "a" * 50 + "b", "all": list(range(1000))})
     judge = outputs(schema)
     assert [judge.checked("t", result) for _ in range(2)] == [result, result]
 
 
-def test_an_error_has_no_output() -> None:
+def test_error_is_not_checked() -> None:
     failed = ToolResult("it failed", is_error=True)
     assert outputs(NUMBER).checked("t", failed) == failed
     assert outputs(NUMBER).checked("another", failed) == failed

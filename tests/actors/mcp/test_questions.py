@@ -84,7 +84,7 @@ def saying(answer: ElicitationAnswer, asked: list[Elicitation] | None = None) ->
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http", "sse"])
-async def test_questions_in_the_middle_of_calls(serving: Open, config: Config, kind: str) -> None:
+async def test_questions_during_calls_are_answered(serving: Open, config: Config, kind: str) -> None:
     asked: list[Elicitation] = []
 
     async with serving(config(kind, mode="legacy")) as server:
@@ -121,7 +121,7 @@ async def must_visit_first(server: ActorRef[ServerMessage], name: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("stdio", "auto"), ("http", "modern")])
-async def test_a_server_that_asks_first_is_called_anew(
+async def test_prerequisite_is_answered_in_a_second_call(
     serving: Open, config: Config, kind: str, mode: str
 ) -> None:
     async with serving(config(kind, mode=mode)) as server:
@@ -137,13 +137,13 @@ async def test_a_server_that_asks_first_is_called_anew(
         await must_visit_first(server, f"{kind}-{mode}")
 
 
-async def test_the_same_tool_asks_older_clients_in_the_middle(serving: Open, config: Config) -> None:
+async def test_older_client_is_asked_during_the_call(serving: Open, config: Config) -> None:
     async with serving(config("http", mode="legacy")) as server:
         call = CallTool("resolve", {"text": "she"}, on_elicitation=saying(ADA))
         assert (await server.ask(call)).content == "Ada likes red"
 
 
-async def test_time_does_not_run_while_a_human_thinks(
+async def test_timeout_is_suspended_while_a_human_answers(
     serving: Open, config: Config, clock: MockClock
 ) -> None:
     async def think(_: Elicitation) -> ElicitationAnswer:
@@ -156,7 +156,7 @@ async def test_time_does_not_run_while_a_human_thinks(
         assert (await server.ask(call)).content == "Ada likes red"
 
 
-async def test_over_http_each_question_reaches_its_own_call(serving: Open, config: Config) -> None:
+async def test_questions_over_http_reach_their_own_calls(serving: Open, config: Config) -> None:
     """Also those of one connection, all at the same time."""
     told: dict[str, str] = {}
     everybody, anonymous = trio.Event(), trio.Event()
@@ -185,7 +185,7 @@ async def test_over_http_each_question_reaches_its_own_call(serving: Open, confi
 
 
 @pytest.mark.parametrize("kind", ["stdio", "sse"])
-async def test_where_nobody_can_tell_whose_it_is_it_is_declined(
+async def test_ambiguous_question_is_declined(
     serving: Open, config: Config, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = trio.Event(), trio.Event()
@@ -218,7 +218,7 @@ async def test_where_nobody_can_tell_whose_it_is_it_is_declined(
     assert "declined a question of the server: 2 calls are in flight" in caplog.text
 
 
-async def test_a_call_that_was_given_up_may_still_ask(serving: Open, config: Config) -> None:
+async def test_abandoned_call_makes_questions_ambiguous(serving: Open, config: Config) -> None:
     """What comes from it is not taken for a question of the next one."""
 
     async def late(_: Elicitation) -> ElicitationAnswer:
@@ -235,7 +235,7 @@ async def forever(_: Elicitation) -> ElicitationAnswer:
     await trio.sleep_forever()
 
 
-async def test_the_end_of_the_server_is_the_end_of_its_question(
+async def test_question_ends_with_its_server(
     serving: Open, config: Config, statuses: list[ServerStatus]
 ) -> None:
     async def kill(_: Elicitation) -> ElicitationAnswer:

@@ -62,7 +62,7 @@ async def ask(url: str, nursery: trio.Nursery) -> httpx2.Response:
             return await client.post(url, json=CALL)
 
 
-async def test_a_certificate_counts_when_its_authority_is_trusted(
+async def test_certificate_of_a_trusted_authority_is_accepted(
     nursery: trio.Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority, server = Authority(tmp_path), Listener(OK)
@@ -76,7 +76,7 @@ async def test_a_certificate_counts_when_its_authority_is_trusted(
     assert (await ask(url, nursery)).json() == {}
 
 
-async def test_authorities_that_cannot_be_read(
+async def test_unreadable_authorities_fail_the_start(
     nursery: trio.Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
@@ -84,14 +84,14 @@ async def test_authorities_that_cannot_be_read(
         await ask("https://localhost:1/mcp", nursery)
 
 
-async def test_a_proxy_leads_to_the_server(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxy_is_used(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = Listener(OK)
     monkeypatch.setenv("http_proxy", f"127.0.0.1:{await start(nursery, proxy)}")
     assert (await ask("http://tools.test/mcp", nursery)).json() == {}
     assert proxy.heads[0].startswith(b"POST http://tools.test/mcp HTTP/1.1\r\n")
 
 
-async def test_what_a_proxy_turns_away_was_not_sent(
+async def test_call_refused_by_a_proxy_was_not_sent(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy = Listener(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
@@ -102,7 +102,7 @@ async def test_what_a_proxy_turns_away_was_not_sent(
     assert proxy.heads[0].startswith(b"CONNECT tools.test:443 HTTP/1.1\r\n")
 
 
-async def test_a_proxy_without_a_valid_address(
+async def test_invalid_proxy_address_is_an_error(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "carrier-pigeon://coop")
@@ -132,7 +132,7 @@ async def test_a_proxy_without_a_valid_address(
         ({"all_proxy": "p:1"}, "http://10.0.0.1/mcp", "http://p:1"),
     ],
 )
-def test_which_proxy_leads_where(
+def test_proxy_for_each_url(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], url: str, proxy: str | None
 ) -> None:
     for name, value in environment.items():

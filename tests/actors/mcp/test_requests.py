@@ -32,7 +32,7 @@ def progress(token: Any, **params: Any) -> JSONRPCMessage:
     return message(method="notifications/progress", params={"progressToken": token, **params})
 
 
-async def test_each_reply_finds_its_request() -> None:
+async def test_reply_reaches_its_request() -> None:
     requests = Requests()
     with requests.open(call()) as first, requests.open(call()) as second:
         assert (first.id, second.id) == (FIRST_ID, FIRST_ID + 1)
@@ -57,13 +57,13 @@ async def test_each_reply_finds_its_request() -> None:
         {"method": "notifications/message", "params": {"progressToken": FIRST_ID}},
     ],
 )
-async def test_what_is_about_no_request_of_ours_is_left_to_the_session(other: dict[str, Any]) -> None:
+async def test_other_messages_are_left_to_the_session(other: dict[str, Any]) -> None:
     requests = Requests()
     with requests.open(call(told=[])):
         assert not requests.take(message(**other))
 
 
-def test_progress_is_told_in_its_order() -> None:
+def test_progress_is_reported_in_order() -> None:
     requests, told = Requests(), list[Progress]()
     with requests.open(call(told=told)) as request, requests.open(call()) as silent:
         assert json.loads(request.body())["params"]["_meta"] == {"progressToken": request.id}
@@ -78,7 +78,7 @@ def test_progress_is_told_in_its_order() -> None:
     assert told == [*(Progress(n, 2, f"step {n}") for n in range(3)), Progress(0.0, None, None)]
 
 
-async def test_the_end_of_a_connection_ends_every_request_and_opens_none() -> None:
+async def test_end_fails_open_and_later_requests() -> None:
     requests = Requests()
     with requests.open(call()) as request:
         requests.end()
@@ -93,7 +93,7 @@ async def test_the_end_of_a_connection_ends_every_request_and_opens_none() -> No
     assert meaning(error.code, error.message, error.data) == "never_ran"
 
 
-async def test_a_cancellation_names_its_request() -> None:
+async def test_cancellation_names_its_request() -> None:
     with Requests().open(call()) as request:
         assert json.loads(request.cancellation()) == {
             "jsonrpc": "2.0",
@@ -102,7 +102,7 @@ async def test_a_cancellation_names_its_request() -> None:
         }
 
 
-def test_arguments_that_no_message_can_hold_are_known_before_they_are_sent() -> None:
+def test_unsendable_arguments_are_refused() -> None:
     deep: Any = []
     for _ in range(400):
         deep = [deep]
@@ -112,7 +112,7 @@ def test_arguments_that_no_message_can_hold_are_known_before_they_are_sent() -> 
 
 
 @given(st.dictionaries(st.text(max_size=5), json_values))
-def test_all_other_arguments_can_be_sent(arguments: dict[str, Any]) -> None:
+def test_sendable_arguments_are_sent(arguments: dict[str, Any]) -> None:
     with Requests().open(call(arguments)) as request:
         body = request.body()
     assert b"\n" not in body

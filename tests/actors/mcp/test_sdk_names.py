@@ -45,7 +45,7 @@ def found(place: str) -> Any:
     return value
 
 
-def test_private_names_stand_below_the_line() -> None:
+def test_private_names_are_imported_below_the_line() -> None:
     imports = [node for node in ast.walk(ast.parse(SDK.read_text())) if isinstance(node, ast.ImportFrom)]
     private = {
         (node.module, name.name)

@@ -64,7 +64,7 @@ class Peer:
         return found
 
 
-async def test_no_more_is_in_hand_than_may_be(
+async def test_open_requests_of_the_server_are_bounded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "MAX_OPEN_REQUESTS", 2)
@@ -85,7 +85,7 @@ async def test_no_more_is_in_hand_than_may_be(
     ]
 
 
-async def test_of_notifications_only_what_the_session_goes_by_gets_there() -> None:
+async def test_only_notifications_for_the_sdk_pass() -> None:
     peer = Peer()
     cancelled = message(method="notifications/cancelled", params={"requestId": 1})
     acknowledged = message(method="notifications/subscriptions/acknowledged", params={})
@@ -104,7 +104,7 @@ async def test_of_notifications_only_what_the_session_goes_by_gets_there() -> No
     assert peer.changes == 1
 
 
-async def test_a_server_that_asks_on_and_reads_nothing_is_survived(
+async def test_flood_of_server_requests_is_survived(
     serving: Open, unruly: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without a bound, each of its requests is a task that waits to write its answer."""

@@ -64,9 +64,7 @@ async def outcome(asking: Awaitable[ToolResult], into: list[object]) -> None:
         into.append(error)
 
 
-async def test_tools_are_listed_with_their_server_and_hints(
-    echo: Config, serving: Open, statuses: list[ServerStatus]
-) -> None:
+async def test_tools_have_server_and_hints(echo: Config, serving: Open, statuses: list[ServerStatus]) -> None:
     async with serving(echo()) as server:
         tools = {tool.name: tool for tool in await server.ask(ListTools())}
     assert list(tools) == ["echo", "slow", "crash", "wipe", "bump", "plain"]
@@ -78,14 +76,14 @@ async def test_tools_are_listed_with_their_server_and_hints(
     assert statuses[-1].tools == tuple(tools.values())
 
 
-async def test_a_call_runs_once_and_gives_its_result(echo: Config, serving: Open, ledger: Path) -> None:
+async def test_call_runs_once_and_returns_its_result(echo: Config, serving: Open, ledger: Path) -> None:
     async with serving(echo()) as server:
         result = await server.ask(CallTool("wipe", {"text": "gone"}))
     assert result == ToolResult("gone", parts=({"type": "text", "text": "gone"},))
     assert executed(ledger) == ["wipe"]
 
 
-async def test_a_server_that_dies_in_a_call_leaves_its_outcome_unknown_and_is_started_again(
+async def test_death_in_a_call_leaves_its_outcome_unknown(
     echo: Config, serving: Open, ledger: Path, statuses: list[ServerStatus]
 ) -> None:
     async with serving(echo()) as server:
@@ -104,7 +102,7 @@ async def test_a_server_that_dies_in_a_call_leaves_its_outcome_unknown_and_is_st
     ]
 
 
-async def test_a_kill_ends_every_call_in_flight_at_once(echo: Config, serving: Open, ledger: Path) -> None:
+async def test_kill_ends_every_in_flight_call(echo: Config, serving: Open, ledger: Path) -> None:
     found: list[object] = []
     async with serving(echo(max_concurrency=3)) as server:
         with trio.fail_after(PATIENCE):
@@ -117,7 +115,7 @@ async def test_a_kill_ends_every_call_in_flight_at_once(echo: Config, serving: O
     assert executed(ledger) == ["slow"] * 3
 
 
-async def test_a_call_that_takes_too_long_is_unknown_and_harms_nobody(
+async def test_timed_out_call_does_not_affect_others(
     echo: Config, serving: Open, ledger: Path, clock: MockClock
 ) -> None:
     async with serving(echo(timeout=600.0)) as server:
@@ -130,7 +128,7 @@ async def test_a_call_that_takes_too_long_is_unknown_and_harms_nobody(
     assert executed(ledger) == ["slow", "echo"]
 
 
-async def test_cancelling_the_asker_cancels_the_call(echo: Config, serving: Open, ledger: Path) -> None:
+async def test_cancelled_caller_cancels_the_call(echo: Config, serving: Open, ledger: Path) -> None:
     async with serving(echo()) as server:
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as asking:
@@ -142,7 +140,7 @@ async def test_cancelling_the_asker_cancels_the_call(echo: Config, serving: Open
 
 
 @pytest.mark.parametrize(("max_retries", "seconds"), [(10_000, 600.0), (2, 0.0)])
-async def test_a_call_waits_for_the_repair_no_longer_than_a_call_may_take_and_no_more_attempts_than_it_may(
+async def test_wait_for_repair_is_bounded(
     echo: Config,
     serving: Open,
     tmp_path: Path,
@@ -170,7 +168,7 @@ async def test_a_call_waits_for_the_repair_no_longer_than_a_call_may_take_and_no
         assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"
 
 
-async def test_a_call_of_a_server_that_is_away_tries_to_connect_and_is_told_the_cause(
+async def test_call_to_a_lost_server_triggers_an_attempt(
     echo: Config,
     serving: Open,
     tmp_path: Path,
@@ -196,7 +194,7 @@ async def test_a_call_of_a_server_that_is_away_tries_to_connect_and_is_told_the_
             assert (await server.ask(call)).content == "back"
 
 
-async def test_to_be_stopped_it_does_not_wait_for_the_next_attempt(
+async def test_stop_does_not_wait_for_the_next_attempt(
     statuses: list[ServerStatus], nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "REPAIRS", Backoff(first=0.01, factor=60_000.0, limit=600.0, jitter=0.0))
@@ -208,7 +206,7 @@ async def test_to_be_stopped_it_does_not_wait_for_the_next_attempt(
 
 
 @pytest.mark.parametrize(("waited", "attempts"), [(True, 0), (False, 1)])
-async def test_a_queue_of_calls_has_one_attempt_together(
+async def test_waiting_calls_share_one_attempt(
     echo: Config, serving: Open, tmp_path: Path, statuses: list[ServerStatus], waited: bool, attempts: int
 ) -> None:
     script = tmp_path / "server.py"
@@ -223,7 +221,7 @@ async def test_a_queue_of_calls_has_one_attempt_together(
     assert [status.state for status in statuses].count("connecting") == tried + attempts
 
 
-async def test_what_was_cleared_as_another_tool_is_not_sent_to_a_server_that_comes_back(
+async def test_call_is_not_sent_to_a_changed_tool_after_repair(
     echo: Config, serving: Open, ledger: Path, tmp_path: Path, statuses: list[ServerStatus]
 ) -> None:
     config = echo()
@@ -240,7 +238,7 @@ async def test_what_was_cleared_as_another_tool_is_not_sent_to_a_server_that_com
     assert executed(ledger) == ["plain"]
 
 
-async def test_idle_death_is_noticed_and_repaired_before_the_next_call(
+async def test_idle_death_is_repaired_before_the_next_call(
     echo: Config, serving: Open, statuses: list[ServerStatus]
 ) -> None:
     async with serving(echo()) as server:
@@ -257,7 +255,7 @@ async def test_idle_death_is_noticed_and_repaired_before_the_next_call(
         ({"modes": "mute", "connect_timeout": 1.0}, r"no answer within 1 s"),
     ],
 )
-async def test_a_server_that_does_not_start_is_the_starters_error(
+async def test_failed_start_is_raised(
     unruly: Config, serving: Open, changes: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(ServerStartFailed, match=f'^MCP server "unruly" failed to start: {reason}$') as raised:
@@ -267,7 +265,7 @@ async def test_a_server_that_does_not_start_is_the_starters_error(
     assert raised.value.code == "mcp_server_failed"
 
 
-async def test_a_missing_command_fails_at_once(echo: Config, serving: Open) -> None:
+async def test_missing_command_fails_at_once(echo: Config, serving: Open) -> None:
     with (
         trio.fail_after(PATIENCE),
         pytest.raises(ServerStartFailed, match="command not found: no-such-thing"),
@@ -283,7 +281,7 @@ async def test_a_missing_command_fails_at_once(echo: Config, serving: Open) -> N
         (b"#!/absent/python\n", "its interpreter does not exist"),
     ],
 )
-async def test_a_command_that_cannot_run_fails_at_once(
+async def test_unrunnable_command_fails_at_once(
     echo: Config, serving: Open, tmp_path: Path, content: bytes, why: str
 ) -> None:
     command = tmp_path / "not-a-program"
@@ -295,7 +293,7 @@ async def test_a_command_that_cannot_run_fails_at_once(
             pass
 
 
-async def test_a_server_that_ignores_the_probe_is_not_waited_for_ten_seconds(
+async def test_ignored_probe_is_bounded(
     unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stopgo.actors.mcp.stdio.PROBE_TIMEOUT", 0.2)
@@ -304,19 +302,19 @@ async def test_a_server_that_ignores_the_probe_is_not_waited_for_ten_seconds(
             assert (await server.ask(CallTool("environment", {}))).content
 
 
-async def test_garbage_between_messages_is_survived(unruly: Config, serving: Open) -> None:
+async def test_garbage_on_stdout_is_ignored(unruly: Config, serving: Open) -> None:
     async with serving(unruly("noise")) as server:
         assert (await server.ask(CallTool("broken_utf8", {}))).content == "caf\ufffd"
         assert (await server.ask(CallTool("broken_pair", {}))).content == "caf\ufffd"
 
 
-async def test_a_message_as_long_as_is_stored_arrives(unruly: Config, serving: Open) -> None:
+async def test_message_at_the_limit_arrives(unruly: Config, serving: Open) -> None:
     async with serving(unruly(), max_stored_bytes=11_000_000) as server:
         assert (await server.ask(CallTool("big", {"size": 10_000_000}))).content == "x" * 10_000_000
 
 
 @pytest.mark.parametrize(("order", "room"), [("id first", 20e6), ("id last", 20e6), ("list", 80e6)])
-async def test_a_longer_result_is_not_kept_and_finds_its_call(
+async def test_longer_result_is_abridged_for_its_call(
     unruly: Config, serving: Open, caplog: pytest.LogCaptureFixture, order: str, room: float
 ) -> None:
     """Nor is it held in memory: 60 MB took hundreds of them."""
@@ -343,7 +341,7 @@ async def test_a_longer_result_is_not_kept_and_finds_its_call(
     assert most - before < room
 
 
-async def test_one_malformed_tool_does_not_lose_the_others(
+async def test_malformed_tool_does_not_lose_the_others(
     unruly: Config, serving: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(unruly("mixed")) as server:
@@ -356,9 +354,7 @@ async def test_one_malformed_tool_does_not_lose_the_others(
         assert f"({name})" in caplog.text
 
 
-async def test_every_page_of_tools_is_read_and_a_repeating_cursor_ends_it(
-    unruly: Config, serving: Open
-) -> None:
+async def test_pages_are_read_until_a_cursor_repeats(unruly: Config, serving: Open) -> None:
     async with serving(unruly("pages")) as server:
         names = [tool.name for tool in await server.ask(ListTools())]
     assert len(names) == len(set(names)) == 16
@@ -380,9 +376,7 @@ async def test_every_answer_is_a_result(unruly: Config, serving: Open, tool: str
     assert re.fullmatch(text, result.content)
 
 
-async def test_a_reply_that_is_none_says_nothing_about_its_call_and_harms_no_other(
-    unruly: Config, serving: Open
-) -> None:
+async def test_invalid_reply_does_not_affect_other_calls(unruly: Config, serving: Open) -> None:
     async with serving(unruly()) as server:
         with pytest.raises(ToolOutcomeUnknown, match="the server's reply is not a valid JSON-RPC message"):
             await server.ask(CallTool("no_reply", {}))
@@ -402,7 +396,7 @@ async def test_a_reply_that_is_none_says_nothing_about_its_call_and_harms_no_oth
         ("unheard_of", 'a\n{"type": "hologram", "data": [1, null]}\njust a text\n{"type": []}', None),
     ],
 )
-async def test_what_a_call_says_is_not_lost_for_its_form(
+async def test_unusual_results_are_kept(
     unruly: Config, serving: Open, tool: str, text: str, structured: Any
 ) -> None:
     async with serving(unruly()) as server:
@@ -410,7 +404,7 @@ async def test_what_a_call_says_is_not_lost_for_its_form(
     assert (result.content, result.structured, result.is_error) == (text, structured, False)
 
 
-async def test_odd_progress_and_much_of_it_hurts_nobody(unruly: Config, serving: Open) -> None:
+async def test_odd_progress_is_survived(unruly: Config, serving: Open) -> None:
     told: list[Progress] = []
     async with serving(unruly()) as server:
         result = await server.ask(CallTool("chatty", {"steps": 2000}, on_progress=told.append))
@@ -420,7 +414,7 @@ async def test_odd_progress_and_much_of_it_hurts_nobody(unruly: Config, serving:
     assert {len(each.message or "") for each in told[:2000]} == {MAX_PROGRESS_MESSAGE}
 
 
-async def test_a_changed_list_is_reported(
+async def test_changed_tools_are_reported(
     unruly: Config, serving: Open, statuses: list[ServerStatus]
 ) -> None:
     async with serving(unruly()) as server:
@@ -429,7 +423,7 @@ async def test_a_changed_list_is_reported(
         assert "fresh" in [tool.name for tool in await server.ask(ListTools())]
 
 
-async def test_a_list_that_always_changes_is_not_read_all_the_time(
+async def test_constantly_changing_list_is_read_with_pauses(
     unruly: Config, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "LISTINGS", Backoff(first=0.3, jitter=0.0, healthy=1.0))
@@ -440,7 +434,7 @@ async def test_a_list_that_always_changes_is_not_read_all_the_time(
     assert trio.current_time() - began >= 2 * 0.3
 
 
-async def test_a_list_that_cannot_be_had_is_asked_for_again(
+async def test_failed_listing_is_retried(
     unruly: Config, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "LISTINGS", Backoff(first=0.05, healthy=1.0))
@@ -450,7 +444,7 @@ async def test_a_list_that_cannot_be_had_is_asked_for_again(
     assert [status.state for status in statuses] == ["connecting", "connected", "connected"]
 
 
-async def test_a_child_gets_the_safe_environment_and_its_own_variables(
+async def test_child_environment_is_safe_variables_and_its_own(
     unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
@@ -460,7 +454,7 @@ async def test_a_child_gets_the_safe_environment_and_its_own_variables(
     assert "SOME_API_KEY" not in names
 
 
-async def test_a_childs_variables_come_from_its_file_and_then_from_its_configuration(
+async def test_env_overrides_env_file(
     unruly: Config, serving: Open, tmp_path: Path, statuses: list[ServerStatus]
 ) -> None:
     file = tmp_path / "server.env"
@@ -471,7 +465,7 @@ async def test_a_childs_variables_come_from_its_file_and_then_from_its_configura
     assert variables["SECOND"] == "of the configuration"
 
 
-async def test_a_command_is_looked_for_on_the_path_that_is_its_own(serving: Open, tmp_path: Path) -> None:
+async def test_command_is_found_on_the_servers_own_path(serving: Open, tmp_path: Path) -> None:
     command = tmp_path / "own-server"
     command.write_text("#!/bin/sh\necho started >&2\nexit 3\n")
     command.chmod(0o755)
@@ -481,14 +475,14 @@ async def test_a_command_is_looked_for_on_the_path_that_is_its_own(serving: Open
             pass
 
 
-async def test_an_env_file_of_no_use_fails_the_start(unruly: Config, serving: Open, tmp_path: Path) -> None:
+async def test_invalid_env_file_fails_the_start(unruly: Config, serving: Open, tmp_path: Path) -> None:
     file = tmp_path / "server.env"
     with pytest.raises(ServerStartFailed, match=f"env_file {file}: No such file or directory$"):
         async with serving(unruly(env_file=file)):
             pass
 
 
-async def test_a_child_runs_where_it_is_told_to(unruly: Config, serving: Open, tmp_path: Path) -> None:
+async def test_child_runs_in_its_cwd(unruly: Config, serving: Open, tmp_path: Path) -> None:
     async with serving(unruly(cwd=tmp_path)) as server:
         assert (await server.ask(CallTool("directory", {}))).content == str(tmp_path)
     with pytest.raises(ServerStartFailed, match=r"cwd .*nowhere: No such file or directory$"):
@@ -496,7 +490,7 @@ async def test_a_child_runs_where_it_is_told_to(unruly: Config, serving: Open, t
             pass
 
 
-async def test_a_server_that_is_not_required_comes_when_it_comes(
+async def test_server_not_required_may_connect_later(
     echo: Config,
     serving: Open,
     tmp_path: Path,
@@ -524,9 +518,7 @@ async def test_a_server_that_is_not_required_comes_when_it_comes(
     ]
 
 
-async def test_stderr_goes_to_the_log_of_that_server(
-    unruly: Config, serving: Open, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_stderr_is_logged(unruly: Config, serving: Open, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "stopgo.mcp.unruly")
     with pytest.raises(ServerStartFailed):
         async with serving(unruly("exit")):
@@ -534,25 +526,27 @@ async def test_stderr_goes_to_the_log_of_that_server(
     assert ("stopgo.mcp.unruly", logging.INFO, "fatal: no database") in caplog.record_tuples
 
 
-def test_only_servers_that_speak_http_get_bearers(echo: Config) -> None:
+def test_only_http_servers_get_tokens(echo: Config) -> None:
     assert not echo().forwards_bearer
     for url in ("http://127.0.0.1:1/mcp", "http://[::1]/mcp", "https://host/@x", "https://host?at=a@b"):
         assert McpServerConfig(name="web", url=url).forwards_bearer
 
 
-def test_a_server_with_credentials_of_its_own_gets_no_bearers() -> None:
+def test_server_with_its_own_credentials_gets_no_tokens() -> None:
     for url in ("https://user:secret@host/mcp", "https://key@[::1]:1/mcp", "https://a@b@host?x"):
         assert not McpServerConfig(name="web", url=url).forwards_bearer
 
 
-def test_the_sdk_is_not_imported_before_a_server_is_connected() -> None:
+def test_sdk_is_not_loaded_before_a_server_starts() -> None:
     heavy = {"mcp", "mcp_types", "httpx2", "pydantic"}
     code = f"import sys, stopgo.actors.mcp.server; print({heavy} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"
 
 
-async def test_arguments_that_cannot_be_sent_harm_nobody(echo: Config, serving: Open, ledger: Path) -> None:
+async def test_unsendable_arguments_do_not_affect_other_calls(
+    echo: Config, serving: Open, ledger: Path
+) -> None:
     deep: Any = []
     for _ in range(400):
         deep = [deep]

@@ -50,7 +50,7 @@ class Waiting:
 
 
 @pytest.mark.parametrize(("since", "until"), [(50, 160), (120, 180), (10, 160)])
-async def test_patience_counts_from_the_call_or_from_a_later_loss(
+async def test_wait_counts_from_the_call_or_a_later_loss(
     autojump_clock: MockClock, since: float, until: float
 ) -> None:
     line = await lost_line()
@@ -59,9 +59,7 @@ async def test_patience_counts_from_the_call_or_from_a_later_loss(
     assert trio.current_time() == until
 
 
-async def test_attempts_since_the_loss_are_waited_for_without_haste(
-    mock_clock: MockClock, nursery: trio.Nursery
-) -> None:
+async def test_call_waits_for_regular_attempts_first(mock_clock: MockClock, nursery: trio.Nursery) -> None:
     line = CurrentLink()
     waiting = Waiting(line, nursery)
     await waiting.call(since=0)
@@ -71,9 +69,7 @@ async def test_attempts_since_the_loss_are_waited_for_without_haste(
     assert waiting.found == [None]
 
 
-async def test_after_them_a_call_has_an_attempt_of_its_own_at_once(
-    mock_clock: MockClock, nursery: trio.Nursery
-) -> None:
+async def test_later_call_triggers_an_attempt(mock_clock: MockClock, nursery: trio.Nursery) -> None:
     line = CurrentLink()
     line.fail(1)
     line.fail(2)
@@ -86,9 +82,7 @@ async def test_after_them_a_call_has_an_attempt_of_its_own_at_once(
     assert waiting.found == [None]
 
 
-async def test_calls_that_were_ready_before_that_are_refused_with_it(
-    mock_clock: MockClock, nursery: trio.Nursery
-) -> None:
+async def test_earlier_calls_fail_with_the_same_attempt(mock_clock: MockClock, nursery: trio.Nursery) -> None:
     """They may have stood in a queue meanwhile, each for the place of another."""
     line = CurrentLink()
     line.fail(1)
@@ -98,9 +92,7 @@ async def test_calls_that_were_ready_before_that_are_refused_with_it(
     assert (waiting.found, line.wake.is_set()) == ([None], False)
 
 
-async def test_the_next_link_is_had_at_once_and_counts_anew(
-    mock_clock: MockClock, nursery: trio.Nursery
-) -> None:
+async def test_new_link_resets_the_attempts(mock_clock: MockClock, nursery: trio.Nursery) -> None:
     line = CurrentLink()
     line.fail(1)
     waiting = Waiting(line, nursery)
@@ -114,7 +106,7 @@ async def test_the_next_link_is_had_at_once_and_counts_anew(
     assert waiting.found == [link]
 
 
-async def test_an_older_link_closes_nothing_but_itself() -> None:
+async def test_closing_an_older_link_keeps_the_current_one() -> None:
     line, old, new = (
         CurrentLink(),
         Link(InFlightCalls(logging.getLogger("test"))),
@@ -127,7 +119,7 @@ async def test_an_older_link_closes_nothing_but_itself() -> None:
     assert line.link is new
 
 
-async def test_the_last_call_to_end_leaves_none_under_way() -> None:
+async def test_wait_until_none_ends_with_the_last_call() -> None:
     flights = InFlightCalls(logging.getLogger("test"))
     await flights.wait_until_none()
     ends = [trio.Event(), trio.Event()]
@@ -148,7 +140,7 @@ async def test_the_last_call_to_end_leaves_none_under_way() -> None:
         assert not nursery.child_tasks
 
 
-async def test_no_call_has_more_questions_open_than_may_be_asked_at_once(nursery: trio.Nursery) -> None:
+async def test_open_questions_of_a_call_are_bounded(nursery: trio.Nursery) -> None:
     answer = ElicitationAnswer("accept", {})
     go, said = trio.Event(), list[ElicitationAnswer]()
 
@@ -173,7 +165,7 @@ async def test_no_call_has_more_questions_open_than_may_be_asked_at_once(nursery
         assert await flight.ask(Elicitation("And now?")) == answer
 
 
-async def test_only_the_server_itself_ends_the_listening(autojump_clock: MockClock) -> None:
+async def test_only_the_server_itself_ends_listening(autojump_clock: MockClock) -> None:
     """What is in front of it may be busy for a while."""
     busy = MCPError(REQUEST_REFUSED, "HTTP 429 Too Many Requests", {"http_status": 429})
     answers = [busy, busy, MCPError(types.METHOD_NOT_FOUND, "no such method")]
@@ -200,7 +192,7 @@ async def test_only_the_server_itself_ends_the_listening(autojump_clock: MockClo
         (SubscriptionLost("the stream ended"), False),
     ],
 )
-async def test_a_connection_that_is_gone_is_lost_and_a_stream_that_ended_is_opened_again(
+async def test_listening_reopens_streams_and_reports_a_loss(
     error: Exception, ends: bool, autojump_clock: MockClock
 ) -> None:
     answers = [error, MCPError(types.METHOD_NOT_FOUND, "no such method")]
@@ -217,7 +209,7 @@ async def test_a_connection_that_is_gone_is_lost_and_a_stream_that_ended_is_open
     assert (link.loss is not None, len(answers)) == (ends, int(ends))
 
 
-async def test_a_stream_that_begins_may_have_missed_what_the_server_announces() -> None:
+async def test_new_stream_refreshes_the_tools() -> None:
     link = Link(InFlightCalls(logging.getLogger("test")))
     link.stream_begins()
     assert not link.stale
@@ -227,7 +219,7 @@ async def test_a_stream_that_begins_may_have_missed_what_the_server_announces() 
     await link.wait_for_change()
 
 
-async def test_what_changed_before_anybody_listened_is_asked_for() -> None:
+async def test_listening_begins_with_a_refresh() -> None:
     """Calls may be made, and tools change, before the server knows that somebody listens."""
 
     class Listened:

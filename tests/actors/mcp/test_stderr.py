@@ -30,7 +30,7 @@ def stderr(caplog: pytest.LogCaptureFixture) -> Stderr:
     return Stderr(logging.getLogger("server"))
 
 
-async def test_a_flood_is_left_out_of_the_log_until_there_is_room(
+async def test_flood_is_dropped_until_the_next_period(
     stderr: Stderr, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
 ) -> None:
     await trio.sleep(1)
@@ -50,7 +50,7 @@ async def test_a_flood_is_left_out_of_the_log_until_there_is_room(
     assert told == [*flood, *flood, "calm again"]
 
 
-async def test_lines_of_nothing_fill_it_no_more_than_others(
+async def test_short_lines_count_with_their_overhead(
     stderr: Stderr, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
 ) -> None:
     for _ in range(10 * MAX_LOGGED // LINE_COST):
@@ -58,7 +58,7 @@ async def test_lines_of_nothing_fill_it_no_more_than_others(
     assert sum(len(record.getMessage()) + LINE_COST for record in caplog.records) < MAX_LOGGED + 200
 
 
-async def test_last_words_are_those_said_last(stderr: Stderr, autojump_clock: MockClock) -> None:
+async def test_tail_is_the_last_lines(stderr: Stderr, autojump_clock: MockClock) -> None:
     for number in range(10_000):
         stderr.add(f"line {number}".encode())
     assert stderr.tail().splitlines() == [f"line {number}" for number in range(10_000 - TAIL, 10_000)]
@@ -69,9 +69,7 @@ async def test_last_words_are_those_said_last(stderr: Stderr, autojump_clock: Mo
 FLOOD = "import sys\nfor _ in range(9999): print('.', file=sys.stderr)"
 
 
-async def test_a_child_that_ends_in_a_flood_is_told_of_to_the_end(
-    serving: Open, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_dropped_lines_are_logged_at_the_end(serving: Open, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "stopgo.mcp.s")
     with pytest.raises(ServerStartFailed):
         async with serving(McpServerConfig(name="s", command=sys.executable, args=("-S", "-c", FLOOD))):
@@ -84,9 +82,7 @@ async def test_a_child_that_ends_in_a_flood_is_told_of_to_the_end(
 ENDLESS = "import sys\nsys.stderr.write('x' * 200_000)"
 
 
-async def test_a_line_without_end_is_not_kept_until_it_ends(
-    serving: Open, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_endless_line_is_logged_in_pieces(serving: Open, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "stopgo.mcp.s")
     with pytest.raises(ServerStartFailed):
         async with serving(McpServerConfig(name="s", command=sys.executable, args=("-S", "-c", ENDLESS))):

@@ -48,7 +48,7 @@ async def all_gone(processes: list[psutil.Process]) -> None:
     await until(lambda: not alive(processes))
 
 
-async def test_a_polite_server_leaves_when_its_input_ends(
+async def test_server_exits_when_its_stdin_is_closed(
     echo: Config, serving: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -58,7 +58,7 @@ async def test_a_polite_server_leaves_when_its_input_ends(
     assert "SIGTERM" not in caplog.text
 
 
-async def test_a_server_that_does_not_listen_is_killed(
+async def test_stubborn_server_is_killed(
     unruly: Config, serving: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -98,7 +98,7 @@ async def test_cancellation_while_it_connects_leaves_nothing_behind(
     assert psutil.Process().children(recursive=True) == []
 
 
-async def test_a_dead_leaders_children_do_not_keep_the_connection_up(
+async def test_grandchildren_do_not_keep_the_connection_open(
     unruly: Config, serving: Open, tmp_path: Path, statuses: list[object]
 ) -> None:
     file = tmp_path / "pids"
@@ -110,7 +110,7 @@ async def test_a_dead_leaders_children_do_not_keep_the_connection_up(
     await all_gone(processes)
 
 
-async def test_ctrl_c_at_our_terminal_does_not_reach_the_child(echo: Config, serving: Open) -> None:
+async def test_ctrl_c_does_not_reach_the_child(echo: Config, serving: Open) -> None:
     async with serving(echo()):
         [child] = psutil.Process().children()
         assert os.getpgid(child.pid) == child.pid != os.getpgid(0)
@@ -136,7 +136,9 @@ for line in sys.stdin:
 """
 
 
-async def test_a_server_is_told_of_a_cancelled_call(serving: Open, tmp_path: Path, clock: MockClock) -> None:
+async def test_server_is_notified_of_a_cancelled_call(
+    serving: Open, tmp_path: Path, clock: MockClock
+) -> None:
     seen = tmp_path / "seen"
     config = McpServerConfig(
         name="s", command=sys.executable, args=("-c", SILENT, str(seen)), mode="legacy", timeout=600.0
@@ -149,7 +151,7 @@ async def test_a_server_is_told_of_a_cancelled_call(serving: Open, tmp_path: Pat
     assert cancelled["params"]["requestId"] == call["id"]
 
 
-async def test_what_had_not_left_when_the_pipe_broke_is_made_over_the_next(
+async def test_unsent_call_is_made_over_the_next_connection(
     echo: Config, serving: Open, ledger: Path
 ) -> None:
     """Of a call that a full pipe took nothing of, it is certain that nobody did anything."""
@@ -174,7 +176,7 @@ async def test_what_had_not_left_when_the_pipe_broke_is_made_over_the_next(
     assert arguments_in(ledger) == [{"text": "short"}]
 
 
-async def test_a_call_that_never_got_through_in_time_was_not_made(
+async def test_call_to_a_full_pipe_is_not_made_after_its_timeout(
     echo: Config, serving: Open, ledger: Path, clock: MockClock
 ) -> None:
     """A server that is stopped takes what its pipe holds, and nothing of what waits behind that."""
@@ -209,7 +211,7 @@ def arguments_in(ledger: Path) -> list[object]:
     return [json.loads(line)["arguments"] for line in ledger.read_text().splitlines()]
 
 
-async def test_a_watcher_that_was_killed_is_replaced_outside_the_event_loop(
+async def test_killed_watcher_is_replaced_in_a_thread(
     echo: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watcher = Watcher()

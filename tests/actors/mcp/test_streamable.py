@@ -37,7 +37,7 @@ async def way_to(answer: Answer) -> AsyncIterator[StreamableHttp]:
 
 
 @pytest.mark.parametrize("version", [LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION])
-async def test_only_older_servers_are_told_of_a_cancelled_call(version: str) -> None:
+async def test_only_older_servers_are_notified_of_cancellation(version: str) -> None:
     """Newer ones see it by the end of the POST (MCP 2026-07-28, "Cancellation"). A redirect that a call
     follows, its cancellation follows, too."""
     sent: list[dict[str, Any]] = []
@@ -71,7 +71,7 @@ async def test_only_older_servers_are_told_of_a_cancelled_call(version: str) -> 
         ),
     ],
 )
-async def test_what_is_no_reply_says_nothing_about_the_call(response: httpx2.Response, text: str) -> None:
+async def test_invalid_reply_leaves_the_outcome_unknown(response: httpx2.Response, text: str) -> None:
     async def answer(_: httpx2.Request) -> httpx2.Response:
         return response
 
@@ -95,7 +95,7 @@ async def test_what_is_no_reply_says_nothing_about_the_call(response: httpx2.Res
         (httpx2.Response(200, json=error_with(SESSION_LOST)), "its own words"),
     ],
 )
-async def test_a_refusal_is_an_answer(response: httpx2.Response, text: str) -> None:
+async def test_refusal_is_an_answer(response: httpx2.Response, text: str) -> None:
     async def answer(_: httpx2.Request) -> httpx2.Response:
         return response
 
@@ -107,7 +107,7 @@ async def test_a_refusal_is_an_answer(response: httpx2.Response, text: str) -> N
     assert error.message == text
 
 
-async def test_a_redirect_within_the_server_is_followed() -> None:
+async def test_redirect_within_the_server_is_followed() -> None:
     async def answer(request: httpx2.Request) -> httpx2.Response:
         if request.url.path == "/mcp":
             return httpx2.Response(307, headers={"location": "/mcp/"})
@@ -122,7 +122,7 @@ async def test_a_redirect_within_the_server_is_followed() -> None:
         assert await way.request(call()) == {"path": "/mcp/"}
 
 
-async def test_after_the_end_of_the_connection_nothing_is_sent() -> None:
+async def test_nothing_is_sent_after_the_connection_ends() -> None:
     async def answer(_: httpx2.Request) -> httpx2.Response:
         raise AssertionError
 
@@ -134,7 +134,7 @@ async def test_after_the_end_of_the_connection_nothing_is_sent() -> None:
     assert meaning(error.code, error.message, error.data) == "never_ran"
 
 
-async def test_a_reply_is_one_whatever_it_is_called() -> None:
+async def test_reply_is_accepted_with_any_content_type() -> None:
     """What the call did has happened."""
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
@@ -154,7 +154,7 @@ def reply_to(request_id: int) -> str:
 
 
 @pytest.mark.parametrize("kind", ["Text/Event-Stream", "text/event-stream; charset=utf-8"])
-async def test_a_media_type_is_known_however_it_is_written(kind: str) -> None:
+async def test_media_type_is_case_insensitive(kind: str) -> None:
     async def answer(request: httpx2.Request) -> httpx2.Response:
         return in_stream(reply_to(json.loads(request.content)["id"]), kind)
 
@@ -162,7 +162,7 @@ async def test_a_media_type_is_known_however_it_is_written(kind: str) -> None:
         assert await way.request(call()) == {}
 
 
-async def test_what_is_no_message_is_not_taken_for_the_reply() -> None:
+async def test_other_events_before_the_reply_are_skipped() -> None:
     async def answer(request: httpx2.Request) -> httpx2.Response:
         if request.headers["mcp-session-id"] == "patient":
             return in_stream("data: alive\n\n" + reply_to(json.loads(request.content)["id"]))
@@ -188,7 +188,7 @@ async def test_what_is_no_message_is_not_taken_for_the_reply() -> None:
         ("id: größer\n", 1.0),
     ],
 )
-async def test_a_stream_is_taken_up_again_where_and_when_it_says(
+async def test_stream_is_resumed_at_its_last_id_after_its_delay(
     first: str, pause: float, autojump_clock: trio.testing.MockClock
 ) -> None:
     posted: list[int] = []
@@ -208,7 +208,7 @@ async def test_a_stream_is_taken_up_again_where_and_when_it_says(
     assert len(posted) == 1
 
 
-async def test_a_call_between_two_streams_learns_of_the_end_at_once(
+async def test_call_between_streams_fails_when_the_connection_ends(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def answer(_: httpx2.Request) -> httpx2.Response:
@@ -250,7 +250,7 @@ async def taking_up(*answers: httpx2.Response) -> tuple[object, int]:
     return outcome, len(answers) - len(left)
 
 
-async def test_a_stream_is_taken_up_again_until_that_fails_so_often_in_a_row(
+async def test_resumption_stops_after_failures_in_a_row(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     failed, alive = [httpx2.Response(503)] * (RESUME_ATTEMPTS - 1), in_stream("data:\n\n")

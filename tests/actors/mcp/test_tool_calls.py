@@ -133,7 +133,7 @@ ARGUMENTS: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION])
 @pytest.mark.parametrize(("tool", "arguments"), ARGUMENTS)
 @pytest.mark.parametrize("progress", [False, True])
-async def test_a_call_is_what_the_sdk_would_send(
+async def test_call_is_what_the_sdk_would_send(
     version: str, tool: str, arguments: dict[str, Any], progress: bool
 ) -> None:
     async def on_progress(*_: Any) -> None:
@@ -179,7 +179,7 @@ async def test_answers_and_state_are_what_the_sdk_would_send() -> None:
     assert way.sent[0].params == expected["params"]
 
 
-async def test_an_argument_that_no_header_can_hold_is_known_before_it_is_sent() -> None:
+async def test_argument_invalid_as_a_header_is_unsendable() -> None:
     way = Way()
     calls = ToolCalls(way, LATEST_MODERN_VERSION)
     calls.set_tools([Tool("plant", "", SCHEMA, "x")])
@@ -188,7 +188,7 @@ async def test_an_argument_that_no_header_can_hold_is_known_before_it_is_sent() 
     assert way.sent == []
 
 
-async def test_headers_follow_the_list() -> None:
+async def test_headers_follow_the_latest_list() -> None:
     way = Way()
     calls = ToolCalls(way, LATEST_MODERN_VERSION)
     for header in ("Region", "Zone"):
@@ -199,7 +199,7 @@ async def test_headers_follow_the_list() -> None:
 
 
 @pytest.mark.parametrize("version", [LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION])
-async def test_only_newer_servers_answer_with_questions(version: str) -> None:
+async def test_input_required_is_ignored_from_older_servers(version: str) -> None:
     question = {"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "u"}}
     question["params"]["elicitationId"] = "e"  # type: ignore[index]
     way = Way({"resultType": "input_required", "inputRequests": {"a": question}, "requestState": "s"})
@@ -213,19 +213,19 @@ async def test_only_newer_servers_answer_with_questions(version: str) -> None:
             await calls.call(CallTool("plant", {}))
 
 
-async def test_a_result_that_does_not_say_its_type_is_complete() -> None:
+async def test_result_without_a_type_is_complete() -> None:
     for version in (LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION):
         result = await ToolCalls(Way({"content": []}), version).call(CallTool("plant", {}))
         assert isinstance(result, ToolResult)
 
 
-async def test_questions_that_are_none_are_an_invalid_result() -> None:
+async def test_invalid_input_required_is_an_invalid_result() -> None:
     way = Way({"resultType": "input_required", "inputRequests": {"a": {"method": "elicitation/create"}}})
     with pytest.raises(InvalidResult, match="inputRequests"):
         await ToolCalls(way, LATEST_MODERN_VERSION).call(CallTool("plant", {}))
 
 
-async def test_what_nobody_waits_for_any_more_is_not_sent() -> None:
+async def test_cancelled_call_is_not_sent() -> None:
     way = Way()
     with trio.CancelScope() as scope:
         scope.cancel()

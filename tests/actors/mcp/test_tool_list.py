@@ -54,20 +54,20 @@ async def test_all_pages_are_read() -> None:
     assert [name for name, _ in await tools_of(pages)] == ["a", "b", "c"]
 
 
-async def test_of_two_tools_of_one_name_the_first_counts(caplog: pytest.LogCaptureFixture) -> None:
+async def test_first_of_two_tools_with_one_name_counts(caplog: pytest.LogCaptureFixture) -> None:
     pages = {None: ([listed("a", "first"), listed("a", "second")], "1"), "1": ([listed("a", "third")], None)}
     assert await tools_of(pages) == [("a", "first")]
     assert 'lists the tool "a" twice' in caplog.text
 
 
-async def test_a_tool_that_can_only_be_a_task_is_left_out() -> None:
+async def test_tool_that_requires_tasks_is_left_out() -> None:
     ways = {
         way: listed(way, execution=types.ToolExecution(task_support=way)) for way in ("optional", "required")
     }
     assert await tools_of({None: (list(ways.values()), None)}) == [("optional", "")]
 
 
-async def test_pages_without_end_are_bounded(
+async def test_number_of_pages_is_bounded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tool_list, "MAX_PAGES", 3)
@@ -87,7 +87,7 @@ async def test_pages_without_end_are_bounded(
         ({"MAX_TOOLS": 4, "MAX_DEFINITIONS": 4 * 1100}, EVERYTHING, ["a", "b", "c", "d"]),
     ],
 )
-async def test_tools_that_there_is_no_room_for_are_left_out(
+async def test_tools_over_the_limits_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     bounds: Mapping[str, int],
@@ -104,17 +104,17 @@ async def test_tools_that_there_is_no_room_for_are_left_out(
     assert ("left out of its tools" in caplog.text) == bool(others)
 
 
-async def test_pages_in_a_circle_are_read_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_repeated_cursor_ends_the_list(caplog: pytest.LogCaptureFixture) -> None:
     pages = {None: ([listed("a")], "1"), "1": ([listed("b")], "1")}
     assert [name for name, _ in await tools_of(pages)] == ["a", "b"]
     assert caplog.text == ""
 
 
-async def test_a_cursor_that_is_empty_leads_nowhere() -> None:
+async def test_empty_cursor_ends_the_list() -> None:
     assert await tools_of({None: ([listed("a")], "")}) == [("a", "")]
 
 
-async def test_tools_are_asked_for_and_not_remembered() -> None:
+async def test_tool_lists_are_not_cached() -> None:
     """The SDK would answer a list with an older one, for as long as that server said it may (SEP-2549)."""
     way = Transport(cast(Any, None), cast(Any, None))
     config = McpServerConfig(name="web", url="http://server.test/mcp")

@@ -37,7 +37,7 @@ def result(**fields: Any) -> dict[str, Any]:
     return {"content": [], **fields}
 
 
-def test_hints_come_from_annotations_and_what_is_not_said_stays_unsaid() -> None:
+def test_hints_come_from_annotations() -> None:
     wire = types.Tool.model_validate(
         {
             "name": "wipe",
@@ -53,7 +53,7 @@ def test_hints_come_from_annotations_and_what_is_not_said_stays_unsaid() -> None
     assert tool.input_schema == {"type": "object", "properties": {"a": {"enum": [1, {"b": []}]}}}
 
 
-def test_a_tool_that_says_nothing_has_no_hints() -> None:
+def test_tool_without_annotations_has_no_hints() -> None:
     wire = types.Tool(name="plain", input_schema={"type": "object"})
     tool = tool_from_wire(wire, "files")
     assert (tool.hints, tool.description, tool.title) == (Hints(), "", None)
@@ -83,7 +83,7 @@ def test_contradictory_hints_count_as_destructive(
     assert fingerprint in (None, tool.fingerprint)
 
 
-def test_text_parts_are_joined_and_every_other_part_leaves_a_line() -> None:
+def test_every_block_has_a_line() -> None:
     answer = result_from_wire(
         result(
             content=[
@@ -118,12 +118,12 @@ def test_text_parts_are_joined_and_every_other_part_leaves_a_line() -> None:
     assert not answer.is_error
 
 
-def test_nothing_is_said_to_be_nothing() -> None:
+def test_empty_result_is_named() -> None:
     assert result_from_wire(result()).content == "(empty result)"
     assert result_from_wire(result(content=[{"type": "text", "text": ""}])).content == "(empty result)"
 
 
-def test_structure_without_text_is_shown_as_json() -> None:
+def test_structured_content_without_text_is_json() -> None:
     answer = result_from_wire(result(structuredContent={"größe": 3}))
     assert (answer.content, answer.structured) == ('{"größe": 3}', {"größe": 3})
     image = {"type": "image", "data": "QUJDRA==", "mimeType": "image/png"}
@@ -154,7 +154,7 @@ _odd_blocks = json_values.filter(lambda each: not isinstance(each, dict) or "typ
 
 
 @given(blocks=st.lists(_known_blocks | _odd_blocks, max_size=6), structured=st.none() | json_values)
-def test_whatever_comes_is_readable_and_whole(blocks: list[Any], structured: Any) -> None:
+def test_any_result_has_text_and_all_parts(blocks: list[Any], structured: Any) -> None:
     answer = result_from_wire({"content": copy.deepcopy(blocks), "structuredContent": structured})
     assert answer.content
     assert len(answer.parts) == len(blocks)
@@ -184,14 +184,14 @@ def test_whatever_comes_is_readable_and_whole(blocks: list[Any], structured: Any
         ({"content": [], "isError": "no"}, "isError: Input should be a valid boolean"),
     ],
 )
-def test_what_is_no_result_is_told(wire: dict[str, Any], problem: str) -> None:
+def test_invalid_result_is_refused_with_a_reason(wire: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidResult) as raised:
         result_from_wire(wire)
     assert str(raised.value).startswith(problem)
 
 
 @given(st.lists(_known_blocks, max_size=3), st.data())
-def test_of_blocks_that_are_known_the_sdk_says_what_is_valid(blocks: list[Any], data: st.DataObject) -> None:
+def test_known_blocks_agree_with_the_sdk(blocks: list[Any], data: st.DataObject) -> None:
     for block in map(copy.deepcopy, blocks):
         holder = block["resource"] if block["type"] == "resource" and data.draw(st.booleans()) else block
         name = data.draw(st.sampled_from(sorted(holder.keys() - {"type"})))
@@ -218,7 +218,7 @@ def fine(_tool: Mapping[str, Any]) -> str | None:
     return None
 
 
-def test_a_schema_without_type_is_one_of_an_object() -> None:
+def test_schema_without_a_type_gets_object() -> None:
     page: dict[str, Any] = {
         "tools": [
             {"name": "a", "inputSchema": {"properties": {}}},
@@ -235,7 +235,7 @@ def test_a_schema_without_type_is_one_of_an_object() -> None:
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["name", "inputSchema"]), json_values) | json_values))
-def test_malformed_tools_are_dropped_and_named_and_the_others_keep_their_order(tools: list[Any]) -> None:
+def test_malformed_tools_are_dropped_and_named(tools: list[Any]) -> None:
     def problem_with(tool: Mapping[str, Any]) -> str | None:
         return None if isinstance(tool.get("name"), str) else "no name"
 
@@ -248,7 +248,7 @@ def test_malformed_tools_are_dropped_and_named_and_the_others_keep_their_order(t
     assert page["nextCursor"] == "more"
 
 
-def test_a_malformed_schema_of_results_is_no_loss() -> None:
+def test_malformed_output_schema_is_removed() -> None:
     def problem_with(tool: Mapping[str, Any]) -> str | None:
         return None if isinstance(tool.get("outputSchema", {}), dict) else "outputSchema: not an object"
 
@@ -260,7 +260,7 @@ def test_a_malformed_schema_of_results_is_no_loss() -> None:
     assert [tool.get("outputSchema") for tool in page["tools"]] == [schema, None]
 
 
-def test_a_definition_that_is_too_long_is_dropped() -> None:
+def test_too_long_definition_is_dropped() -> None:
     long = {"name": "n" * 1000, "inputSchema": {}, "description": "x" * MAX_DEFINITION}
     page: dict[str, Any] = {"tools": [long, {"name": "good"}, *[1] * 1000]}
     problems = repair_listing(page, fine)
@@ -269,7 +269,7 @@ def test_a_definition_that_is_too_long_is_dropped() -> None:
     assert (len(problems), problems[-1]) == (MAX_PROBLEMS + 1, f"{1001 - MAX_PROBLEMS} others")
 
 
-def test_what_is_no_page_is_left_to_the_sdk() -> None:
+def test_invalid_page_is_left_to_the_sdk() -> None:
     page = {"tools": "none"}
     assert repair_listing(page, fine) == []
     assert page == {"tools": "none"}

@@ -14,11 +14,11 @@ from tests.waiting import PATIENCE
 
 
 @given(st.lists(st.text(alphabet="ab-1", max_size=6)), st.text(alphabet="ab.-|", max_size=4))
-def test_a_name_matches_wherever_the_pattern_is_found(names: list[str], text: str) -> None:
+def test_pattern_matches_anywhere(names: list[str], text: str) -> None:
     assert matching(text, names) == [name for name in names if re.search(text, name)]
 
 
-def test_an_anchored_pattern_spares_what_only_begins_alike() -> None:
+def test_anchored_pattern_matches_the_whole_name() -> None:
     assert matching("test-1", ["test-1", "test-10"]) == ["test-1", "test-10"]
     assert matching("^test-1$", ["test-1", "test-10"]) == ["test-1"]
 
@@ -32,12 +32,12 @@ def test_an_anchored_pattern_spares_what_only_begins_alike() -> None:
         ("a" * 1001, "longer than 1000 characters"),
     ],
 )
-def test_what_is_no_pattern_is_refused(text: str, reason: str) -> None:
+def test_invalid_pattern_is_refused(text: str, reason: str) -> None:
     with pytest.raises(InvalidPattern, match=re.escape(reason)):
         matching(text, ["a"])
 
 
-def test_a_pattern_that_backtracks_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_catastrophic_pattern_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern, "MAX_SECONDS", 0.2)
     before = signal.getsignal(signal.SIGALRM)
     began = time.monotonic()

@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Iterator[ResourceStore]:
     store.close()
 
 
-def test_what_was_added_is_listed_by_name(store: ResourceStore) -> None:
+def test_added_resources_are_listed_by_name(store: ResourceStore) -> None:
     b, a, again = store.add("b", 1), store.add("a", "two"), store.add("b", 3)
     assert store.all() == [a, b, again]
     assert re.fullmatch(r"\d{19}", a.id)
@@ -53,7 +53,7 @@ def test_what_was_added_is_listed_by_name(store: ResourceStore) -> None:
         (2**63 - 1, 2**63 - 1),
     ],
 )
-def test_whole_numbers_are_integers_and_text_stays_as_it_was(
+def test_integers_in_text_are_stored_as_integers(
     store: ResourceStore, given_value: int | str, stored: int | str
 ) -> None:
     added = store.add("a", given_value)
@@ -62,14 +62,14 @@ def test_whole_numbers_are_integers_and_text_stays_as_it_was(
     assert (type(listed.value), listed.value) == (type(stored), stored)
 
 
-def test_removal_tells_what_was_there(store: ResourceStore) -> None:
+def test_removal_returns_the_ids_that_existed(store: ResourceStore) -> None:
     a, b = store.add("a", 1), store.add("b", 2)
     assert store.remove([a.id, "nothing", a.id]) == [a.id]
     assert store.all() == [b]
     assert store.remove([]) == []
 
 
-def test_a_removal_that_fails_removes_nothing_and_keeps_nobody_out(store: ResourceStore) -> None:
+def test_failed_removal_is_rolled_back(store: ResourceStore) -> None:
     a = store.add("a", 1)
     with pytest.raises(UnicodeEncodeError):
         store.remove([a.id, "\ud800"])
@@ -77,7 +77,7 @@ def test_a_removal_that_fails_removes_nothing_and_keeps_nobody_out(store: Resour
     assert store.remove([a.id]) == [a.id]
 
 
-def test_two_within_one_tick_get_ids_of_their_own(
+def test_resources_within_one_tick_get_different_ids(
     store: ResourceStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000_000_000_000)
@@ -85,7 +85,7 @@ def test_two_within_one_tick_get_ids_of_their_own(
 
 
 @given(st.text(max_size=30), st.integers(-(2**63), 2**63 - 1) | st.text(max_size=30).filter(str.isalpha))
-def test_any_text_survives(name: str, value: int | str) -> None:
+def test_any_text_is_stored_unchanged(name: str, value: int | str) -> None:
     text = name.encode("utf-8", "replace").decode()
     store = ResourceStore(Path(":memory:"))
     try:
@@ -96,7 +96,7 @@ def test_any_text_survives(name: str, value: int | str) -> None:
         store.close()
 
 
-def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+def test_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, and long enough to be taken for one " * 20)
     with pytest.raises(sqlite3.DatabaseError, match="file is not a database") as caught:
         ResourceStore(tmp_path / "notes.txt")
@@ -105,7 +105,7 @@ def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     del caught
 
 
-def test_a_new_file_may_be_opened_by_several_at_the_same_moment(tmp_path: Path) -> None:
+def test_processes_may_open_a_new_file_together(tmp_path: Path) -> None:
     def open_together(path: Path, start: Barrier) -> None:
         start.wait()
         ResourceStore(path).close()
@@ -118,7 +118,7 @@ def test_a_new_file_may_be_opened_by_several_at_the_same_moment(tmp_path: Path) 
                 each.result()
 
 
-def test_processes_writing_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from stopgo.gateway.servers.resource_store import ResourceStore;"
         "store = ResourceStore(pathlib.Path(sys.argv[1]));"
