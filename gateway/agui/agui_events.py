@@ -1,7 +1,7 @@
-"""The events of AG-UI 1.0 that are sent, and their JSON. Pure.
+"""The events of AG-UI 1.0 that the agent sends, and their JSON. Pure.
 
-Names and meanings are those of the protocol (https://docs.ag-ui.com): `message_id` here is `messageId` there.
-A field that is None is left out.
+Names and meanings are those of the protocol (https://docs.ag-ui.com); `message_id` becomes `messageId` in
+JSON. A field that is None is omitted.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PROTOCOL_VERSION = "1.0"
 class _Event:
     type: ClassVar[str]
     timestamp: int | None = None
-    """Milliseconds since 1970, UTC; None for what is in no journal."""
+    """Milliseconds since 1970, UTC; None for an event that is not in the journal."""
     metadata: Json | None = None
 
 
 @attrs.frozen(kw_only=True)
 class _Attributed(_Event):
     subagent_run_id: str | None = None
-    """The subagent that it belongs to; None: the agent itself."""
+    """The subagent that the event belongs to; None: the agent itself."""
 
 
 @attrs.frozen(kw_only=True)
@@ -71,7 +71,7 @@ class Cancelled:
 
 @attrs.frozen(kw_only=True)
 class TokenUsage:
-    """Of all calls of one model."""
+    """The usage of all calls of one model."""
 
     provider: str | None = None
     model: str | None = None
@@ -115,7 +115,7 @@ class StateSnapshot(_Event):
 
 @attrs.frozen(kw_only=True)
 class Operation:
-    """An operation of a JSON Patch (RFC 6902): sets a member of the state, whether it is there or not."""
+    """An operation of a JSON Patch (RFC 6902) that sets a member of the state, new or not."""
 
     path: str
     value: str
@@ -249,7 +249,7 @@ AGUIEvent: TypeAlias = (
 
 
 def messages_of(event: AGUIEvent) -> Sequence[str]:
-    """The ids of the messages that a client makes of an event."""
+    """The ids of the messages that a client creates from an event."""
     match event:
         case (
             TextMessageStart(message_id=id)
@@ -271,7 +271,7 @@ def _object(value: attrs.AttrsInstance) -> dict[str, Any]:
 
 
 def _json(value: Any) -> Any:
-    """JSON that a value holds, such as a schema, stays as it is."""
+    """Convert nested events and lists; other JSON, such as a schema, is unchanged."""
     if attrs.has(type(value)):
         return _object(value)
     return [_json(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,20 +1,20 @@
-"""The log of a conversation as the events of one AG-UI run. Pure.
+"""The conversion of a conversation's log to the events of one AG-UI run. Pure.
 
-A run of AG-UI is what one request streams: from its message, or from the first decision about an interrupt
-that it answers, until the run of the conversation rests. So several of them may show parts of one run of the
-conversation, and a repeated request shows the same part again. `AGUIRun` folds the whole log, and emits
-events from its beginning on; what came before only tells it the state.
+An AG-UI run is the stream of one request. It begins at the request's message, or at the first decision about
+an interrupt that the request answers, and ends when the run of the conversation ends or waits. Several AG-UI
+runs may therefore show parts of one run of the conversation, and a repeated request shows the same part
+again. `AGUIRun` folds the whole log, but emits events only after its own beginning; earlier events only set
+the state.
 
-* Text is streamed from deltas. The recorded reply completes it: the end of the text that was not streamed is
-  sent then. If the recorded text does not begin with what was streamed (after a retry, with a fallback model,
-  or when deltas in the middle were missed), the message is closed with the metadata `superseded: true`, and
-  another one has the whole text.
-* Tool calls are sent when the reply is recorded, with complete arguments, so a retry takes back none. A
-  result is sent once: that of the tool, or what the model is told in its place after a rejection, for
-  example. Arguments that a person edited are in the metadata of the result.
-* Every node is a step. A branch of a parallel node, and a call of another agent, are subagents.
-* Ids begin with the id of the conversation's run and go on with the key of the log, so they are the same in
-  each repetition.
+* Text is streamed from deltas. The recorded reply completes it: the rest that was not streamed is sent then.
+  If the recorded text does not begin with the streamed text (after a retry, with a fallback model, or when
+  deltas were missed), the message is closed with the metadata `superseded: true`, and a new message has the
+  whole text.
+* Tool calls are sent when the reply is recorded, with complete arguments, so a retry never has to withdraw
+  one. A result is sent once: the tool's, or the text that the model gets instead, for example after a
+  rejection. Arguments that a person edited are in the metadata of the result.
+* Every node is a step. A branch of a parallel node, and a call of another agent, is a subagent.
+* Ids consist of the id of the conversation's run and a key of the log, so a repetition has the same ids.
 """
 
 from __future__ import annotations
@@ -41,12 +41,13 @@ from .node_keys import Execution, executions
 from .open_parts import STOPPED, OpenParts
 
 ANSWER = "answer"
-"""Stands for the key of the message with the answer of a run, where no model said it."""
+"""The key of the message with a run's answer, if no model generated the answer."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class AGUIRun:
-    """Emits events from the event `begins` on, or from the start of the run of `command`."""
+    """The fold. It emits from the event with the seq `begins` on, or from the start of the run of
+    `command`."""
 
     conversation: Conversation
     thread: str = ""
@@ -54,7 +55,7 @@ class AGUIRun:
     begins: int | None = None
     command: str | None = None
     refused: Mapping[str, AgentError] = attrs.field(factory=dict)
-    """Why answers to interrupts did not count, by the ids of these."""
+    """Errors of refused answers, by interrupt id."""
 
     begun: bool = False
     ended: bool = False
@@ -62,23 +63,23 @@ class AGUIRun:
     rests: bool = False
     """The run of the conversation waits for a person or a token."""
     messages: dict[str, str] = attrs.field(factory=dict)
-    """The messages of the user, by command."""
+    """The user's messages by command key."""
     ends: dict[str, int] = attrs.field(factory=dict)
-    """The seq of the event that ended an interrupt, by its id."""
+    """The seq of the event that ended an interrupt, by interrupt id."""
     auth: ag.Interrupt | None = None
-    """While the run wants a bearer token."""
+    """Set while the run waits for a bearer token."""
     _session: dict[str, str] = attrs.field(factory=dict)
     _open: OpenParts = attrs.field(factory=OpenParts)
     _answered: set[str] = attrs.field(factory=set)
-    """The keys of the calls whose results have been emitted, or came before."""
+    """The keys of the calls whose results were emitted or precede the beginning."""
     _used: dict[str | None, Spent] = attrs.field(factory=dict)
-    """By model."""
-    _said: str | None = None
-    """The last text of a model in the run of the conversation."""
+    """Usage by model."""
+    _last_text: str | None = None
+    """The last text of a model in the conversation's run."""
     _delegations: set[str] = attrs.field(factory=set)
     """The keys of the calls of other agents."""
     _arguments: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    """Of calls as the model made them, by key."""
+    """The arguments of calls as the model proposed them, by key."""
 
     @property
     def last_seq(self) -> int:
@@ -86,7 +87,7 @@ class AGUIRun:
 
     @property
     def interrupts(self) -> Sequence[ag.Interrupt]:
-        """The open ones, oldest first."""
+        """The open interrupts, oldest first."""
         pending = [self.conversation.approvals[id] for id in self.conversation.head.pending]
         found = [
             interrupt_of(
@@ -113,12 +114,12 @@ class AGUIRun:
         return ag.RunStarted(thread_id=self.thread, run_id=self.run, parent_run_id=parent, metadata=about)
 
     def begin(self) -> Sequence[ag.AGUIEvent]:
-        """Emit from here on. The state is first, then the steps that are going on."""
+        """Begin to emit: first the state, then the steps in progress."""
         return tuple(self._begin())
 
     def apply(self, entry: e.Entry) -> Sequence[ag.AGUIEvent]:
-        """Advance by the next event of the log."""
-        run = self.conversation.live_run  # its record, which its end forgets
+        """Apply the next event of the log and return the emitted events."""
+        run = self.conversation.live_run  # read before `apply`, which clears it at the end of the run
         self.conversation.apply(entry)
         if entry.event is None or self.ended:
             return ()
@@ -128,23 +129,23 @@ class AGUIRun:
         return [attrs.evolve(each, timestamp=round(entry.at * 1000)) for each in emitted]
 
     def delta(self, delta: AnyDelta) -> Sequence[ag.AGUIEvent]:
-        """What a model says while it says it. How far a tool is has no event in AG-UI."""
+        """Emit the text of a model's delta. AG-UI has no event for the progress of a tool."""
         if not self.begun or self.ended or not isinstance(delta, ModelDelta):
             return ()
         if not isinstance(delta.delta, TextDelta) or not delta.delta.text:
             return ()
         owner, text = self._owner(delta.key), delta.delta.text
-        said = self._open.say(delta.key, delta.attempt, text, delta.node, owner)
-        return [*self._enter(delta.key), *said]
+        emitted = self._open.add_text(delta.key, delta.attempt, text, delta.node, owner)
+        return [*self._enter(delta.key), *emitted]
 
     def pause(self) -> Sequence[ag.AGUIEvent]:
-        """The end of the AG-UI run with the open interrupts, of which there must be at least one."""
+        """End the AG-UI run with the open interrupts, at least one."""
         found = self.interrupts
         begin = () if self.begun else self.begin()
         return [*begin, *self._open.suspend(found), self._finish(ag.Interrupted(interrupts=found))]
 
     def fail(self, code: str, message: str) -> Sequence[ag.AGUIEvent]:
-        """The end of the AG-UI run with an error."""
+        """End the AG-UI run with an error."""
         self.ended = True
         closed = self._open.close() if self.begun else ()
         return [*closed, ag.RunError(message=message, code=code, usage=self._usage())]
@@ -177,7 +178,7 @@ class AGUIRun:
             case e.ApprovalRequested(asked=asked):
                 yield from self._enter(asked.key)
             case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
-                # If the run waited, the next event says that it goes on.
+                # If the run waited, the next event resumes it.
                 self.ends[event.id], self.rests = entry.seq, False
                 yield from self._result(self.conversation.approvals[event.id].asked.key, run)
             case e.RunWaiting() | e.RunAuthRequired() | e.RunResumed():
@@ -199,7 +200,7 @@ class AGUIRun:
                 assert_never(event)
 
     def _run_started(self, event: e.RunStarted) -> None:
-        self.rests, self._said = False, None
+        self.rests, self._last_text = False, None
         self._session = {}
         self._open = OpenParts(event.run)
 
@@ -217,7 +218,7 @@ class AGUIRun:
             case Replied(text=text, tool_calls=calls, usage=usage, model=model):
                 self._count(model, usage)
                 yield from self._open.complete_text(step.key, text, step.node, self._owner(step.key))
-                self._said = text or self._said
+                self._last_text = text or self._last_text
                 yield from self._calls(step.key, calls)
             case Delegation(call=call):
                 yield from self._calls(step.key, (call,))
@@ -265,7 +266,7 @@ class AGUIRun:
             yield from self._open.begin_subagent(event.key, name, parent=self._owner(event.key), call=call)
 
     def _result(self, key: str, run: Run | None, *, stopped: bool = False) -> Iterator[ag.AGUIEvent]:
-        """The result of a call, once it has one; if it was `stopped`, in any case."""
+        """Emit the result of a call if it has one, or if the run was `stopped`."""
         record = run.calls.get(key) if run is not None else None
         if record is None or key in self._answered:
             return
@@ -299,12 +300,12 @@ class AGUIRun:
         self.rests = isinstance(event, e.RunWaiting | e.RunAuthRequired)
 
     def _run_ended(self, event: e.RunEnd, run: Run | None) -> Iterator[ag.AGUIEvent]:
-        # A client takes a call without a result for one that it has to carry out.
+        # A client would execute a call without a result itself.
         for key in run.calls if run is not None else ():
             yield from self._result(key, run, stopped=True)
         match event:
             case e.RunFinished(text=text):
-                if text not in ("", self._said):
+                if text not in ("", self._last_text):
                     yield from self._open.complete_text(ANSWER, text, None, None)
                 yield from self._open.close()
                 head = self.conversation.head.run
@@ -337,7 +338,7 @@ class AGUIRun:
         return self._open.owner(self._inside(key))
 
     def _asker(self, key: str) -> str | None:
-        """The subagent that a question belongs to: another agent, or a branch."""
+        """The subagent that a question belongs to: a remote agent or a branch."""
         return self._open.id_of(key) if key in self._delegations else self._owner(key)
 
     def _enter(self, key: str) -> Iterator[ag.AGUIEvent]:

@@ -1,17 +1,12 @@
-"""Approvals as interrupts, and the answers to interrupts as decisions. Pure.
+"""Conversion of approvals to interrupts, and of answers to decisions. Pure.
 
-The kind of the question says what an interrupt is and which `payload` answers it:
-
-* a tool call, also one of another agent: ``tool_call``, `{"approved": bool, "editedArgs"?, "reason"?}`
-* a checkpoint, or another agent that does not say what it asks: ``confirmation``, the same without
-  `editedArgs`, or just a boolean
-* a question of a tool server (elicitation): ``input_required``; the payload is the content of the form
-* an unknown outcome: ``stopgo:outcome_unknown``, `{"action": "retry" | "done" | "failed", "result"?,
-  "reason"?}`
-* a missing bearer token: ``stopgo:auth_required``; the token of the request answers it, not the payload
-
-``cancelled`` rejects a call or a checkpoint, answers a tool server with `cancel`, and cancels the run that
-needs a token. It says nothing about an unknown outcome, which stays open.
+| question | reason of the interrupt | payload of the answer | the answer `cancelled` |
+|---|---|---|---|
+| tool call, also of a remote agent | `tool_call` | `{"approved", "editedArgs"?, "reason"?}` | rejects |
+| checkpoint, or remote question | `confirmation` | the same without edits, or a boolean | rejects |
+| elicitation | `input_required` | the content of the form | decides `cancel` |
+| unknown outcome | `stopgo:outcome_unknown` | `{"action", "result"?, "reason"?}` | decides nothing |
+| missing bearer token | `stopgo:auth_required` | none; the token of the request | cancels the run |
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ from .run_input import ResumeEntry
 OUTCOME_UNKNOWN = "stopgo:outcome_unknown"
 AUTH_REQUIRED = "stopgo:auth_required"
 AUTH = "auth:"
-"""Begins the ids of interrupts that want a token; the seq of the event that says so follows."""
+"""Prefix of the ids of interrupts for a token; the seq of the `run.auth_required` event follows."""
 
 _BOOLEAN: Json = {"type": "boolean"}
 _STRING: Json = {"type": "string"}
@@ -43,8 +38,8 @@ _STRING: Json = {"type": "string"}
 def interrupt_of(
     approval: Approval, *, call: str | None, subagent: str | None, refused: AgentError | None = None
 ) -> Interrupt:
-    """`call` is the id of the tool call that a question about one belongs to; `refused`, if given, is why the
-    last answer does not count."""
+    """The interrupt of an approval. `call` is the id of its tool call, if any; `refused` is the error of the
+    last answer, if it was refused."""
     asked, message = approval.asked, approval.asked.description
     metadata: dict[str, Any] = {"approval": approval_view(approval).to_json()}
     if refused is not None:
@@ -75,7 +70,7 @@ def auth_interrupt(seq: int, wanted: Wanted) -> Interrupt:
 
 
 def decision_in(entry: ResumeEntry, asked: Asked[Any]) -> Mapping[str, Any] | None:
-    """The words of a decision, for `Agent.decide`; None: the entry decides nothing.
+    """The decision for `Agent.decide`; None: the entry decides nothing.
 
     Invalid payloads are passed on; the agent refuses them."""
     payload, fields = entry.payload, entry.payload if isinstance(entry.payload, Mapping) else {}
@@ -102,7 +97,7 @@ def _given(fields: Mapping[str, Any], **names: str) -> dict[str, Any]:
 
 
 def _expects(asked: Asked[Any]) -> tuple[str, Json | None]:
-    """The reason of an interrupt, and the schema of what answers it."""
+    """The reason of an interrupt, and the schema of its answer."""
     match asked:
         case ToolQuestion(input_schema=schema):
             edited = schema or {"type": "object"}

@@ -1,7 +1,7 @@
-"""The executions of nodes that a key names: which they are, what they are called, which are branches. Pure.
+"""The node executions in the key of a step, a call or a question. Pure.
 
-A key is that of a step, a call or a question (`actors/log/events.py`): ``1/.0!2.1:3.0`` is the first call of
-the third reply of node ``1/.0!2.1``, whose parent ``1/.0`` is in its second attempt.
+For example, ``1/.0!2.1:3.0`` is the first call of the third reply of node ``1/.0!2.1``, whose parent ``1/.0``
+is in its second attempt. `actors/log/events.py` defines the keys.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _PART = re.compile(r"\d+/|\.\d+|@\d+|!\d+")
 
 @attrs.frozen
 class Execution:
-    """One execution of a node, whatever its attempts."""
+    """One execution of a node, including all its attempts."""
 
     key: str
     name: str
     is_branch: bool
-    """Whether its parent runs it beside others (`type: parallel`)."""
+    """Whether its parent runs it concurrently with others (`type: parallel`)."""
 
 
 def executions(key: str, tree: Mapping[str, Any]) -> Sequence[Execution]:
-    """Those that a key lies in, from the root down. `tree` is the stored form of the run's tree; a node that
-    it does not have is called by its key."""
+    """The executions that contain a key, from the root down. `tree` is the stored form of the run's tree; a
+    node that is missing there is named by its key."""
     return tuple(_executions(key, tree))
 
 

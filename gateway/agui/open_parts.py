@@ -1,7 +1,8 @@
-"""What a stream has opened and not closed: text messages, steps and subagents. Pure.
+"""The open text messages, steps and subagents of a stream. Pure.
 
-The protocol wants each closed before the run ends, no step name twice at a time within one agent, and no
-subagent started twice. Nodes have no event for their start: one begins with the first event in it.
+The protocol requires that each is closed before the run ends, that one agent has no two open steps of the
+same name, and that no subagent starts twice. The log has no event for the start of a node, so a step opens
+with the first event inside its node.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .node_keys import Execution
 
 STOPPED = "It was stopped before its end."
 SUPERSEDED: dict[str, bool] = {"superseded": True}
-"""The metadata of a text message that was begun and does not count: another one has the text."""
+"""The metadata of a text message that another one replaces."""
 
 
 @attrs.define
@@ -45,27 +46,27 @@ _Part: TypeAlias = _Text | _Step | _Subagent
 @attrs.define(eq=False)
 class OpenParts:
     run: str = ""
-    """The run's id, which begins all ids made here."""
+    """The run's id, the prefix of all ids made here."""
     _parts: dict[tuple[str, type[_Part]], _Part] = attrs.field(factory=dict)
-    """By key and kind, in the order in which they were opened."""
+    """The open parts by key and kind, in opening order."""
     _ended: set[str] = attrs.field(factory=set)
-    """The keys of executions and subagents that have ended: what comes late does not open them again."""
+    """The keys of ended executions and subagents, which late events must not open again."""
     _texts: dict[str, int] = attrs.field(factory=dict)
-    """How many messages a model call has had, by its key."""
+    """Numbers of messages by the key of the model call."""
 
     def id_of(self, key: str) -> str:
         """The id of the message, tool call or subagent with this key."""
         return f"{self.run}:{key}"
 
     def owner(self, inside: Sequence[Execution]) -> str | None:
-        """The innermost branch, as a subagent."""
+        """The subagent of the innermost branch."""
         branches = [each for each in inside if each.is_branch]
         return self.id_of(branches[-1].key) if branches else None
 
     # --------------------------------------------------------------------- executions
 
     def enter(self, inside: Sequence[Execution]) -> Iterator[ag.AGUIEvent]:
-        """Open the executions that something happens in, from the root down."""
+        """Open the executions that contain an event, from the root down."""
         owner: str | None = None
         for each in inside:
             if each.is_branch:
@@ -90,7 +91,7 @@ class OpenParts:
     def end(
         self, key: str, *, result: str | None = None, failed: tuple[str, str | None] | None = None
     ) -> Iterator[ag.AGUIEvent]:
-        """An execution, or the subagent of a call, has ended; `failed` has a sentence and a code."""
+        """Close an execution, or the subagent of a call; `failed` has a sentence and a code."""
         yield from self.close(key, but=key)
         if (step := self._parts.pop((key, _Step), None)) is not None:
             yield from _closed(step)
@@ -104,10 +105,10 @@ class OpenParts:
 
     # --------------------------------------------------------------------------- text
 
-    def say(
+    def add_text(
         self, key: str, attempt: int, text: str, name: str | None, owner: str | None
     ) -> Iterator[ag.AGUIEvent]:
-        """A further piece of a reply. A higher attempt begins the reply anew."""
+        """Stream a further piece of a reply. A higher attempt supersedes the open message."""
         current = self._parts.get((key, _Text))
         assert current is None or isinstance(current, _Text)
         if current is not None and attempt < current.attempt:
@@ -126,8 +127,8 @@ class OpenParts:
     def complete_text(
         self, key: str, text: str, name: str | None, owner: str | None
     ) -> Iterator[ag.AGUIEvent]:
-        """The reply as it was recorded: what was streamed of it is completed, or replaced if it is no
-        beginning of it."""
+        """Complete the streamed text of a recorded reply, or replace it if the reply does not begin with
+        it."""
         current = self._parts.get((key, _Text))
         assert current is None or isinstance(current, _Text)
         attempt = 1 if current is None else current.attempt
@@ -135,14 +136,14 @@ class OpenParts:
             attempt += 1
         rest = text[len(current.text) :] if current is not None and attempt == current.attempt else text
         if rest:
-            yield from self.say(key, attempt, rest, name, owner)
+            yield from self.add_text(key, attempt, rest, name, owner)
             current = self._parts[key, _Text]
             assert isinstance(current, _Text)
         if current is not None:
             yield from self._end_text(key, current, superseded=not text)
 
     def message_of(self, key: str) -> str:
-        """The id of the message that a model call has come to; if it has no text, of one for its calls."""
+        """The id of a model call's last message; without text, of a message for its tool calls."""
         number = self._texts.get(key, 1)
         return self.id_of(key) if number == 1 else f"{self.id_of(key)}~{number}"
 
@@ -153,14 +154,14 @@ class OpenParts:
     # ------------------------------------------------------------------------ closing
 
     def close(self, execution: str = "", *, but: str | None = None) -> Iterator[ag.AGUIEvent]:
-        """Close what is open in an execution, or everything: it was stopped."""
+        """Close all parts in an execution, or all parts, as stopped."""
         for key, kind in reversed(list(self._parts)):
             if key != but and (not execution or is_within(key, execution)):
                 self._ended.add(key)
                 yield from _closed(self._parts.pop((key, kind)))
 
     def suspend(self, interrupts: Sequence[ag.Interrupt]) -> Iterator[ag.AGUIEvent]:
-        """Close everything, for the run waits for the answers to these."""
+        """Close all parts, because the run waits for these interrupts."""
         for key, kind in reversed(list(self._parts)):
             part = self._parts.pop((key, kind))
             if isinstance(part, _Subagent):

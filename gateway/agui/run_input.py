@@ -1,7 +1,7 @@
-"""The body of `POST /agui`: the fields of AG-UI's RunAgentInput that count here. Pure.
+"""Parsing of the body of `POST /agui`, a RunAgentInput of AG-UI. Pure.
 
-The agent keeps the conversation, its state and its tools. So of the `messages` only the last one of the user
-counts, and `state`, `tools`, `context` and unknown fields are ignored.
+The agent keeps the conversation, its state and its tools itself. Therefore only the user's last message is
+read, and `state`, `tools`, `context` and unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..http.errors import RequestError
 MAX_ID = 255
 """Characters of the ids that a client chooses."""
 MAX_RESUMED = 100
-"""Interrupts that one request may answer."""
+"""Maximum number of interrupts that one request may answer."""
 
 _HINT = "Send a RunAgentInput of AG-UI 1.0, as `runAgent` of @ag-ui/client does."
 
@@ -46,12 +46,12 @@ class RunInput:
     resume: tuple[ResumeEntry, ...]
     parent_run: str | None = None
     messages: Sequence[Any] = ()
-    """All that the client has, as they came."""
+    """All messages that the client has, unparsed."""
 
 
 def parse_run_input(body: Mapping[str, Any]) -> RunInput:
-    """Raises `RequestError` 400 ``invalid_request_body``, or ``message_required`` when there is neither a
-    message of the user nor an answer to an interrupt."""
+    """Raises `RequestError` 400 ``invalid_request_body``, or ``message_required`` without a message of the
+    user and without an answer to an interrupt."""
     resume = tuple(
         _resume_entry(entry, f"resume[{index}]") for index, entry in enumerate(_list(body, "resume"))
     )

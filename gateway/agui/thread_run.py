@@ -1,8 +1,11 @@
-"""One request to `POST /agui`: the commands that it becomes, and the stream of what they come to.
+"""One request to `POST /agui`: its commands, and the stream of their effects.
 
-A thread is a conversation: the one whose id `threadId` is, else the one whose id derives from it, which the
-first message makes. Every command has a key that derives from the request, so a repeated request does nothing
-again and follows the same run.
+A thread is a conversation: the one with the id `threadId`, else one with an id derived from it, which the
+first message creates. The keys of all commands derive from the request, so a repeated request repeats no
+command and follows the same run.
+
+The order matters. `_Request` reads the inbox, folds the log, and then sends the commands. `ThreadRun.frames`
+sends the folded part at once, and then follows the log from there until the run ends or waits.
 """
 
 from __future__ import annotations
@@ -34,9 +37,9 @@ from .interrupts import AUTH, decision_in
 from .run_input import ResumeEntry, RunInput, UserMessage
 
 _NAMESPACE = uuid.UUID("b7a0f6c2-8f3e-4f0a-9c57-2f4f0b1d7e36")
-"""Of conversation ids that are derived from a thread."""
+"""Namespace of conversation ids that are derived from a thread."""
 _PATIENCE = 15.0
-"""Seconds between two looks whether a message whose run has not begun is still in the inbox."""
+"""Seconds between two checks that a message without a run is still in the inbox."""
 _LATE = frozenset({"already_decided", "expired", "void"})
 """Errors that mean the interrupt has already ended; the request then follows the run."""
 _REFUSED = frozenset({"decision_required", "denied_by_policy", "invalid_arguments", "invalid_request"})
@@ -54,23 +57,23 @@ class Caller:
 
 
 def key_of(*parts: str) -> str:
-    """The idempotency key of what a request makes, scoped to the route."""
+    """The idempotency key of a command, scoped to the route."""
     return hashlib.sha256("\n".join(("POST", "/agui", *parts)).encode()).hexdigest()
 
 
 @attrs.frozen
 class ThreadRun:
-    """Made by `open_thread_run`, when all commands are durable."""
+    """The stream of a request. Made by `open_thread_run`, after all commands are durable."""
 
     _agent: Agent
     _input: RunInput
     _log: AGUIRun
     _shown: Sequence[AGUIEvent] = ()
-    """The events of the part of the run that was in the log when the request arrived."""
+    """The events of the part of the run that was already in the log."""
     _awaited: Set[str] = frozenset()
-    """The interrupts that commands end: until they have, the run does not rest."""
+    """The interrupts that the commands will end. While one of them is open, the stream does not end."""
     _refused: bool = False
-    """The message was not stored, for there are open interrupts."""
+    """The message was not stored, because interrupts are open."""
 
     @property
     def conversation(self) -> str:
@@ -81,15 +84,16 @@ class ThreadRun:
         return self._log.conversation.head.session_id
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
-        """The stream: it ends when the run rests. Closing it stops nothing."""
+        """The stream, which ends when the run ends or waits. Closing the stream does not affect the run."""
         log = self._log
         opening = [log.start(self._input.parent_run)]
         again = {id for event in self._shown for id in messages_of(event)}
         kept = [each for each in self._input.messages if _without_number(each) not in again]
         if len(kept) < len(self._input.messages):
-            # A client would add the repeated text to the messages that it has, so these are taken back first.
+            # The client would append the repeated text to its copies of these messages, so remove them first.
             opening.append(MessagesSnapshot(messages=kept))
-        # At once: `last_chunk` ends what the log has emitted, all of which must have been sent by then.
+        # In one chunk, because `last_chunk` closes all parts that the log has opened, so their openings must
+        # have been sent.
         yield _frames([*opening, *self._shown])
         if log.ended:
             return
@@ -111,14 +115,15 @@ class ThreadRun:
         yield self.last_chunk()
 
     async def over(self) -> None:
-        """Return when the stream has to end early: the server stops, or the message has been refused after
-        it was accepted, which leaves no event."""
+        """Return when the stream has to end early: the server stops, or the accepted message was refused
+        later, which leaves no event."""
         agent, log, id = self._agent, self._log, self.conversation
         while self._queued and not agent.draining.is_set():
             with trio.move_on_after(_PATIENCE):
                 await agent.draining.wait()
             try:
-                queued = {each.key for each in await agent.inbox(id)}  # before the log: it goes there
+                # The inbox before the log, because a message moves from one to the other.
+                queued = {each.key for each in await agent.inbox(id)}
                 end = (await agent.log_end(id)).last_seq
             except (AgentError, JournalError):
                 return
@@ -127,14 +132,14 @@ class ThreadRun:
         await agent.draining.wait()
 
     def last_chunk(self) -> bytes:
-        """The last frame of a stream that ends too early, because the server stops or has a fault."""
+        """The last frame of a stream that ends early, because the server stops or an exception occurred."""
         if self._log.ended:
             return b""
         code, why = "internal_error", "the stream failed"
         if self._agent.draining.is_set():
             code, why = "shutting_down", "the server stops"
         elif self._queued:
-            why = "the message has not been carried out"
+            why = "the message has not been processed"
         return _frames(self._log.fail(code, f"{why}; repeat the request to follow the run again"))
 
     async def _follow(self) -> AsyncGenerator[Sequence[AGUIEvent], None]:
@@ -143,7 +148,7 @@ class ThreadRun:
         async with aclosing(self._agent.events(self.conversation, arrived, deltas=True)) as found:
             async for item in found:
                 if not isinstance(item, Event):
-                    # A reply that was under way before would be shown without its beginning.
+                    # Skip the deltas of a reply whose beginning was missed.
                     yield log.delta(item) if item.after > arrived else ()
                     continue
                 yield _advance(log, item)
@@ -152,7 +157,7 @@ class ThreadRun:
 
     @property
     def _queued(self) -> bool:
-        """The run of the message has not begun."""
+        """Whether the run of the message has not begun yet."""
         return self._log.command is not None and not self._log.begun
 
     def _rests(self) -> bool:
@@ -161,7 +166,7 @@ class ThreadRun:
     def _pause(self) -> Sequence[AGUIEvent]:
         if self._log.open_ids:
             return self._log.pause()
-        text = "the message was not stored, for an approval was pending; send it again"
+        text = "the message was not stored because an approval was pending; send it again"
         return self._log.fail("waiting_approval", text)
 
 
@@ -179,7 +184,7 @@ def _advance(log: AGUIRun, event: Event) -> Sequence[AGUIEvent]:
 
 
 async def open_thread_run(agent: Agent, run_input: RunInput, caller: Caller) -> ThreadRun:
-    """Carry out what a request asks for. Raises `AgentError`."""
+    """Send the commands of a request. Raises `AgentError`."""
     key = key_of("thread", run_input.thread)
     id = await _find(agent, run_input.thread, str(uuid.uuid5(_NAMESPACE, key)))
     request = _Request(agent, run_input, caller)
@@ -187,7 +192,7 @@ async def open_thread_run(agent: Agent, run_input: RunInput, caller: Caller) -> 
         if id is None:
             raise errors.no_conversation(run_input.thread)
         return await request.resume(id, run_input.resume)
-    return await request.say(id or await request.create(key), run_input.message)
+    return await request.send(id or await request.create(key), run_input.message)
 
 
 async def _find(agent: Agent, *ids: str) -> str | None:
@@ -204,7 +209,7 @@ async def _find(agent: Agent, *ids: str) -> str | None:
 
 @attrs.frozen
 class _Request:
-    """Methods raise `AgentError`."""
+    """Sends the commands of a request. Methods raise `AgentError`."""
 
     agent: Agent
     input: RunInput
@@ -215,23 +220,24 @@ class _Request:
         try:
             await self.agent.start_conversation(id=id, key=key, session_id=self.caller.session_id)
         except AgentError as error:
-            if error.code != "idempotency_key_reused":  # another request has just made it
+            if error.code != "idempotency_key_reused":  # another request has just created it
                 raise
         return id
 
-    async def say(self, id: str, message: UserMessage) -> ThreadRun:
+    async def send(self, id: str, message: UserMessage) -> ThreadRun:
         try:
-            return await self._say(id, message)
+            return await self._send(id, message)
         except AgentError as error:
             if error.code != "idempotency_key_reused":
                 raise
-        # Another request may have sent the message just now, with another token or trace: it is known by now.
-        return await self._say(id, message)
+        # Another request may have just sent the message with another token or trace; now it is in the log.
+        return await self._send(id, message)
 
-    async def _say(self, id: str, message: UserMessage) -> ThreadRun:
+    async def _send(self, id: str, message: UserMessage) -> ThreadRun:
         agent, token = self.agent, self.caller.token
         key = key_of("message", id, message.id)
-        queued = {each.key: each.command for each in await agent.inbox(id)}  # before the log: it goes there
+        # The inbox before the log, because a message moves from one to the other.
+        queued = {each.key: each.command for each in await agent.inbox(id)}
         log = self._log(id, command=key)
         shown = await self._fold(log)
         waiting, run = queued.get(key), log.conversation.live_run
@@ -239,7 +245,7 @@ class _Request:
         if known not in (None, message.text):
             raise errors.key_reused()
         awaited = frozenset({log.auth.id} if log.auth is not None and token is not None else ())
-        # Sent again exactly as before, it lends the token to the run, which a restart has made it lose.
+        # A repeated message gives its token to the run again, which may have lost it in a restart.
         sent = (
             waiting
             if isinstance(waiting, Say)
@@ -296,7 +302,7 @@ class _Request:
         return self._run(read, shown, awaited)
 
     async def _answer(self, read: AGUIRun, entry: ResumeEntry) -> bool:
-        """Whether the entry ends its interrupt."""
+        """Send the command of an entry. Returns whether it will end the interrupt."""
         agent, token, id = self.agent, self.caller.token, read.conversation.id
         if entry.interrupt.startswith(AUTH):
             if entry.status == "cancelled":
@@ -322,7 +328,7 @@ class _Request:
         return AGUIRun(conversation=Conversation(id), thread=thread, run=run, **start)
 
     async def _fold(self, log: AGUIRun) -> Sequence[AGUIEvent]:
-        """Fold the log as far as it goes now; return the events that this emits."""
+        """Fold the log up to its current end; return the emitted events."""
         id = log.conversation.id
         shown: list[AGUIEvent] = []
         end = (await self.agent.log_end(id)).last_seq
@@ -339,6 +345,6 @@ class _Request:
 
 
 def _without_number(message: Any) -> str | None:
-    """The id of a message of the client; of several for one reply, that of the first (`OpenParts.say`)."""
+    """The id of a client's message; of several for one reply, the first one's (`OpenParts.add_text`)."""
     id = message.get("id") if isinstance(message, dict) else None
     return id.partition("~")[0] if isinstance(id, str) else None

@@ -1,5 +1,5 @@
-"""Pages for browsers: the one for people in `page/`, and the interactive documentation in `docs.html`.
+"""Pages for browsers: the web page in `page/`, and the interactive API documentation in `docs.html`.
 
-Belongs here: the files of the page, and the routes that only it uses. Not here: what other clients can use as
-well, which is part of the contract (`operations.py`). Read first: `page_routes.py`.
+Belongs here: the files of the page, and the routes that only the page uses. Not here: routes that other
+clients use, too, which are part of the contract (`operations.py`). Read first: `page_routes.py`.
 """

@@ -1,4 +1,4 @@
-"""The file of the running agent, read again for the page, and where its rules stand in it."""
+"""The running agent's file, read again for the page, and the position of each rule in it."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ _UNDECIDED = ", undecided"
 
 @attrs.frozen
 class AgentFile:
-    """What is shown of the file; without it, as in programs that bring their configuration, of nothing."""
+    """The file as the page shows it. Empty for an agent without a file, such as an embedded one."""
 
     name: str | None
-    """Of the file, without its folders."""
+    """Name of the file, without folders."""
     changed: bool
-    """It was written after the agent had read it, so what it says is not what counts."""
+    """Whether the file was modified after the agent read it, so that it may differ from the configuration in
+    effect."""
     text: str
-    """As YAML, without secrets."""
+    """The file as YAML, without secrets."""
     rules: Mapping[str, Mapping[str, Any]]
-    """What is shown of each rule, by the words that the gate has for it."""
+    """Rules as the page shows them, by the gate's text for the rule."""
 
     def rule(self, reason: str) -> Mapping[str, Any] | None:
-        """The rule that decided, if it was one, by the reason that the gate gave."""
+        """The rule that the gate's reason names, if it names one."""
         return self.rules.get(reason.removesuffix(_UNDECIDED))
 
 
 _read_before: WeakKeyDictionary[Agent, AgentFile] = WeakKeyDictionary()
-"""Read and made once; from then on only the time of the last change is looked at."""
+"""Cache. Later requests check only the modification time."""
 
 
 async def agent_file(agent: Agent) -> AgentFile:
-    """The file as the agent has read it; without its text if it is another one by now."""
+    """The file as the agent read it; without its text if it has been modified since."""
     return await trio.to_thread.run_sync(_agent_file, agent, abandon_on_cancel=True)
 
 
@@ -72,10 +73,10 @@ def _made(config: AgentConfig, name: str, root: Value) -> AgentFile:
 
 @attrs.frozen
 class Shown:
-    """Makes YAML to look at."""
+    """Converts values to YAML without secrets."""
 
     secrets: tuple[Secrets, ...]
-    """Of servers and agents, wherever else they may stand, too."""
+    """Secrets of servers and remote agents, masked wherever they occur."""
 
     def yaml(self, value: Value) -> str:
         text = yaml_of(without_secrets(value))
@@ -111,7 +112,7 @@ def _rules(
 
 
 def _written(config: AgentConfig, root: Value) -> Iterator[tuple[str, Value]]:
-    """Every rule as it is written, by its position in the words of the gate."""
+    """Every rule as written, by the gate's text for its position."""
     for index, rule in enumerate(items(entry(entry(root, "approval"), "rules"))):
         yield f"approval.rules[{index}]", rule
     tree = entry(root, "agent")

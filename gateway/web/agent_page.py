@@ -1,4 +1,4 @@
-"""What the page shows of the agent itself: its tree, its parts, its file, and why its tools run, ask or are
+"""The data of the page about the agent: its tree, parts and file, and why its tools run, ask or are
 denied."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .agent_file import AgentFile, agent_file
 
 DISTRIBUTION = "agent-stop-and-go"
 MOST_LOOKS = 20_000
-"""At rules: if it takes more, it is not said what each tool does in each node."""
+"""Maximum number of rule evaluations. If more are needed, the verdicts per node are omitted."""
 
 
 async def agent_view(agent: Agent) -> dict[str, Any]:
@@ -69,14 +69,14 @@ def _tree(node: Node, config: AgentConfig) -> dict[str, Any]:
 
 @attrs.frozen
 class _Tools:
-    """The tools in the order of the file, with what the gate says of them."""
+    """The tools in the order of the file, with the gate's verdicts."""
 
     listed: Sequence[ListedTool]
     inside: dict[str, Shelf]
-    """Servers that models see as one tool, by its name."""
+    """Servers behind a server facade, by the facade's name."""
     root: PolicyScope
     callers: Sequence[PolicyScope] | None
-    """The places from which tools are called; None: it is not to be said what they do there."""
+    """The policy scopes of the nodes that call tools; None: omit their verdicts."""
     file: AgentFile
 
     @classmethod
@@ -90,8 +90,8 @@ class _Tools:
         ]
         many = len(listed) * sum(1 + len(policy_scope.policy.rules) for policy_scope in callers) > MOST_LOOKS
         shelves = {shelf.facade: shelf for shelf in agent.catalogue.shelves if shelf.facade is not None}
-        told = callers if config.has_tree and not many else None
-        return cls(listed, shelves, descend(above, config.agent), told, file)
+        shown = callers if config.has_tree and not many else None
+        return cls(listed, shelves, descend(above, config.agent), shown, file)
 
     def views(self) -> list[dict[str, Any]]:
         return [self._view(each) for each in self.listed]
@@ -157,7 +157,7 @@ def _models(config: AgentConfig) -> Iterator[dict[str, Any]]:
     for name in dict.fromkeys(reachable_models(config.agent, config.llm, config.models)):
         try:
             model = resolve_model(name, config.llm, config.models)
-        except UnknownModel:  # the program brings it
+        except UnknownModel:  # the embedding program provides it
             provider, _, own_name = name.partition(":")
             yield {"name": name, "provider": provider, "model": own_name}
         else:

@@ -1,5 +1,5 @@
-"""What a person wants to know beside an approval: which rule asked, the hints of the tool, which rule would
-decide it, and what was decided before."""
+"""The data of the page about an approval: the rule that asked, the hints of the tool, a rule that would avoid
+the question, and earlier decisions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def context_view(agent: Agent, uuid: str) -> dict[str, Any]:
 
 
 def _suggestion(approval: Approval, tool: Tool, agent: Agent) -> str | None:
-    """A rule by which exactly this tool would have run without asking; None when there is no such rule."""
+    """A rule that would run exactly this tool without approval; None if no rule can name it alone."""
     asked = approval.asked
     others = (each for each in agent.catalogue.tools if each.server == tool.server and each != tool)
     if (
@@ -59,7 +59,7 @@ def _scope_of(agent: Agent, node: str) -> PolicyScope | None:
 
 
 def _where(policy_scope: PolicyScope | None) -> str:
-    """Where the rule has to stand to be the first that matches."""
+    """The position at which the rule is the first match."""
     rules = () if policy_scope is None else policy_scope.policy.rules
     nearest = rules[0].place if rules else ""
     if nearest.startswith("node "):

@@ -1,7 +1,7 @@
-"""Markdown as a tree of few tags, from which the page builds its elements. Pure.
+"""Conversion of Markdown to a tree of tokens, from which the page builds its elements. Pure.
 
-Every tag is in `TAGS`. HTML stays text, images become their alternative text, and a link leads to http, https
-or mail, or is no link. A text that is too long, too deep or has too many tokens is shown as written.
+Every tag is in `TAGS`. HTML stays text, images become their alternative text, and only http, https and mailto
+links become links. A text that is too long, nested too deeply or has too many tokens is shown as written.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MAX_TEXT = 64 * 1024
 MAX_TOKENS = 20_000
 """Tokens and texts in one document."""
 MAX_DEPTH = 40
-"""Tokens within each other."""
+"""Maximum nesting of tokens."""
 _TAGS = "p h1 h2 h3 h4 h5 h6 em strong s code pre ul ol li blockquote hr br a table thead tbody tr th td"
 TAGS = frozenset(_TAGS.split())
 SCHEMES = frozenset({"http", "https", "mailto"})
 _MAX_LEVEL = 20
-"""Blocks within each other that the parser follows. It drops what lies deeper."""
+"""Maximum nesting of blocks in the parser, which drops deeper ones."""
 
 
 class _TooMuch(Exception):
@@ -48,7 +48,7 @@ def document(text: str) -> list[Token]:
 
 
 def is_safe(href: str) -> bool:
-    """Whether a link may lead there."""
+    """Whether the scheme of a link is allowed."""
     try:
         return urlsplit(href).scheme in SCHEMES
     except ValueError:
@@ -60,9 +60,9 @@ def _as_written(text: str) -> list[Token]:
 
 
 def _image(state: StateInline, silent: bool) -> bool:
-    """The rule for `![alternative text](address "title")`: what is parsed is the alternative text.
+    """The rule for `![alternative text](address "title")`, which parses only the alternative text.
 
-    The parser's own starts anew for each image within an image, without a bound.
+    The parser's own rule recurses for each image within an image, without a bound.
     """
     if not state.src.startswith("![", state.pos):
         return False
@@ -94,15 +94,15 @@ def _after_spaces(state: StateInline, pos: int) -> int:
 
 class _Parser(MarkdownIt):
     def validateLink(self, url: str) -> bool:
-        """What is no link stays text."""
+        """Whether the URL may be a link; otherwise it stays text."""
         return is_safe(url)
 
 
 def _parser() -> MarkdownIt:
     parser = _Parser("commonmark", {"html": False, "linkify": False, "maxNesting": _MAX_LEVEL})
     parser.enable(["strikethrough", "table"])
-    # A long address that is defined once and used often would make an answer of any size, and definitions
-    # disappear from the text.
+    # With references, a long URL that is defined once and used often could inflate the answer without bound,
+    # and the definitions would be missing from the text.
     parser.disable("reference")
     parser.inline.ruler.at("image", _image)
     return parser
@@ -112,7 +112,7 @@ _PARSER = _parser()
 
 
 class _Tree:
-    """Builds the tree, without recursion: emphasis nests as deep as the text is long."""
+    """Builds the tree. It does not recurse, because emphasis can nest as deep as the text is long."""
 
     def __init__(self) -> None:
         self._blocks: list[Any] = []
@@ -120,7 +120,7 @@ class _Tree:
         """The children of the open tokens, innermost last."""
         self._count = 0
         self._links = 0
-        """Links that are open. Only the outermost becomes one."""
+        """Number of open links. Only the outermost one becomes a link."""
 
     def build(self, parsed: Iterable[Parsed]) -> list[Token]:
         self._add_all(parsed)
@@ -141,7 +141,7 @@ class _Tree:
     def _enter(self, parsed: Parsed) -> None:
         is_link = parsed.tag == "a"
         self._links += is_link
-        # The parser does not check an address that is empty.
+        # The parser does not check an empty URL.
         is_none = is_link and (self._links > 1 or not is_safe(str(parsed.attrs["href"])))
         if parsed.hidden or parsed.tag not in TAGS or is_none:
             self._open.append(self._open[-1])

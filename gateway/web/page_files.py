@@ -1,4 +1,4 @@
-"""The files of the page, read once: nothing of a request ever becomes a path on the disk."""
+"""The files of the page, read once at startup, so that no part of a request becomes a path on disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-# The rule for navigations in `http/host_and_origin.py` counts on `frame-ancestors` and on the opener policy.
+# Rule 4 in `http/host_and_origin.py` relies on `frame-ancestors` and on the opener policy.
 _HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": _POLICY,
@@ -43,7 +43,7 @@ class PageFile:
     etag: str
 
     def reply(self, asked: Headers) -> Reply:
-        """The file, or 304 for a client that has it."""
+        """The file, or 304 if the client has this version."""
         headers = {**_HEADERS, "ETag": self.etag}
         if matches(asked, self.etag):
             return Reply(b"", 304, "", headers)
@@ -53,9 +53,9 @@ class PageFile:
 @attrs.frozen
 class PageFiles:
     first: PageFile
-    """The document; it loads the others."""
+    """The HTML document, which loads the other files."""
     others: Mapping[str, PageFile]
-    """By name."""
+    """The other files by name."""
 
     def add_to(self, app: Application) -> None:
         app.add("/", "page", self._answer_first, ["GET"])
@@ -71,7 +71,7 @@ class PageFiles:
         return self.others[name].reply(request.headers)
 
     async def _answer_icon(self, request: Request) -> Reply:
-        """Browsers ask for it on their own, for `/docs` too."""
+        """Serve the icon, which browsers request by themselves, also for `/docs`."""
         return await self._answer(request, "icon.svg")
 
 
@@ -91,8 +91,8 @@ def read_page() -> PageFiles:
 
 
 def _modules(bodies: Mapping[str, bytes]) -> Iterator[bytes]:
-    """All modules, those that are needed first at the beginning. A browser that is told of them loads them
-    at once. Otherwise it reads each to learn of the next, for a third of the time to the first view."""
+    """All modules, in the order of their imports, for preload links. Without these links a browser must load
+    each module to find the next, which takes a third of the time to the first view."""
     known = [_PROGRAM.encode()]
     for name in known:
         yield name

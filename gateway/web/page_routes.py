@@ -1,4 +1,4 @@
-"""The page for people: its files, and what it asks for beside the contract. They serve nobody else."""
+"""The routes of the page: its files, and data that only the page uses."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .markdown_tokens import document
 from .page_files import read_page
 
 MAX_TEXTS = 100
-"""In one request."""
+"""Maximum number of texts in a request."""
 MAX_CHARACTERS = 256 * 1024
-"""Of all texts of a request."""
+"""Maximum number of characters of all texts in a request."""
 
 
 @attrs.frozen
 class Page:
     agent: Agent
     _parsers: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(1))
-    """Texts take turns: a thread that parses takes half of the process."""
+    """One text at a time, because a parsing thread takes half of the process's CPU time."""
 
     def add_to(self, app: Application) -> None:
         read_page().add_to(app)
@@ -41,7 +41,8 @@ class Page:
 
     async def markdown(self, request: Request) -> Reply:
         documents = [
-            # A client that leaves does not wait for its text; the thread keeps its turn until it is done.
+            # If the client disconnects, the request ends at once; the thread holds the limiter until it is
+            # done.
             await trio.to_thread.run_sync(_encoded, text, abandon_on_cancel=True, limiter=self._parsers)
             for text in _texts(await request.json(("texts",)))
         ]

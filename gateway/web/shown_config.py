@@ -1,11 +1,10 @@
-"""An agent file as the page shows it: as it is written, without its secrets. Pure.
+"""An agent file as the page shows it: as written, but without secrets. Pure.
 
-References such as `${VAR}` stay as they are, so no value of a variable is shown. Of what is written out,
-these are left out:
+References such as `${VAR}` stay, so no value of a variable is shown. These literal values are masked:
 
 * all values of headers and of the environment of servers;
-* values whose name says that they are secret, and what looks like a key;
-* users in addresses and the values in their queries.
+* values whose name indicates a secret, and values that look like a key;
+* users in URLs, and the values in their queries.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from ...config.secrets import MASK, looks_secret, says_secret, secrets_in, shown
 from ...config.values import Invalid, Plain, Scalar, Sequence, Table, Value, plain
 
 _PRIVATE = re.compile(r"env|environment|.*headers?|.*cookies?", re.IGNORECASE)
-"""Names of mappings of which only the names are shown."""
+"""Mappings of which only the keys are shown."""
 _NAMES_OF_OTHERS = frozenset({"output_key", "api_key_env"})
-"""Keys that sound secret, and whose values are the names of something else."""
+"""Keys that look secret but whose values are names."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
 _USER = re.compile(r"[^\s/@:\"']+:[^\s/@\"']+@")
-"""A user with a password, also without the scheme of an address."""
+"""A user with a password, also without a URL scheme."""
 _ASSIGNED = re.compile(
     r"((?<![\w-])-[\w.-]+\s+|[\w.-]+\s*=\s*|\"[\w.-]+\"\s*:\s*)(\"[^\"]*\"|'[^']*'|[^\s;,&\"'}\]]+)"
 )
@@ -34,12 +33,12 @@ _ASSIGNED = re.compile(
 _NAMED = re.compile(r"\s*-*([\w.-]+)\s*[:=]\s*(.*)", re.DOTALL)
 _OPTION = re.compile(r"-+[\w.-]+")
 _SHORT_NAMES = frozenset({"-p", "-u", "--user", "--auth"})
-"""Options that are likely to be followed by a user or a password."""
+"""Options that are usually followed by a user or a password."""
 _WIDTH = 100
 
 
 def without_secrets(value: Value) -> Value:
-    """The file, or a part of it, as it may be shown."""
+    """The file, or a part of it, with secrets masked."""
     match value:
         case Table(entries=entries):
             return Table({_key(name): _entry(name, each) for name, each in entries.items()}, value.mark)
@@ -52,7 +51,7 @@ def without_secrets(value: Value) -> Value:
 
 
 def yaml_of(value: Value) -> str:
-    """A value as YAML, in the order in which it is written."""
+    """A value as YAML, in the order of the file."""
     text: str = yaml.dump(
         plain(value),
         Dumper=_Dumper,
@@ -65,7 +64,7 @@ def yaml_of(value: Value) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and lists a step further in than their key."""
+    """Writes multi-line texts as blocks, and indents lists below their key."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -102,12 +101,12 @@ def _entry(name: str, value: Value) -> Value:
 
 
 def _condition(name: str, value: Value) -> Value:
-    """The condition of a rule on one argument: a person has to see it, unless the argument is a secret."""
+    """The condition of a rule on one argument, which is shown unless the argument is a secret."""
     return _hidden(value) if says_secret(name) else without_secrets(value)
 
 
 def _names_only(value: Value) -> Value:
-    """A mapping with hidden values, or the same as a list of `NAME=VALUE`."""
+    """Mask the values of a mapping, or of a list of `NAME=VALUE`."""
     match value:
         case Sequence(items=items):
             return Sequence(tuple(map(_name_only, items)), value.mark)
@@ -125,7 +124,7 @@ def _name_only(item: Value) -> Value:
 
 
 def _hidden(value: Value) -> Value:
-    """The same with its keys alone; references stay."""
+    """Mask all values; keys and references stay."""
     match value:
         case Table(entries=entries):
             return Table({_key(name): _hidden(each) for name, each in entries.items()}, value.mark)
@@ -138,7 +137,7 @@ def _hidden(value: Value) -> Value:
 
 
 def _hidden_text(content: Plain) -> str:
-    """References without their defaults; what stands around them is hidden, too."""
+    """References without their defaults; a text with any other content is masked."""
     parts = _parts(str(content))
     if any(isinstance(part, str) for part in parts):
         return MASK
@@ -146,7 +145,7 @@ def _hidden_text(content: Plain) -> str:
 
 
 def _arguments(items: tuple[Value, ...]) -> Iterator[Value]:
-    """The arguments of a command; a name may stand in one of them and its value in the next."""
+    """Mask the arguments of a command. An option's name may be in one argument and its value in the next."""
     name = ""
     for item in items:
         text = item.value if isinstance(item, Scalar) else None
@@ -164,7 +163,7 @@ def _arguments(items: tuple[Value, ...]) -> Iterator[Value]:
 
 
 def _text(text: str) -> str:
-    """A text without the secrets in it; what cannot be taken apart is hidden."""
+    """A text with its secrets masked; a text that cannot be parsed is masked as a whole."""
     shown = _ADDRESS.sub(lambda found: _address(found[0]), text)
     shown = "".join(escape(part) if isinstance(part, str) else _reference(part) for part in _parts(shown))
     shown = _USER.sub(f"{MASK}@", shown)

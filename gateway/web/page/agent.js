@@ -1,4 +1,4 @@
-// The agent's own page: its parts and how they are, its runs, its tools and why they ask, its configuration.
+// The page about the agent: its parts with their states, its runs, its tools, its configuration.
 
 import { ApiError, get, post } from "./api.js";
 import { agentCards, modelTable, serverCards, treeList, troubled } from "./agent_parts.js";
@@ -91,7 +91,7 @@ class AgentPage {
     }, LATER);
   }
 
-  /** Reads the health while the page is visible. A server whose state has changed may have other tools. */
+  /** Reads the health while the page is visible, and the tools again when a server's state has changed. */
   async #look() {
     if (document.hidden) return;
     const before = this.#health && stringify(this.#health);
@@ -264,7 +264,7 @@ function configuration({ file, config, file_changed: changed }) {
   return [heading("Configuration", `${visible(file)}, without secrets`), block];
 }
 
-/** YAML with its keys set apart from its values. */
+/** YAML with highlighted keys. */
 function yamlLines(text) {
   return visible(text.trimEnd()).split("\n").map((line, at) => {
     const [, key, rest] = /^(\s*(?:- )?[\w.-]+:)(.*)$/.exec(line) ?? [null, "", line];

@@ -1,4 +1,4 @@
-// The parts of the agent with how they are: servers, other agents, models, and its tree.
+// The parts of the agent with their states: servers, remote agents, models, and its tree.
 
 import { h, icon } from "./dom.js";
 import { plural, visible } from "./text.js";
@@ -27,14 +27,14 @@ const TYPES = {
 
 const ICONS = { llm: "chat", approval: "pause", a2a: "hop", router: "agent" };
 
-/** `[tone, word]` of a state; one that is not known is shown as it is. */
+/** `[tone, word]` of a state; an unknown state is its own word. */
 export const partState = (state) => STATES[state] ?? ["ring", visible(state)];
 
-/** Parts that are not as they should be. */
+/** Parts with a problem. */
 export const troubled = (parts) =>
   parts.filter((part) => !["good", "ring"].includes(partState(part.state)[0]) || part.error);
 
-/** Transports whose name is no abbreviation. */
+/** Transports whose name is not an abbreviation. */
 const WAYS = { stdio: "stdin and stdout", program: "function calls" };
 
 /** Cards of the servers in the order of the file; `health` has their states. */
@@ -123,7 +123,7 @@ function treeItem(node) {
     node.children && h("ul", {}, node.children.map(treeItem)));
 }
 
-/** The other agents in the tree with their addresses. */
+/** The remote agents in the tree with their addresses. */
 function remotes(node) {
   const own = node.url ? [[node.agent ?? node.name, node.url]] : [];
   return [...own, ...(node.children ?? []).flatMap(remotes)];

@@ -24,7 +24,7 @@ const MEASURES = {
   },
 };
 
-/** `update(days)` draws; a measure that is chosen stays chosen. */
+/** `update(days)` draws, and keeps the chosen measure. */
 export function usagePlot() {
   let days = [], chosen = null;
   const drawing = h("div", { class: "agent-drawing" });
@@ -89,7 +89,7 @@ function picture(days, { parts, axis, say, name }, width) {
   const peak = most > 0 ? days.findIndex((day) => total(day) === most) : -1;
   const every = Math.ceil(52 / step); // days for each date that is written
 
-  /** In the middle of the bar, unless it would leave the picture. */
+  /** The middle of the bar, moved so that the label stays inside the picture. */
   const written = (text, middle, attributes) => {
     const over = middle + (LETTER * text.length) / 2 > width;
     const place = over ? { x: width, "text-anchor": "end" } : { x: middle, "text-anchor": "middle" };

@@ -12,7 +12,7 @@ export const STATES = {
   finished: ["ring", "finished"],
 };
 
-/** The last run of each conversation: failures, runs that wait, the others; the newest first in each. */
+/** The last run of each conversation: failures, waiting runs, others; in each group the newest first. */
 export function runs(conversations) {
   return conversations
     .filter((each) => each.run)
@@ -50,7 +50,7 @@ export function sums(conversations) {
   };
 }
 
-/** One entry for each of the last days, today last: the usage of conversations that began on that day. */
+/** One entry per day, today last: the usage of the conversations that began on that day. */
 export function days(conversations, number = 14, now = new Date()) {
   const noon = new Date(now.getFullYear(), now.getMonth(), now.getDate(), 12).getTime();
   const found = new Map();
@@ -69,7 +69,7 @@ export function days(conversations, number = 14, now = new Date()) {
   return [...found.values()];
 }
 
-/** Round values of an axis from 0 to at least `most`, four steps at most. */
+/** Round values of an axis from 0 to at least `most`, in at most four steps. */
 export function ticks(most) {
   if (!(most > 0)) return [0, 1];
   const rough = most / 4, power = 10 ** Math.floor(Math.log10(rough));

@@ -31,8 +31,8 @@ export function hintWords({ readOnlyHint, destructiveHint, idempotentHint }) {
   return words;
 }
 
-/** What becomes of a call: `policies`, and `verdict` if it is the same wherever the tool is called. In a tree
- * the nodes count that may call it, and there may be none. */
+/** The policies of a tool's calls, and `verdict` if all are the same. In a tree, only nodes that may call the
+ * tool count; there may be none. */
 export function outcome(tool) {
   const verdicts = tool.nodes ?? [tool];
   if (!verdicts.length) return { policies: ["unused"], verdict: null, words: "No node may use it" };
@@ -46,7 +46,7 @@ export function outcome(tool) {
   return { policies, verdict: first, words: reasonWords(first) };
 }
 
-/** Tools in the order of the servers; those of a server that is one tool stand below it. */
+/** Tools in the order of the servers; the tools behind a server facade follow the facade. */
 export function groups(tools, servers) {
   const found = new Map(servers.map((server) => [server.name, []]));
   for (const tool of tools) {
@@ -68,7 +68,7 @@ export function toolTable({ tools, servers }, opened) {
     body.append(h("tr", { class: "agent-group", role: "row" }, head));
     for (const tool of list) body.append(...rows(tool, opened));
   }
-  // A narrow page lays the rows out as blocks, and would take the roles away.
+  // Explicit roles, because on a narrow page the rows are laid out as blocks and would lose theirs.
   const heads = COLUMNS.map((name) => h("th", { scope: "col", role: "columnheader" }, name));
   return h("div", { class: "block agent-wrap" },
     h("table", { class: "agent-table agent-tools", role: "table", "aria-label": "Tools" },

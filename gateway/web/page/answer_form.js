@@ -83,7 +83,7 @@ export function outcomeText(approval) {
   );
 }
 
-/** The buttons about an unknown outcome; `open` shows the field for a text that goes with the answer. */
+/** The buttons for an unknown outcome; `open` shows the text field for the decision. */
 export function outcomeButtons(send, open) {
   return [
     button("It is done", "primary", () => open("done"), "a"),
@@ -92,7 +92,7 @@ export function outcomeButtons(send, open) {
   ];
 }
 
-/** The texts around a field that goes with a decision. */
+/** The labels of the text field for a decision. */
 export const ASIDES = {
   reject: {
     label: "Reason",
@@ -119,9 +119,8 @@ export function asideBody(mode, text) {
   return mode === "failed" ? { action: "failed", ...reason } : { approved: false, ...reason };
 }
 
-/** A button of the card. `key` is the letter that puts the focus on it. The second click of a double click
- * counts for nothing: what the first one did may have put another button, or another call, below the
- * pointer. */
+/** A button of the card. `key` is the letter that focuses it. The second click of a double click is ignored,
+ * because after the first one another button, or another call, may be under the pointer. */
 export function button(text, look, onclick, key, picture) {
   const hint = key ? h("kbd", { class: "kbd", "aria-hidden": "true" }, key.toUpperCase()) : null;
   return h(

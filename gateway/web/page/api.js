@@ -7,7 +7,7 @@ const DEADLINE = 30_000; // milliseconds for one answer; what takes longer is an
 
 const UNREACHABLE = "The agent cannot be reached. Nothing is lost; try again.";
 
-/** A refusal of the agent (`code`, `status`, `body`), or `code` "unreachable" without one. */
+/** An error reply of the agent (`code`, `status`, `body`), or `code` "unreachable" if there was no reply. */
 export class ApiError extends Error {
   constructor(status, code, message, body = {}) {
     super(message);
@@ -17,14 +17,14 @@ export class ApiError extends Error {
 
 let token = null; // a bearer token, in the memory of this page only
 
-/** Raises an ApiError for text that no header can carry: with such a token every request would fail. */
+/** Raises an ApiError for a token that is not valid in a header, because every request with it would fail. */
 export function useToken(text) {
   if (text && !/^[!-~]+$/.test(text))
     throw new ApiError(0, "bad_token", "A token has only letters, digits and signs of ASCII, and no spaces.");
   token = text || null;
 }
 
-/** A new idempotency key. `crypto.randomUUID` is missing where the page comes by plain HTTP from another
+/** A new idempotency key. `crypto.randomUUID` does not exist on pages loaded over plain HTTP from another
  * machine. */
 export function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -35,7 +35,7 @@ export function get(path, signal) {
   return request("GET", path, undefined, {}, signal);
 }
 
-/** `key`: the idempotency key; keep it when the same change is sent again. */
+/** `key`: the idempotency key; use the same key to repeat a change. */
 export function post(path, body = {}, { key = newKey(), prefer } = {}) {
   const headers = { "Idempotency-Key": key, "Content-Type": "application/json" };
   if (prefer) headers.Prefer = prefer;

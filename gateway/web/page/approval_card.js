@@ -79,7 +79,7 @@ class Card {
     return Boolean(found);
   }
 
-  /** Reads the approval again; the card is only made anew where something changed. */
+  /** Reads the approval again, and redraws the changed parts of the card. */
   async refresh() {
     if (isSending(this.uuid) && this.approval) return; // the answer says how it stands
     try {

@@ -19,7 +19,7 @@ import { duration, timeElement } from "./times.js";
 const changesOf = ({ decision, tool_args }) =>
   decision?.arguments ? differences(tool_args, decision.arguments) : [];
 
-/** "Approved with 2 changes by Mara". `second`: another decision came before the reader's. */
+/** "Approved with 2 changes by Mara". `second`: another person decided first. */
 export function decidedBy(approval, second = false) {
   if (approval.state === "expired") return "Expired: no decision was made in time";
   if (approval.state !== "decided") return standing(approval);

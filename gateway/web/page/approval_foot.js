@@ -1,5 +1,4 @@
-// The foot of a card: the buttons, or the field that goes with a decision. `card` is the card that they
-// act on.
+// The foot of a card: the buttons, or the text field for a decision. `card` is the card that they act on.
 
 import { asideBody, ASIDES, button, outcomeButtons } from "./answer_form.js";
 import { decidedAs, isEditable, sentText } from "./approval_text.js";

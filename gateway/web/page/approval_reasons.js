@@ -25,7 +25,7 @@ export function hints(approval, extra) {
   );
 }
 
-/** Both sections, as far as something is known. */
+/** Both sections, if there is something to show. */
 export function reasons(approval, extra, { open = false, announce = () => {} } = {}) {
   return [why(approval, extra, open, announce), history(approval, extra, open)].filter(Boolean);
 }
@@ -150,7 +150,7 @@ function beadClass({ outcome, decision }) {
   return outcome === "succeeded" || (outcome && decision === "approved") ? "" : "no";
 }
 
-/** The differences from the present arguments if they are few, else all arguments. */
+/** The differences from the current arguments if they are few, else all arguments. */
 function pastArguments({ arguments: args }, approval) {
   if (!isObject(args)) return "";
   const changes = differences(approval.tool_args, args);

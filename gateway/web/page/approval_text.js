@@ -4,7 +4,7 @@ import { Exact, stringify } from "./exact_json.js";
 import { flat, isObject } from "./argument_diff.js";
 import { plural, shorten } from "./text.js";
 
-/** The kind whose words decide it: that of the original question, if another agent asks. */
+/** The kind whose words decide the approval: for a proxied question, the kind of the original question. */
 export function decidedAs(approval) {
   if (approval.kind !== "proxy") return approval.kind;
   return ["outcome_unknown", "elicitation", "tool", "checkpoint"].includes(approval.remote_kind)
@@ -37,7 +37,7 @@ export function iconOf(approval) {
   return ICONS[approval.kind] ?? "pause";
 }
 
-/** The agent that asks a proxied question: the last on the way. */
+/** The agent that asks a proxied question: the last one on the path. */
 export function askingAgent(approval) {
   return approval.path?.at(-1) ?? approval.remote_agent_name ?? "another agent";
 }
@@ -67,7 +67,7 @@ export function heading(approval) {
   }
 }
 
-/** The heading of an approval that waits no more. */
+/** The heading of an approval that is no longer pending. */
 export function doneHeading(approval) {
   const pieces = heading(approval);
   if (pieces[0] === "Run ") return [pieces[1], pieces[2].replace(/\?$/, "")];
@@ -82,7 +82,7 @@ function firstLine(text = "") {
   return shorten(text.trim().split("\n", 1)[0], 140);
 }
 
-/** The first line of Markdown without its marks, for a heading. */
+/** The first line of Markdown as plain text, for a heading. */
 function plain(text = "") {
   return text.replace(/^#+\s+/, "").replace(/(\*\*|__|`)(.+?)\1/g, "$2");
 }
@@ -125,7 +125,7 @@ export function decisionText(approval, changes = 0) {
   return changes ? `Approved with ${plural(changes, "change")}` : "Approved";
 }
 
-/** "good", "bad" or "": how a decided card is coloured. */
+/** The colour of a decided card: "good", "bad" or "". */
 export function toneOf({ state, decision }) {
   if (state !== "decided" || !decision) return "";
   if (decision.action)
@@ -133,7 +133,7 @@ export function toneOf({ state, decision }) {
   return decision.approved ? "good" : "bad";
 }
 
-/** A decision that was sent and is not answered yet, in words. */
+/** A decision without an answer yet, in words. */
 export function sentText(body) {
   if (body.action) return WORDS[body.action]?.toLowerCase() ?? body.action;
   return body.approved ? (body.arguments ? "approved with changes" : "approved") : "rejected";
@@ -178,7 +178,7 @@ export function addedDescription(approval) {
   return paragraphs.join("\n\n").trim();
 }
 
-/** Markdown without its first line, if that is the heading of the card in full. */
+/** Markdown without its first line, if that line is the complete heading of the card. */
 function belowHeading(description) {
   const [first, ...rest] = description.trim().split("\n");
   return first.length <= 140 && !/[[\]`<>]/.test(first) ? rest.join("\n").trim() : description;
@@ -219,7 +219,7 @@ export function shortValue(value, limit = 60) {
   return shorten(text, limit);
 }
 
-/** The arguments on one line, for a list: values, with the name where a value says nothing by itself. */
+/** The arguments on one line, for a list: values, with the name where a value alone is unclear. */
 export function summary(approval, limit = 90) {
   if (approval.kind === "elicitation") {
     if (approval.url) return "wants you to visit an address";
@@ -242,7 +242,7 @@ export function summaryOf(args) {
   return parts.join(", ");
 }
 
-/** Approvals with the same key can be decided together; null: this one only by itself. */
+/** A key: approvals with the same key can be decided together. Null: this one cannot. */
 export function groupOf(approval) {
   const kind = decidedAs(approval);
   if (kind === "outcome_unknown" || kind === "elicitation" || approval.state !== "pending") return null;
@@ -250,7 +250,7 @@ export function groupOf(approval) {
   return JSON.stringify([approval.kind, kind, tool_name, server ?? "", remote_agent_name ?? "", path ?? []]);
 }
 
-/** Time left as a clock, "29:52", or rougher when it is long. */
+/** Time left as a clock, "29:52", or in larger units if it is long. */
 export function timeLeft(milliseconds) {
   const seconds = Math.max(0, Math.ceil(milliseconds / 1000));
   if (seconds >= 86_400)

@@ -1,11 +1,11 @@
-// The approvals that wait for a person, over all conversations, kept up to date by the stream of all events.
+// The pending approvals of all conversations, kept up to date by the stream over all conversations.
 
 import { get } from "./api.js";
 
 const SETTLES = new Set(["approval.resolved", "approval.void", "approval.expired"]);
 const ONE_BY_ONE = 5; // more new ones than this at once are read as a list
 
-/** `pending`: the oldest first. "change" comes when it changed, "requested" has a new one in `detail`. */
+/** `pending`: oldest first. Dispatches "change", and "requested" with a new approval in `detail`. */
 export class ApprovalsStore extends EventTarget {
   pending = [];
   loaded = false;
@@ -20,18 +20,18 @@ export class ApprovalsStore extends EventTarget {
     live.addEventListener("frames", ({ detail }) => this.#take(detail));
   }
 
-  /** Calls `fn` when the approval no longer waits, or waits again. The result is a function that ends it. */
+  /** Calls `fn` when the approval stops or starts being pending. Returns a function that unsubscribes. */
   on(uuid, fn) {
     this.addEventListener(`settled ${uuid}`, fn);
     return () => this.removeEventListener(`settled ${uuid}`, fn);
   }
 
-  /** How many approvals of one conversation wait. */
+  /** The number of pending approvals of one conversation. */
   count(conversation) {
     return this.pending.filter((one) => one.conversation_id === conversation).length;
   }
 
-  /** Reads all pages again; asked for once more meanwhile, it does so once more, and never twice at once. */
+  /** Reads all pages again. A call during a reading starts one more reading after it. */
   async load() {
     this.#stale = true;
     this.#loading ??= this.#loadAll().finally(() => (this.#loading = null));
@@ -63,7 +63,7 @@ export class ApprovalsStore extends EventTarget {
     this.pending = [...pages.values()];
     this.loaded = true;
     this.#changed(fresh);
-    // Their events came while there was no connection, or never, if an older copy of the data was restored.
+    // Their events were missed without a connection, or do not exist because an older backup was restored.
     for (const uuid of [...gone, ...fresh.map(({ uuid }) => uuid)]) this.#tell(uuid);
   }
 
@@ -108,7 +108,7 @@ export class ApprovalsStore extends EventTarget {
     try {
       await work();
     } catch {
-      // The stream breaks too when the agent cannot be reached, and "again" repeats this.
+      // If the agent cannot be reached, the stream has ended, too, and "again" repeats this reading.
     } finally {
       this.#requests -= 1;
       if (!this.#requests) this.#settled.clear();

@@ -1,5 +1,5 @@
 // The controls of a form. A control is `{field, element, input?, note, changed(), focus()}`; `changed()`
-// is undefined while nothing was touched, else `{value}`, `{gone: true}` or `{mistake}`.
+// is undefined for an untouched control, else `{value}`, `{gone: true}` or `{mistake}`.
 
 import { read } from "./argument_fields.js";
 import { isObject, same } from "./argument_diff.js";
@@ -57,7 +57,7 @@ function choice(field, onchange) {
   return select(field, ...withNone(field, options), onchange);
 }
 
-/** Puts "not set" before the options where that is, or may be, so; and says which option holds. */
+/** Puts "not set" before the options if the value is, or may be, absent; selects the current option. */
 function withNone(field, options) {
   const none = field.value === undefined || !field.required;
   const missing = field.value === undefined && field.required ? "Choose…" : "not set";

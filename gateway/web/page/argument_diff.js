@@ -1,4 +1,4 @@
-// Which values of the arguments a person changed. Pure.
+// The values of the arguments that a person changed. Pure.
 
 import { Exact, equal } from "./exact_json.js";
 
@@ -20,7 +20,7 @@ export function differences(before, after, path = []) {
   });
 }
 
-/** How many values there are, counted as `differences` counts them. */
+/** The number of values, counted as in `differences`. */
 export function countValues(value) {
   if (!isObject(value)) return 1;
   return Object.values(value).reduce((sum, inner) => sum + countValues(inner), 0);

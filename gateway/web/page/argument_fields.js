@@ -159,7 +159,7 @@ export function read(kind, text) {
         const value = parse(text);
         if (isA("number", value)) return { value };
       } catch {
-        // the mistake below says it
+        // reported as a mistake below
       }
       return { mistake: "This is not a number. Write it like 12, -0.5 or 1e6." };
     case "boolean":
@@ -173,8 +173,8 @@ export function read(kind, text) {
   }
 }
 
-/** The value with what a person changed in it. `changed(field)` is undefined for a field that was not
- * touched, else `{value}` or `{gone: true}`. Where nothing was changed, the result is the very same value. */
+/** The value with a person's changes. `changed(field)` is undefined for an untouched field, else `{value}` or
+ * `{gone: true}`. Unchanged parts of the result are the identical values. */
 export function rebuild(field, changed) {
   if (field.kind !== "object") {
     const own = changed(field);
@@ -191,7 +191,7 @@ export function rebuild(field, changed) {
   );
 }
 
-/** Which of the server's mistakes belong to which field: `path: text`; a Map from path, "" for the whole. */
+/** The server's mistakes (`path: text`) by field: a Map from path, "" for the whole. */
 export function placeMistakes(mistakes, paths) {
   const placed = new Map();
   const longest = [...paths].sort((a, b) => b.length - a.length);

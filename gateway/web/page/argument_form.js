@@ -1,4 +1,4 @@
-// A form for arguments or answers, made from their schema. Untouched fields keep the very same value.
+// A form for arguments or answers, made from their schema. Untouched fields keep the identical value.
 
 import { controlOf, inputsIn, jsonControl } from "./argument_controls.js";
 import { isObject, same } from "./argument_diff.js";
@@ -122,7 +122,7 @@ export function argumentForm(schema, value, { onchange = () => {}, titles = fals
       const differs =
         now?.mistake || !same(at(value, control.field.path), now ? now.value : control.field.value);
       control.row.classList.toggle("changed", Boolean(differs) && !titles);
-      // A new mistake is told when it is sent: a row that grows would move the button being pressed.
+      // New mistakes are shown on sending, because a growing row would move the button being pressed.
       if (!now?.mistake) mark(control, "");
     }
     general.hidden = true;

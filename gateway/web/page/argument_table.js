@@ -49,7 +49,7 @@ function nest(name, inner, type) {
 
 const isNested = (value) => isObject(value) || Array.isArray(value);
 
-/** One value, as text that can be trusted. */
+/** One value as text, with invisible characters escaped. */
 export function valueElement(value) {
   if (value === undefined) return h("span", { class: "faint" }, "not set");
   if (value === null) return h("span", { class: "faint" }, "null");
@@ -89,14 +89,14 @@ function longText(text) {
   return box;
 }
 
-/** A value beside the one that it replaces; a text in quotes where the other is none. */
+/** A value beside the one that it replaces; a text has quotes if the other value is not a text. */
 function told(value, other) {
   return typeof value === "string" && typeof other !== "string" && other !== undefined
     ? visible(stringify(value))
     : valueElement(value);
 }
 
-/** Changed values, old and new, and how many there were besides. */
+/** Changed values, old and new, and the number of unchanged ones. */
 export function changeTable(changes, unchanged = 0) {
   const lines = changes.map(({ path, before, after }) =>
     h(

@@ -131,7 +131,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
         continue;
       }
       say(approval, "sending", "");
-      // Only a repetition sends a kept decision; otherwise it could be a different one, from before.
+      // Only a retry sends a kept decision; otherwise it could be a different, earlier one.
       const again = only !== approvals && kept(approval.uuid);
       const result = await (again ? sendAgain(approval.uuid) : decide(approval.uuid, body)).catch(
         (error) => ({ is: "wrong", text: error.message }),

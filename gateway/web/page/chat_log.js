@@ -4,7 +4,7 @@
 const ENDS = { "run.finished": "finished", "run.failed": "failed", "run.cancelled": "cancelled" };
 const OPEN = new Set(["writing", "requested", "waiting", "running"]);
 
-/** `items` only grows, and each has an `id` that stays. `take` returns the items that changed or are new.
+/** `items` only grows, and each item keeps its `id`. `take` returns the changed and new items.
  *
  * Kinds of items: "message" (text, queued), "reply" (node, parts: texts and calls in order),
  * "approval" (uuid, state), "auth" (server, open), "failure" (code, message), "cancelled",
@@ -295,7 +295,7 @@ export class ChatLog {
     this.#touch(part);
   }
 
-  /** Removes calls that a model began to write and did not make. */
+  /** Removes calls that a model began to generate and did not finish. */
   #dropWriting(key, kept) {
     for (let index = kept; this.#calls.get(`${key}.${index}`)?.state === "writing"; index += 1) {
       this.#remove(`${key}.${index}`, this.#calls.get(`${key}.${index}`));
@@ -365,7 +365,7 @@ export class ChatLog {
   }
 }
 
-/** The key of the node that made a model call or a tool call: "1/.0:2.1" is of "1/.0". */
+/** The key of the node of a model call or a tool call: "1/.0" for "1/.0:2.1". */
 export function nodeOf(key) {
   return key.replace(/(?::[\d.]*|>)$/, "");
 }

@@ -93,8 +93,8 @@ export function composer({ id, log, context, changed }) {
     update();
   }
 
-  /** Drops the entries that are in the log. The agent does not store a message while an approval is pending:
-   * sending it again tells. */
+  /** Drops the entries that are in the log. The agent does not store a message while an approval is pending;
+   * sending it again shows whether it was stored. */
   async function settle() {
     const entries = outbox.entries(id),
       left = outbox.unmatched(entries, log.messages);

@@ -7,7 +7,7 @@ import { h, icon } from "./dom.js";
 import { plural, visible } from "./text.js";
 import { count, money } from "./times.js";
 
-/** `element` is the header, `below` a place under it for questions and notes. */
+/** `element` is the header, `below` the area under it for questions and notes. */
 export function conversationHeader({ id, log, context }) {
   const path = `/conversations/${encodeURIComponent(id)}`;
   const title = h("h1", { class: "ellipsis" }),
@@ -147,7 +147,7 @@ export function conversationHeader({ id, log, context }) {
     below.querySelector(".btn.quiet").focus();
   }
 
-  /** Does something on the agent; an error becomes a note. */
+  /** Performs an action on the agent; an error becomes a note. */
   async function tell(work) {
     try {
       await work();

@@ -35,7 +35,7 @@ export class Titles {
         if (!this.known.has(conversation_id)) this.known.set(conversation_id, "");
       this.changed();
     } catch {
-      // the list does without titles
+      // the list is shown without titles
     } finally {
       this.reading = false;
     }

@@ -1,5 +1,5 @@
-// A decision that is being sent. It is kept with its key until the agent has answered, so a reload can safely
-// send it again.
+// Sending of a decision. It is kept with its key until the agent has answered, so that it can be sent again
+// safely after a reload.
 
 import { ApiError, get, newKey, post } from "./api.js";
 import { sentence } from "./approval_text.js";
@@ -11,7 +11,7 @@ const inFlight = new Map(); // uuid -> promise, for all cards of this page
 
 const place = (uuid) => `stopgo.decision.${uuid}`;
 
-/** The decision that was sent and not answered yet, as `{key, body}`, or null. */
+/** The sent decision without an answer yet, as `{key, body}`, or null. */
 export function kept(uuid) {
   const text = tab.get(place(uuid));
   try {
@@ -25,15 +25,15 @@ export function forget(uuid) {
   tab.remove(place(uuid));
 }
 
-/** Whether it is being sent now. */
+/** Whether a decision is being sent. */
 export function isSending(uuid) {
   return inFlight.has(uuid);
 }
 
 /** Sends a decision. `is` of the result:
  *
- * - "decided", "already" (another decision was first), "expired", "void": `approval` is how it now stands;
- * - "refused" (`errors` at arguments), "denied" (a rule), "wrong": it is still pending, `text` says why;
+ * - "decided", "already" (another decision was first), "expired", "void": `approval` is its new state;
+ * - "refused" (`errors` at arguments), "denied" (a rule), "wrong": still pending, `text` is the reason;
  * - "unreachable": it may or may not have arrived; it is kept, and `sendAgain` repeats it. */
 export function decide(uuid, body) {
   if (inFlight.has(uuid)) return inFlight.get(uuid); // one at a time; the first one counts
@@ -42,7 +42,7 @@ export function decide(uuid, body) {
   return sendAgain(uuid);
 }
 
-/** Sends the kept decision, once more if need be, with its key. */
+/** Sends the kept decision with its key, again if necessary. */
 export function sendAgain(uuid) {
   if (!inFlight.has(uuid))
     inFlight.set(

@@ -15,7 +15,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
   const element = h("aside", { class: "detail", "aria-label": "Details", hidden: true }, head, body);
   let shown = null;
 
-  /** Draws bars again only when they have changed, so that open sections and marked text stay. */
+  /** Redraws only changed bars, so that open sections and selected text stay. */
   function show(bars) {
     const [bar] = bars;
     const look =

@@ -13,12 +13,12 @@ export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** One of the icons of `index.html`, hidden from assistive technology: a word always stands beside it. */
+/** An icon of `index.html`, hidden from assistive technology because a word always accompanies it. */
 export function icon(name, extra = "") {
   return svg("svg", { class: `i ${extra}`, "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
 }
 
-/** Changes a text only if it is another one: what did not change is not laid out again. */
+/** Sets a text only if it differs, to avoid a new layout. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,4 +1,4 @@
-// JSON whose numbers survive. JavaScript's own numbers lose digits beyond 2^53, and turn 1.0 into 1.
+// JSON with exact numbers. JavaScript's own numbers lose digits beyond 2^53, and turn 1.0 into 1.
 // A number that would not be written back as it was read becomes an `Exact`, which keeps its text.
 
 export class Exact {
@@ -58,7 +58,7 @@ export function parse(text) {
   return value(next());
 }
 
-/** Behind the quote that ends a string. No pattern: on a text of megabytes it would run out of stack. */
+/** The position after the quote that ends a string. A pattern would overflow the stack on megabytes. */
 function endOfString(text, from) {
   for (let end = text.indexOf('"', from); ; end = text.indexOf('"', end + 1)) {
     let slashes = 0;

@@ -16,7 +16,7 @@ export function stateWord(bar) {
   ];
 }
 
-/** Rows `[name, value]` of a bar; a third member marks the value that grows while the bar does. */
+/** Rows `[name, value]` of a bar; a third member marks a value that grows with a live bar. */
 export function factsOf(bar) {
   const rows = [],
     add = (name, value, mark) =>

@@ -1,4 +1,4 @@
-// Live events over websockets that come back by themselves.
+// Live events over websockets that reconnect by themselves.
 
 import { get } from "./api.js";
 import { parse } from "./exact_json.js";
@@ -8,12 +8,12 @@ const PASSING = new Set([429, 502, 503, 504]); // refusals after which it is tri
 const PROOF = 3_000; // milliseconds in which a new connection shows the last event again
 const LONGEST = 8_000; // milliseconds between two attempts to connect
 
-/** The events of one conversation: all that are stored, then those that follow.
+/** The events of one conversation: all stored ones, then new ones.
  *
  * `events` has the stored frames in order, each once. Listeners get `{events, deltas}` with the new frames
- * of each kind; `state` is "connecting", "live" or "lost", and in the end perhaps "deleted", "missing"
- * (there was nothing), "broken" (`problem` says why) or "older": an older copy of the data was restored,
- * without what is shown here. */
+ * of each kind. `state` is "connecting", "live" or "lost", or finally "deleted", "missing" (it never
+ * existed), "broken" (`problem` is the reason) or "older" (an older backup without the shown events was
+ * restored). */
 export class Feed extends EventTarget {
   constructor(id) {
     super();
@@ -24,7 +24,7 @@ export class Feed extends EventTarget {
     this.looking = false;
     this.unproven = false;
     this.link = new Link(
-      // The last event comes once more: if it is another one now, or none, an older copy was restored.
+      // The last event is requested again: if it differs or is missing, an older backup was restored.
       () => `/conversations/${encodeURIComponent(id)}/ws?deltas=true&after=${Math.max(0, this.#last - 1)}`,
       (frames) => this.#take(frames),
       (state) => this.#become(state),
@@ -72,8 +72,8 @@ export class Feed extends EventTarget {
     return !["connecting", "live", "lost"].includes(this.state);
   }
 
-  /** A page is not told why a websocket was refused, so it asks whether there is something to
-   * come back to. */
+  /** A page cannot see why a websocket was refused, so it requests the conversation to decide whether to
+   * reconnect. */
   async #look() {
     if (this.looking || this.#ended) return;
     this.looking = true;
@@ -93,7 +93,7 @@ export class Feed extends EventTarget {
   }
 }
 
-/** One websocket, opened again whenever it ends. Frames that arrive together are handed over together. */
+/** One websocket, reopened whenever it ends. Frames that arrive together are dispatched together. */
 export class Link {
   constructor(path, take, become) {
     Object.assign(this, { path, take, become, closed: false, attempt: 0, waiting: [] });

@@ -135,11 +135,11 @@ class Inbox {
     this.filter = { ...this.filter, ...filter };
     this.address();
     this.list();
-    // Not at each that comes or goes.
+    // Not announced for every approval that is added or removed.
     this.context.announce(`${plural(this.shown.length, "approval")} shown.`);
   }
 
-  /** The address of the present view, so that a reload shows the same. */
+  /** The address of the current view, so that a reload shows it again. */
   link(uuid = this.selected, { state, kind, tool, sort } = this.filter) {
     const usual = state === "pending" ? "oldest" : "newest";
     const query = new URLSearchParams(
@@ -273,7 +273,7 @@ class Inbox {
     else this.card?.focus(which);
   }
 
-  /** Chooses or drops one for a decision about several; `all`: every one of its group in the list. */
+  /** Adds an approval to the bulk decision or removes it; `all`: every approval of its group in the list. */
   toggle(uuid, all = false) {
     const one = this.all().find((each) => each.uuid === uuid);
     const group = one && groupOf(one);
@@ -378,5 +378,5 @@ class Inbox {
   }
 }
 
-/** Whether Enter means something else there. */
+/** Whether Enter has another meaning in this element. */
 const isControl = (element) => element.matches("a, button, summary, input, select, textarea");

@@ -70,8 +70,7 @@ export class Queue {
     this.mark(this.selected, this.chosen);
   }
 
-  /** Puts the rows in the order of the items; one that has the focus is not moved if the others can move
-   * instead. */
+  /** Puts the rows in the order of the items, and avoids moving the row with the focus. */
   fill() {
     let at = this.list.firstChild;
     for (const item of this.items.slice(0, this.most)) {

@@ -18,7 +18,7 @@ export function parseKey(key) {
   };
 }
 
-/** The place in the tree of an execution; iterations and attempts are no part of it. */
+/** The position of an execution in the tree, without iterations and attempts. */
 export function pathOf(execution) {
   return [...execution.matchAll(/\.(\d+)/g)].map((found) => found[1]).join(".");
 }

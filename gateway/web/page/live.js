@@ -1,4 +1,4 @@
-// The one stream of all conversations. It does not replay: views read their lists again upon "again".
+// The stream over all conversations. It does not replay, so views read their lists again on "again".
 
 import { Link } from "./feed.js";
 
@@ -40,7 +40,7 @@ export class Live extends EventTarget {
 
   #become(state) {
     if (state === "deleted") {
-      // This stream has no end of its own, so a proxy in between has closed it.
+      // This stream never ends by itself, so a proxy has closed it.
       this.link.close();
       this.timer = setTimeout(() => this.#connect(), 1000);
       state = "lost";

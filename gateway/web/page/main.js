@@ -132,7 +132,7 @@ document.getElementById("skip").addEventListener("click", (event) => {
 });
 window.addEventListener("hashchange", route);
 
-// What follows takes seconds if the agent is away; the frame does not need it.
+// The rest takes seconds if the agent is away, and the frame does not need it.
 context.side.show(parsed());
 bottom.show(parsed());
 main.append(h("div", { class: "skeleton", "aria-hidden": "true" }, h("i"), h("i"), h("i")));

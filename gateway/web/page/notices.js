@@ -9,7 +9,7 @@ const QUIET = 1500; // milliseconds without a connection before the page says so
 const LONG = 15_000;
 const WANTED = "notify of approvals";
 
-/** A bar that appears while the connection is lost, with the time since and what to do. */
+/** A bar that is shown while the connection is lost, with its duration and the remedy. */
 export function connectionNotice(place, { live, announce }) {
   let timer;
   function draw() {
@@ -52,7 +52,7 @@ export function notifying() {
   return canNotify() && Notification.permission === "granted" && browser.get(WANTED) === "yes";
 }
 
-/** Asks the browser for permission the first time; only a button may call this. */
+/** Requests the browser's permission the first time; browsers require that a button calls this. */
 export async function setNotifying(wanted) {
   const granted = wanted && (await Notification.requestPermission()) === "granted";
   browser.set(WANTED, granted ? "yes" : "no");

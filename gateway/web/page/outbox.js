@@ -20,14 +20,14 @@ const write = (name, value) => {
   else tab.set(name, JSON.stringify(value));
 };
 
-/** The text that was typed and not sent. `id`: of the conversation, or "new". */
+/** The draft. `id`: the conversation's, or "new". */
 export const draft = (id) => read(DRAFT + id) ?? "";
 export const keepDraft = (id, text) => write(DRAFT + id, text);
 
 /** The messages of a conversation that are not in its log yet, the oldest first. */
 export const entries = (id) => read(SENT + id) ?? [];
 
-/** `after`: the last event that was there when it was written. */
+/** `after`: the last event at the time of writing. */
 export function add(id, text, after, key = newKey()) {
   const entry = { key, text, after, at: new Date().toISOString(), state: "sending" };
   write(SENT + id, [...entries(id), entry]);
@@ -48,7 +48,7 @@ export function drop(id, key) {
   );
 }
 
-/** The first message of a conversation that is still to be made. */
+/** The first message of a conversation that does not exist yet. */
 export const first = () => read("first");
 export const keepFirst = (value) => write("first", value);
 

@@ -1,5 +1,5 @@
 // The times at which executions of nodes could continue, because the work that they waited for had ended.
-// They tell when model calls began, which have no event at their beginning, and which nodes can work now.
+// From these follow the start times of model calls, which have no event, and the nodes that can work now.
 
 import { lastStep, parseKey, pathOf, withoutAttempt } from "./keys.js";
 

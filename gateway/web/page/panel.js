@@ -169,7 +169,7 @@ export function panel(feed, { announce }) {
     setRange({ from: from - around, to: to + around });
   }
 
-  /** Marks the lane of a node; no longer if it is marked. */
+  /** Toggles the mark of a node's lane. */
   function mark(path) {
     toNode(marked === path ? null : path);
   }
@@ -189,7 +189,7 @@ export function panel(feed, { announce }) {
     if (bar) fall.reveal(bar.id);
   }
 
-  /** Selects the bar with this key, once its event is there. */
+  /** Selects the bar with this key as soon as its event has arrived. */
   function select(key) {
     if (!key) return choose(null);
     const bar = spans.find(key),
@@ -221,7 +221,7 @@ export function panel(feed, { announce }) {
     else if (tab !== "state") views[tab].draw(feed.events);
   }
 
-  /** Takes the new events, and selects a wanted bar that is there now: then all is drawn. */
+  /** Takes the new events, selects a requested bar that now exists, and draws everything. */
   function take() {
     if (taken === feed.events.length) return false;
     spans.take(feed.events.slice(taken));

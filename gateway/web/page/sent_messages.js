@@ -57,7 +57,7 @@ function upTo(events, bar) {
   return end < 0 ? events : events.slice(0, end);
 }
 
-/** What later turns are told of the end of a run. */
+/** The note about a run's end that later turns contain. */
 function answerOf({ type, body }) {
   if (type === "run.cancelled") return "The run was cancelled.";
   if (type === "run.failed") return (body.code === "model_error" ? "LLM error: " : "") + body.message;

@@ -40,7 +40,7 @@ export function onKeys(context, viewKeys) {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (textField(event.target)) {
-      // The way out of a text field, without which no key would act after a message was typed.
+      // Leaves the text field, because no shortcut acts while it has the focus.
       if (event.key === "Escape" && !event.isComposing) document.getElementById("main").focus();
       return;
     }

@@ -1,4 +1,4 @@
-// The places of the page, and the list of conversations with their states, a search, a filter and paging.
+// The navigation, and the list of conversations with their states, a search, a filter and paging.
 
 import { get } from "./api.js";
 import { RUN_STATES, stateOf } from "./conversation_state.js";
@@ -23,7 +23,7 @@ const FILTERS = [
 ];
 const OF = { "": 0, conversations: 0, inbox: 1, approvals: 1, agent: 2 };
 
-/** The three places as links; `show` marks the current one. */
+/** The three views as links; `show` marks the current one. */
 export function places(element, { approvals }) {
   const counter = h("span", { class: "count wait", hidden: true });
   const links = PLACES.map(([href, name, sign]) =>
@@ -134,7 +134,7 @@ export function sidebar(element, context) {
   });
   filter.addEventListener("change", () => load());
 
-  /** Reads the first page, or the next one; `anew`: all that is shown, because events were missed. */
+  /** Reads the first page, or the next one; `anew`: all shown pages, because events were missed. */
   async function load(more = false, anew = false) {
     reading?.abort();
     const mine = (reading = new AbortController());
@@ -215,7 +215,7 @@ export function sidebar(element, context) {
     else if (!further.isConnected) list.append(further); // it stays where it is, and may have the focus
   }
 
-  /** The next conversations; who pressed the button goes on at the first of them. */
+  /** Loads the next conversations, and focuses the first of them after a press of the button. */
   async function loadMore() {
     const before = items.size;
     await load(true);
@@ -272,7 +272,7 @@ export function sidebar(element, context) {
       search.focus();
       search.select();
     },
-    /** To the conversation's place in the list; on a phone, to the list. */
+    /** Focuses the conversation in the list; on a phone, shows the list. */
     back() {
       const row = rows.get(current)?.element;
       if (!element.offsetParent) context.navigate("#/conversations");

@@ -1,5 +1,5 @@
-// Texts that outlive a reload, by name: those of this tab, and those of this browser. Where the browser
-// keeps none, because it was told to or the text is too long, they last as long as the page.
+// Texts that survive a reload, by name, per tab or per browser. If the browser cannot store them (blocked, or
+// too long), they last as long as the page.
 
 export const tab = keeper(() => sessionStorage);
 export const browser = keeper(() => localStorage);
@@ -30,7 +30,7 @@ function keeper(storage) {
       try {
         storage().removeItem(name);
       } catch {
-        // there is none
+        // there is no storage
       }
     },
   };

@@ -1,4 +1,4 @@
-// Text as people must see it: characters that would hide or reorder others become visible escapes.
+// Safe display of text: characters that would hide or reorder others become visible escapes.
 
 // Controls but tab and line feed, soft hyphen, invisible spaces and joiners, marks of direction,
 // separators, tags.

@@ -12,7 +12,7 @@ export function tree({ choose }) {
   let drawn = null,
     parts = null;
 
-  /** `view` is one of `Spans.view`. The picture is made anew only for another tree. */
+  /** `view` is one of `Spans.view`. The diagram is rebuilt only for another tree. */
   function draw(view, marked) {
     if (!view.tree || element.hidden) return;
     if (drawn !== view.tree) {

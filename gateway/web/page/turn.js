@@ -330,7 +330,7 @@ export class Turn {
   }
 }
 
-/** A group works while anything in it works, and waits while all of it does. */
+/** A group is working while any member is working, and waiting while all members are. */
 function raise(lane, lanes) {
   const under = lanes.filter((each) => each.lane.active && each.lane.parent === lane.lane);
   if (under.length) {

@@ -266,7 +266,7 @@ export function waterfall({ select }) {
     if (g) select(g.block.bars);
   });
   picture.addEventListener("keydown", step);
-  // Not on the picture: Chromium makes SVG elements that listen for focus a stop of the Tab key.
+  // Not on the SVG element, because Chromium makes SVG elements with focus listeners tab stops.
   element.addEventListener("focusin", (event) => {
     focused = event.target.block?.bars[0].id ?? focused;
     drawRings();

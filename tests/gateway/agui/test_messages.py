@@ -194,7 +194,7 @@ async def test_a_stream_ends_with_an_error_when_its_message_is_refused_later(
         with trio.fail_after(60):
             events = await ui.run("t", "more")
     assert outcome(events) == "error internal_error"
-    assert events[-1]["message"].startswith("the message has not been carried out; repeat the request")
+    assert events[-1]["message"].startswith("the message has not been processed; repeat the request")
 
 
 async def test_a_message_that_waits_long_is_not_taken_for_a_refused_one(
