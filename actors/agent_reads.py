@@ -170,7 +170,7 @@ class AgentReads:
     def tools(self) -> tuple[ListedTool, ...]:
         """Return the tools that models can call, as the registry last published them."""
         catalogue = self._cast.directory.catalogue
-        tools = (each for shelf in catalogue.shelves for each in listed(shelf, self._root))
+        tools = (each for group in catalogue.groups for each in listed(group, self._root))
         return (*tools, *listed_agents(catalogue, self._root))
 
     @property

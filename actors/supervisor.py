@@ -40,7 +40,7 @@ from .log.events import tree_id
 from .mcp.server import mcp_server
 from .models.client import open_client
 from .models.model_actors import ModelActors, OpenModel, most_calls
-from .nodes.offers import CurrentMenu
+from .nodes.offers import CurrentOffers
 from .nodes.services import Services
 from .tools.authorization import Authorization
 from .tools.catalogue import DuplicateTool
@@ -167,7 +167,7 @@ async def _start(
         authorization=Authorization(
             directory, registry_ref, servers, [each.name for each in config.enabled_servers if each.required]
         ),
-        menu=CurrentMenu(lambda: directory.catalogue),
+        offers=CurrentOffers(lambda: directory.catalogue),
     )
     await kernel.start("flusher", background(services.flusher.run))
     conversations = VirtualActors("conversation", conversation(services), kernel, poisoned=poisoned(services))

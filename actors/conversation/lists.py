@@ -13,7 +13,7 @@ from ..gate.gate import Action, PolicyScope, judge, offered
 from ..log import stored
 from ..log.head import Head, Headed
 from ..log.state import Conversation
-from ..tools.catalogue import Catalogue, Shelf
+from ..tools.catalogue import Catalogue, ToolGroup
 from ..tools.facade import facade_tool
 from ..tools.tool import Tool
 
@@ -34,16 +34,16 @@ class ListedTool:
 _TELLING_FIRST: tuple[Action, ...] = ("ask", "run", "deny")
 
 
-def listed(shelf: Shelf, policy_scope: PolicyScope) -> Iterator[ListedTool]:
+def listed(group: ToolGroup, policy_scope: PolicyScope) -> Iterator[ListedTool]:
     """What models can call of a server, with the gate's verdict at this policy scope."""
-    policies: list[Action] = [judge(tool, {}, policy_scope).action for tool in shelf.tools]
-    if shelf.facade is None:
-        for tool, policy in zip(shelf.tools, policies, strict=True):
+    policies: list[Action] = [judge(tool, {}, policy_scope).action for tool in group.tools]
+    if group.facade is None:
+        for tool, policy in zip(group.tools, policies, strict=True):
             yield ListedTool(tool, policy, (tool,) if tool.held else ())
-    elif shelf.tools:
+    elif group.tools:
         policy = min(policies, key=_TELLING_FIRST.index)
-        held = tuple(tool for tool in shelf.tools if tool.held)
-        yield ListedTool(facade_tool(shelf.facade, shelf.server.name, shelf.tools), policy, held)
+        held = tuple(tool for tool in group.tools if tool.held)
+        yield ListedTool(facade_tool(group.facade, group.server.name, group.tools), policy, held)
 
 
 def listed_agents(catalogue: Catalogue, policy_scope: PolicyScope) -> Iterator[ListedTool]:

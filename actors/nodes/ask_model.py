@@ -1,7 +1,7 @@
-"""One model call of a node: bounded by the run's limits, recorded before anything is done about it.
+"""One model call of a node: bounded by the run's limits, and recorded before its reply is used.
 
-When a model fails, the next of the node's models is asked. Only a limit ends the call at once: it was set
-for all of them.
+If a model fails, the next model of the node is asked. A limit ends the call instead, because it applies to
+all models.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .node import Execute, RunScope
 logger = logging.getLogger(__name__)
 
 MAX_CALLS = 512
-"""Tool calls in one reply, far more than models ask for; of a reply with more, none is made."""
+"""Maximum number of tool calls in one reply. If a reply has more, none of them is made."""
 
 
 async def ask_model(
@@ -52,10 +52,10 @@ async def ask_model(
     tools: tuple[ModelTool, ...],
     routing: str = "",
 ) -> Replied:
-    """The reply as it is recorded.
+    """Return the reply as it is recorded.
 
-    `earlier` and `before` are as in `ModelRequest`; `routing` is what the node's own system prompt does not
-    say of its tools. Raises `NodeFailed`.
+    `earlier` and `before` are as in `ModelRequest`. `routing` is a line about the tools to add to the system
+    prompt. Raises `NodeFailed`.
     """
     config = scope.services.config
     request = ModelRequest(
@@ -86,16 +86,16 @@ class _Asking:
     scope: RunScope
     execute: Execute
     chain: Sequence[str]
-    """Names of the models, in the order in which they are asked."""
+    """The names of the models to ask, in order."""
     request: ModelRequest
     hops: list[Hop] = attrs.field(factory=list)
-    """Models that failed, and why."""
+    """The models that failed, with the reasons."""
     spent: Spent = NOTHING
-    """By all of them: what failed may be billed, too."""
+    """The usage of all models, because failed calls may be billed as well."""
     tries: int = 0
 
     async def outcome(self) -> Replied | StepFailed:
-        """What is recorded of the call."""
+        """Return the outcome to record."""
         try:
             await self.scope.log.admit(self.execute.work_timers)
             self._bound()
@@ -123,7 +123,7 @@ class _Asking:
             logger.warning("node %s: model %s failed, asking %s: %s", self.request.node, name, left[0], error)
 
     async def _ask(self, name: str) -> ModelReply:
-        """A reply that may be acted upon. Raises `ModelFailed`, and `NodeFailed` for a limit."""
+        """Return a complete reply. Raises `ModelFailed`, or `NodeFailed` for a limit."""
         model = await self.scope.services.model(name)
         self._within_limits(name, model.prices)
         request = self._fitted(name, model.context)
@@ -197,12 +197,12 @@ class _Asking:
 
 
 def _check(reply: ModelReply) -> None:
-    """See that nothing is done about a reply that is not whole."""
+    """Refuse a reply that is cut off or has too many calls."""
     if reply.stop == "max_tokens" and reply.tool_calls:
         raise ModelFailed("the reply was cut off in the middle of its tool calls")
     if len(reply.tool_calls) > MAX_CALLS:
         asked = len(reply.tool_calls)
-        text = f"the model asked for {asked} tool calls in one reply, and may for {MAX_CALLS}; none was made"
+        text = f"the model asked for {asked} tool calls in one reply (limit: {MAX_CALLS}); none was made"
         raise NodeFailed("limit_reached", text)
 
 

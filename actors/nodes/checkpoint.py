@@ -1,4 +1,4 @@
-"""Checkpoint (`type: approval`): a human looks at where the run stands and says whether it goes on."""
+"""Checkpoint (`type: approval`): a person decides whether the run continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .node import (
 
 
 def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
-    """Ends with what the human said. A no ends the sequential nodes and loops above, as for a tool call."""
+    """Outputs the decision. A rejection ends the sequential nodes and loops above, as for a tool call."""
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:

@@ -1,4 +1,4 @@
-"""A child's execution, as its parent sees it: attempts, time, and what a failure becomes."""
+"""The execution of a child for its parent: attempts, work time, and the handling of failures."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .node import Execute, RunScope
 
 
 async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:
-    """Execute a child in an actor of its own, unless its end is on record.
+    """Execute a child in an actor of its own, or return its recorded end.
 
-    Raises `NodeFailed` when it failed for good.
+    Raises `NodeFailed` if it failed after all retries.
     """
     child = _Child(ctx, scope, spec, message)
     return _end(await step(scope.log, message.key, Ended, spec.name, child.work, also=child.state_set))
 
 
 async def run_root(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:
-    """Execute the root; the end of the run is its record. Raises `NodeFailed`."""
+    """Execute the root. Its end is recorded as the end of the run. Raises `NodeFailed`."""
     return _end(await _Child(ctx, scope, spec, message).work())
 
 
@@ -85,7 +85,7 @@ class _Child:
         )
 
     def _may_have_acted(self, key: str) -> bool:
-        """Whether the attempt started a call that must not be repeated: then neither must the attempt."""
+        """Return whether the attempt started a `once` call, so that the attempt must not be repeated."""
         inner = (f"{key}:", f"{key}.", f"{key}@")
         return any(
             record.started is not None and record.started.effect == "once"
@@ -100,7 +100,7 @@ class _Child:
         return self._goes_on(error, NodeEnd(f"Error: {error}"))
 
     def _rejected(self, error: NodeFailed, no: Decided) -> Ended:
-        """A failure takes back no rejection: the node ends as if it had settled, and is not tried again."""
+        """A failure after a rejection: end the node as rejected, without a retry."""
         text = EXPIRED if isinstance(no, Expired) else CANCELLED
         return self._goes_on(error, NodeEnd(text, rejected=not _contains_rejections(self.spec)))
 
@@ -115,9 +115,11 @@ class _Child:
 
 
 def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Decided | None:
-    """The decision or expiry because of which nothing further starts in this execution of a node: it rejects
-    something at or below the node, a sequential node or loop above that ends, and no node below this one
-    contains it. By the record alone, for an error may have stopped the node that would have said so."""
+    """Return the decision or expiry that prevents further steps in this execution of a node, or None.
+
+    It rejects a call or checkpoint at or below the node, ends a sequential node or loop above, and is
+    contained by no node below this one. It is found in the record alone, because an error may have stopped
+    the node that would have reported it."""
     for id, decision in scope.log.run.decisions.items():
         asked = scope.log.state.approvals[id].asked
         no = decision.rejects or (isinstance(decision, Expired) and decision.fails)
@@ -138,7 +140,7 @@ def _contains_rejections(node: Node) -> bool:
 
 
 def _with_output(spec: Node, end: NodeEnd) -> NodeEnd:
-    """Put the node's text under its `output_key`, unless a human stopped it."""
+    """Store the node's text under its `output_key`, unless it was rejected."""
     if spec.output_key is None or end.rejected:
         return end
     return attrs.evolve(end, writes={**end.writes, spec.output_key: end.text})

@@ -1,4 +1,5 @@
-"""The past as a node's model is told of it: made of the record alone, so a replay tells it the same."""
+"""The messages of earlier calls and turns for a model, made from the record only, so that a replay repeats
+them."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from .node import Execute, RunScope
 
 
 def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:
-    """Their user messages, the node's own calls with their results, and their final answers; nothing of other
-    nodes (FR-004)."""
+    """Return the user messages and final answers of earlier turns, and the node's own calls with their
+    results, but nothing of other nodes (FR-004)."""
     messages: list[ChatMessage] = []
     if spec.history == "conversation":
         for turn in scope.earlier:
@@ -26,9 +27,9 @@ def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:
 
 
 def this_turn(scope: RunScope, spec: LlmNode, execute: Execute) -> list[ChatMessage]:
-    """The messages of this turn before the node's first model call of this execution.
+    """Return the messages of this turn before the first model call of this execution.
 
-    In a loop the node remembers its own earlier iterations.
+    In a loop, they include the node's own earlier iterations.
     """
     messages: list[ChatMessage] = [UserMessage(scope.user)]
     if execute.iteration > 1:
@@ -39,7 +40,7 @@ def this_turn(scope: RunScope, spec: LlmNode, execute: Execute) -> list[ChatMess
 
 
 def _earlier_steps(scope: RunScope, spec: LlmNode, execute: Execute) -> Iterator[str]:
-    """Keys of the node's model calls in earlier iterations of the nearest loop."""
+    """Yield the keys of the node's model calls in earlier iterations of the nearest loop."""
     loop, _, _ = execute.key.rpartition("@")
     current = f"{loop}@{execute.iteration}."
     for key in scope.log.run.reply_keys.get(spec.name, ()):
@@ -48,7 +49,7 @@ def _earlier_steps(scope: RunScope, spec: LlmNode, execute: Execute) -> Iterator
 
 
 def exchange(scope: RunScope, key: str) -> list[ChatMessage]:
-    """A reply of the model in this run and the results of its calls, as much of them as a model is shown."""
+    """Return a reply of this run and the results of its calls, cut to the length for models."""
     log = scope.log
     return _shown(scope, past.exchange(log.run, log.state.messages, key))
 
@@ -62,7 +63,7 @@ def _shown(scope: RunScope, messages: Iterable[ChatMessage]) -> list[ChatMessage
 
 
 def _cut(message: ToolMessage, limit: int) -> ToolMessage:
-    """As much of a result as a model is shown; all of it is on record."""
+    """Cut a result to the length for models. The record has the full result."""
     text = message.content
     cut = f"{text[:limit]}\n[cut here: {len(text) - limit} of {len(text)} characters are not shown]"
     return attrs.evolve(message, content=cut)

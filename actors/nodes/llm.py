@@ -1,4 +1,4 @@
-"""Llm: ask the model, settle all the calls of its reply, and again, until it answers with text."""
+"""Llm: ask the model and settle the calls of its reply, until it answers with text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Llm:
         before = len(messages)
         for number in range(1, spec.max_turns + 1):
             await self._unlock(number, execute, policy_scope)
-            offer = scope.services.menu().at(policy_scope)
+            offer = scope.services.offers().at(policy_scope)
             reply = await ask_model(
                 scope,
                 execute,
@@ -77,8 +77,8 @@ class _Llm:
         )
 
     async def _unlock(self, number: int, execute: Execute, policy_scope: PolicyScope) -> None:
-        """Wait for a token before the model is asked, while a server lists no tools without one: the
-        model would not be told of them."""
+        """Wait for a token while a server lists no tools without one, because the model would not be offered
+        them."""
         log, authorization = self._scope.log, self._scope.services.authorization
         if f"{execute.key}:{number}" in log.run.steps or self._wanted(number, policy_scope) is None:
             return
@@ -88,9 +88,9 @@ class _Llm:
             await authorization.present(self._bearer())
 
     def _wanted(self, number: int, policy_scope: PolicyScope) -> Wanted | None:
-        """What a server wants without which the model is not asked: before the node's first call, any
-        required server that it sees; before every call any server that it sees, if the run has lost its
-        token in a restart, for the model may have been told of that server's tools."""
+        """Return the credential to wait for before a model call. Before the first call, it is that of a
+        required server at this policy scope. If the run has lost its token in a restart, it is that of any
+        server at this policy_scope, because the model may already have been offered its tools."""
         authorization, token = self._scope.services.authorization, self._scope.log.run.token
         if token and self._bearer() is None:
             return authorization.wanted(policy_scope.servers)
@@ -116,7 +116,7 @@ class _Llm:
             )
 
     def _stop(self, reply: Replied, ends: list[CallEnd], policy_scope: PolicyScope) -> NodeEnd | None:
-        """The end that a call of this reply means for the node, without asking the model again."""
+        """Return the end of the node if a call of this reply ends it, otherwise None."""
         no = next((end for end in ends if end.rejected), None)
         rejected = no is not None and policy_scope.ends_on_reject
         exits = any(call.name == EXIT_LOOP and call.problem is None for call in reply.tool_calls)

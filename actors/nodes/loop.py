@@ -1,4 +1,4 @@
-"""Loop: its children in order, again and again, until one exits or it has had its iterations (FR-024)."""
+"""Loop: runs its children in order, repeatedly, until one exits or the iterations are used up (FR-024)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .sequential import run_in_order
 
 
 def loop(spec: LoopNode, scope: RunScope) -> Behaviour[Execute]:
-    """Ends with the last text. `exit_loop` ends it like any other end, and so does the last iteration; a
-    rejection as it ends a sequential node."""
+    """Outputs the last text. It ends normally after `exit_loop` or the last iteration, and after a rejection
+    like a sequential node."""
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:

@@ -1,4 +1,4 @@
-"""The common parts of all nodes: one `Execute`, an end that is recorded, filled-in prompts."""
+"""The common parts of all nodes: the `Execute` message, the scope of a run, and prompts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..log.record import Exchange
 from .services import Services
 
 Session: TypeAlias = Mapping[str, str]
-"""Session state: what nodes with an `output_key` left for others. A branch works on the copy it was given."""
+"""Session state: the outputs of nodes with an `output_key`. Each branch has its own copy."""
 
 
 @attrs.frozen
@@ -30,18 +30,18 @@ class Execute(Request["Execute", NodeEnd]):
     """Run this node once. Raises `NodeFailed`."""
 
     key: str
-    """Names this execution, and begins the keys of its steps."""
+    """The key of this execution, and the beginning of the keys of its steps."""
     path: tuple[int, ...]
-    """Indices from the root."""
+    """The path of the node: indices from the root."""
     session: Session
     policy_scope: PolicyScope
-    """What holds above the node."""
+    """The policy scope above the node."""
     iteration: int = 0
-    """Of the nearest loop above, from 1; 0 outside loops."""
+    """The iteration of the nearest loop above, from 1; 0 outside loops."""
     work_timers: WorkTimers = ()
 
     def values(self, user: str) -> Session:
-        """What placeholders stand for here."""
+        """Return the values of placeholders in this execution."""
         values = {**self.session, USER_MESSAGE: user}
         if self.iteration:
             values[ITERATION] = str(self.iteration)
@@ -50,16 +50,16 @@ class Execute(Request["Execute", NodeEnd]):
 
 @attrs.frozen(eq=False)
 class RunScope:
-    """What the nodes of one run share."""
+    """The data that the nodes of one run share."""
 
     services: Services
     log: ConversationLog
     turn: int
     user: str
-    """The turn's user message."""
+    """The user message of the turn."""
     earlier: tuple[Exchange, ...]
     node: Callable[[Node, RunScope], Behaviour[Execute]]
-    """The behaviour of a node, whatever its kind."""
+    """Returns the behaviour of a node of any kind."""
     searching: trio.Lock = attrs.field(factory=trio.Lock)
     """Held while rules or routes search for patterns."""
 
@@ -67,7 +67,7 @@ class RunScope:
 def occasion(
     scope: RunScope, spec: BaseNode, execute: Execute, question: str, key: str | None = None
 ) -> Occasion:
-    """Of a question that a node puts, about itself or about its call `key`."""
+    """Return the occasion of a question about a node, or about its call `key`."""
     return Occasion(
         id=str(uuid.uuid4()),
         question=question,
@@ -81,13 +81,14 @@ def occasion(
 
 
 def expiry(scope: RunScope, policy_scope: PolicyScope) -> float | None:
-    """When a question that is put now at this policy scope expires, in UTC seconds."""
+    """Return the expiry of a question asked now at this policy scope, in UTC seconds; None if it does not
+    expire."""
     after = policy_scope.policy.expires_after
     return None if after is None else scope.services.wall() + after
 
 
 async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Awaitable[NodeEnd]]) -> None:
-    """Serve a single `Execute`; then the node's actor is done."""
+    """Serve a single `Execute` and end the actor of the node."""
 
     async def handle(message: Execute) -> NodeEnd:
         ctx.stop()

@@ -1,4 +1,4 @@
-"""The calls that a node makes: of its model's reply, or its own."""
+"""The calls of a node: those of its model's reply, or its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def settle_calls(
     key: str,
     calls: Sequence[ToolCall],
 ) -> list[CallEnd]:
-    """How the calls end that the step `key` has asked for. Raises `NodeFailed`."""
+    """Settle the calls that the step `key` asked for, and return their ends. Raises `NodeFailed`."""
     log = scope.log
     call_scope = _call_scope(scope, spec, execute, policy_scope)
     dispatch = Dispatch(call_scope, Slots(scope.services.config.tools.max_parallel))

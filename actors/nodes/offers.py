@@ -1,4 +1,4 @@
-"""What models are told of the tools: of each, of a server as one, and a line for the system prompt. Pure."""
+"""The tools that models are offered: definitions, server facades, and a line for the system prompt. Pure."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ import attrs
 from ...config.wording import one_of
 from ..gate.gate import PolicyScope, offered
 from ..models.messages import ModelTool
-from ..tools.catalogue import Catalogue, Shelf
+from ..tools.catalogue import Catalogue, ToolGroup
 from ..tools.facade import facade_tool
 from ..tools.tool import Tool
 
 
 @attrs.frozen
 class Offer:
-    """What the model of a node may call, and is told of it."""
+    """The tools that the model of a node may call."""
 
     tools: tuple[ModelTool, ...]
     line: str
-    """Which servers there are, for the system prompt; empty without any."""
+    """The line about the servers for the system prompt; empty without servers."""
 
 
 @attrs.frozen(eq=False)
-class Menu:
-    """Made once for each change of the catalogue; each of its offers once, when first asked for: a model call
-    only picks."""
+class ToolOffers:
+    """The offers of one catalogue. Each is made once, when it is first used, and then kept."""
 
-    shelves: tuple[Shelf, ...] = ()
+    groups: tuple[ToolGroup, ...] = ()
     agents: tuple[tuple[Tool, ModelTool], ...] = ()
     told: tuple[tuple[tuple[Tool, ModelTool], ...], ...] = ()
-    """For each shelf, its tools as models see them; empty for a server that is one tool."""
+    """For each group, its tools as models see them; empty for a server facade."""
     _offers: dict[object, Offer] = attrs.field(factory=dict)
-    """By all of a policy scope that `offered` goes by."""
+    """The offers by the call filters that `offered` uses."""
 
     def at(self, policy_scope: PolicyScope) -> Offer:
-        """What is offered to a node at this policy scope."""
+        """Return the offer for a node at this policy scope."""
         filters = (policy_scope.servers, policy_scope.tools, policy_scope.agents)
         offer = self._offers.get(filters)
         if offer is None:
@@ -44,24 +43,24 @@ class Menu:
         return offer
 
     def _tools(self, policy_scope: PolicyScope) -> Iterator[ModelTool]:
-        for shelf, told in zip(self.shelves, self.told, strict=True):
-            if shelf.facade is None:
+        for group, told in zip(self.groups, self.told, strict=True):
+            if group.facade is None:
                 yield from (model_tool for tool, model_tool in told if offered(tool, policy_scope))
-            elif seen := tuple(tool for tool in shelf.tools if offered(tool, policy_scope)):
-                yield _as_it_is(facade_tool(shelf.facade, shelf.server.name, seen))
+            elif seen := tuple(tool for tool in group.tools if offered(tool, policy_scope)):
+                yield _as_it_is(facade_tool(group.facade, group.server.name, seen))
         yield from (model_tool for tool, model_tool in self.agents if offered(tool, policy_scope))
 
     def _line(self, policy_scope: PolicyScope) -> str:
         marks, tools = [], []
-        for shelf in self.shelves:
-            if not any(offered(tool, policy_scope) for tool in shelf.tools):
+        for group in self.groups:
+            if not any(offered(tool, policy_scope) for tool in group.tools):
                 continue
-            description = " ".join(shelf.server.description.split())
+            description = " ".join(group.server.description.split())
             said = f" ({description})" if description else ""
-            if shelf.facade is None:
-                marks.append(f"[MCP:{shelf.server.name}]{said}")
+            if group.facade is None:
+                marks.append(f"[MCP:{group.server.name}]{said}")
             else:
-                tools.append(f'"{shelf.facade}"{said}')
+                tools.append(f'"{group.facade}"{said}')
         ways = []
         if marks:
             ways.append(f"the tools marked {one_of(tuple(marks))}")
@@ -71,30 +70,30 @@ class Menu:
         return f"MCP tool calls: use {' or '.join(ways)}." if ways else ""
 
 
-def menu(catalogue: Catalogue) -> Menu:
-    return Menu(
-        catalogue.shelves,
+def tool_offers(catalogue: Catalogue) -> ToolOffers:
+    return ToolOffers(
+        catalogue.groups,
         tuple((tool, _as_it_is(tool)) for tool in catalogue.agents),
         tuple(
-            () if shelf.facade else tuple((tool, _model_tool(tool)) for tool in shelf.tools)
-            for shelf in catalogue.shelves
+            () if group.facade else tuple((tool, _model_tool(tool)) for tool in group.tools)
+            for group in catalogue.groups
         ),
     )
 
 
 @attrs.define(eq=False)
-class CurrentMenu:
-    """The menu of the present catalogue, made again when there is another one."""
+class CurrentOffers:
+    """The offers of the current catalogue, made again after each change."""
 
     _catalogue: Callable[[], Catalogue]
     _made_of: Catalogue = attrs.field(factory=Catalogue)
-    _menu: Menu = attrs.field(factory=Menu)
+    _offers: ToolOffers = attrs.field(factory=ToolOffers)
 
-    def __call__(self) -> Menu:
+    def __call__(self) -> ToolOffers:
         catalogue = self._catalogue()
         if catalogue is not self._made_of:
-            self._made_of, self._menu = catalogue, menu(catalogue)
-        return self._menu
+            self._made_of, self._offers = catalogue, tool_offers(catalogue)
+        return self._offers
 
 
 def _model_tool(tool: Tool) -> ModelTool:

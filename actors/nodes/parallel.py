@@ -1,4 +1,4 @@
-"""Parallel: children side by side, each on its own copy of the session state."""
+"""Parallel: runs its children concurrently, each with its own copy of the session state."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .node import Execute, RunScope, execute_once
 
 
 def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:
-    """Ends with the texts joined by newline, in the order of the YAML; writes merge in that order too, so of
-    two writes to one key the later branch's stands.
+    """Outputs the texts joined by newlines, in the order of the YAML. Writes are merged in that order as
+    well, so the write of a later branch replaces that of an earlier one.
 
-    With `fail_fast` the first failure stops the others; with `collect` a failed branch's text is its error.
-    A rejection or an `exit_loop` lets the other branches settle. After a rejection that ends a node above, no
-    branch that waits for its turn (`max_concurrency`) starts, and the end has no text of it.
+    With `fail_fast`, the first failure stops the other branches. With `collect`, the text of a failed branch
+    is its error. After a rejection or `exit_loop`, the other branches finish. After a rejection that ends a
+    node above, branches that wait for their turn (`max_concurrency`) do not start and have no text.
     """
 
     async def behaviour(ctx: Context[Execute]) -> None:
@@ -59,7 +59,7 @@ async def _branch(
     execute: Execute,
     limiter: BranchLimiter,
 ) -> NodeEnd | None:
-    """None: it has not started, because of a rejection."""
+    """Return None if the branch did not start because of a rejection."""
     message = attrs.evolve(execute, key=f"{execute.key}.{index}", path=(*execute.path, index))
     try:
         async with scope.log.limited(limiter, message.work_timers):
@@ -75,6 +75,6 @@ async def _branch(
 
 
 def _began(scope: RunScope, key: str) -> bool:
-    """Whether the record has anything of this execution: then a crash stopped it, and it goes on."""
+    """Return whether this execution is in the record, so that it was interrupted by a crash and continues."""
     records = (*scope.log.run.steps, *scope.log.run.asked)
     return any(each.startswith(key) and not each[len(key) :][:1].isdigit() for each in records)

@@ -1,4 +1,4 @@
-"""Remote agent (`type: a2a`): another agent does the work, as if a model had called it."""
+"""Remote agent (`type: a2a`): delegates to another agent, as if a model had called it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .node_calls import settle_calls
 
 
 def remote_agent(spec: RemoteAgentNode, scope: RunScope) -> Behaviour[Execute]:
-    """Ends with the answer of the agent; fails if that cannot be reached, or fails."""
+    """Outputs the answer of the agent. Fails if the agent is unreachable or fails."""
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:

@@ -1,4 +1,4 @@
-"""Router: one of its children runs. A model picks it, or the first route whose conditions hold."""
+"""Router: runs one of its children, chosen by a model or by the first route whose conditions hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
-    """Ends as the child it chose ends. The choice is recorded, so a replay goes the same way."""
+    """Ends like the chosen child. The choice is recorded, so that a replay repeats it."""
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
@@ -33,7 +33,7 @@ def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
                 return Chosen(await _choose(spec, scope, execute))
 
             chosen = await step(scope.log, f"{execute.key}>", Chosen, spec.name, choose)
-            assert isinstance(chosen, Chosen)  # a failure to choose is that of the node
+            assert isinstance(chosen, Chosen)  # a failure is raised by `choose`
             index = chosen.choice
             message = attrs.evolve(
                 execute,
@@ -88,8 +88,8 @@ async def _by_routes(
 def first_route(
     routes: Sequence[Route], values: Mapping[str, str]
 ) -> tuple[Route | None, list[tuple[Route, str]]]:
-    """The first route whose conditions all hold, and those before it that are undecided, each with the key
-    of such a condition. Of several readings of a key, the first counts."""
+    """Return the first route whose conditions all hold, and the undecided routes before it, each with the key
+    of an undecided condition. Of several readings of a key, the first counts."""
     undecided: list[tuple[Route, str]] = []
     searches = Searches()
     for route in routes:
@@ -113,8 +113,8 @@ def _described(children: Sequence[Node]) -> str:
 
 
 def named_in(answer: str, spec: RouterNode) -> int:
-    """The child that a model's answer names: exactly, else as the only name found in it. `with` does not name
-    an agent called `it`.
+    """Return the index of the child that a model's answer names: exactly, or as the only name in it. Names
+    must be whole words.
 
     Raises `NodeFailed` ``no_route``.
     """
@@ -123,7 +123,7 @@ def named_in(answer: str, spec: RouterNode) -> int:
     if said in names:
         return names.index(said)
     found = [index for index, name in enumerate(names) if _is_named(name, said)]
-    # A name that is part of a longer one that was said is not what was said.
+    # Ignore a name that is part of a longer name that was found.
     found = [i for i in found if not any(names[i] in names[j] for j in found if j != i)]
     if len(found) == 1:
         return found[0]
@@ -132,6 +132,6 @@ def named_in(answer: str, spec: RouterNode) -> int:
 
 
 def _is_named(name: str, said: str) -> bool:
-    """Whether a name stands there by itself; scripts without upper and lower case do not part words."""
+    """Return whether a name occurs as a whole word. Scripts without letter case do not separate words."""
     inside = r"[\p{Ll}\p{N}]"
     return regex.search(f"(?<!{inside}){regex.escape(name)}(?!{inside})", said) is not None

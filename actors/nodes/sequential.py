@@ -1,4 +1,4 @@
-"""Sequential: children one after the other, each with what the earlier ones left in the session state."""
+"""Sequential: runs its children in order, each with the session state of the earlier ones."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .node import Execute, RunScope, execute_once
 
 
 def sequential(spec: SequentialNode, scope: RunScope) -> Behaviour[Execute]:
-    """Ends with its last child's text. After a rejection it starts no further child, and nor does what stands
-    above it (FR-026), unless `on_reject` contains that here."""
+    """Outputs the text of its last child. After a rejection, it starts no further child, and neither do the
+    nodes above (FR-026), unless `on_reject` contains the rejection here."""
 
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
@@ -32,10 +32,8 @@ def sequential(spec: SequentialNode, scope: RunScope) -> Behaviour[Execute]:
 async def run_in_order(
     ctx: Context[Execute], scope: RunScope, children: Sequence[Node], execute: Execute
 ) -> NodeEnd:
-    """Run children until one of them stops the others.
-
-    `execute` is their parent's, with their policy scope.
-    """
+    """Run children in order until one ends the sequence. `execute` is the parent's, with the policy scope of
+    the children."""
     writes: dict[str, str] = {}
     text = ""
     for index, child in enumerate(children):

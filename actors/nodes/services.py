@@ -1,4 +1,4 @@
-"""What the actors of one agent share."""
+"""The objects that the actors of one agent share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..tools.arguments import Arguments
 from ..tools.authorization import Authorization
 from ..tools.registry import RegistryMessage
 from ..tools.tokens import Tokens
-from .offers import Menu
+from .offers import ToolOffers
 
 
 @attrs.frozen(eq=False)
@@ -32,27 +32,28 @@ class Services:
     active_runs: ActiveRuns
     tokens: Tokens
     owner: str
-    """Who claims conversations: this process."""
+    """The owner in fences: this process."""
     agent_id: str
-    """The id of this agent for other agents. It stays with the data when the agent is renamed."""
+    """The id by which other agents recognize this agent. It belongs to the data directory, not to the
+    name."""
     wall: WallClock
     registry: ActorRef[RegistryMessage]
     model: Callable[[str], Awaitable[StartedModel]]
-    """A model by its name; started when first asked for. Raises `ModelFailed`."""
+    """Returns a model by name, started at its first use. Raises `ModelFailed`."""
     tree_id: str
-    """Of the tree that new runs start with."""
+    """The id of the tree for new runs."""
     tree: Callable[[str, Json], Node]
-    """Today's form of the tree a run started with, by its id and text. Raises `ConfigError`."""
+    """Returns the tree that a run started with, from its id and stored form. Raises `ConfigError`."""
     wake: Callable[[str], None]
-    """Tell a conversation that there may be something in its inbox."""
+    """Wakes a conversation, because its inbox may hold commands."""
     authorization: Authorization
-    menu: Callable[[], Menu]
-    """What models are told of the tools, as the registry last published them."""
+    offers: Callable[[], ToolOffers]
+    """Returns the tools that models are offered, as the registry last published them."""
     policy_scope: PolicyScope = attrs.field(
         init=False, default=attrs.Factory(lambda self: root_scope(self.config), takes_self=True)
     )
-    """What holds above the root of every tree."""
+    """The policy scope above the root of every tree."""
     flusher: Flusher = attrs.field(factory=Flusher)
     arguments: Arguments = attrs.field(factory=Arguments)
     live: dict[str, ConversationLog] = attrs.field(factory=dict)
-    """The logs of the conversations that are active in this process, for readers."""
+    """The logs of the conversations active in this process, for readers."""

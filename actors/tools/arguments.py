@@ -1,7 +1,8 @@
-"""The arguments of calls: brought to the types that tools ask for, and checked, before the gate looks.
+"""Coercion and validation of the arguments of calls, before the gate judges them.
 
-Models write ``"5"`` for 5 and 5 for ``"5"``. A number or boolean becomes the text where text is wanted; a
-text that is exactly a number or a boolean becomes that. Nothing else is changed, and nothing that fits.
+Models write ``"5"`` for 5 and 5 for ``"5"``. Where the schema requires a string, a number or boolean becomes
+a string. Where it requires a number or boolean, a string that is exactly one becomes that. Valid values and
+all other values are not changed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from .schema_check import TooSlow, find_mistakes
 from .tool import Tool
 
 MAX_HOPS = 16
-"""References that are followed from one place to the next."""
+"""Maximum length of a chain of references."""
 MAX_DIGITS = 400
-"""Characters of a text that is taken for a number."""
+"""Maximum length of a string that is converted to a number, in characters."""
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,4})?")
@@ -31,7 +32,7 @@ _BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
 
 
 def coerce(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments with the types that their schema asks for, as far as that is plain."""
+    """Return the arguments converted to the types of the schema, where these are unambiguous."""
     try:
         brought = _Schema(schema).bring(arguments, schema)
     except RecursionError:
@@ -40,8 +41,8 @@ def coerce(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[s
 
 
 def types_at(schema: Mapping[str, Any], path: str) -> frozenset[str] | None:
-    """The types of the values that a dotted path leads to, in arguments of this schema; None when it does not
-    say, or is nested too deep. Names may hold dots."""
+    """Return the types that the schema allows at a dotted path; None if it does not say or is nested too
+    deep. Names may contain dots."""
     try:
         types = list(map(_types, _Schema(schema).at(schema, path, set())))
     except RecursionError:
@@ -54,7 +55,7 @@ class _Schema:
     root: Mapping[str, Any]
 
     def at(self, schema: Any, path: str, seen: set[tuple[int, str]]) -> Iterator[Mapping[str, Any]]:
-        """The schemas of which one is to fit what the path leads to; `seen` bounds the work."""
+        """Yield the alternative schemas for the value at the path. `seen` bounds the work."""
         target = self._target(schema)
         if (id(target), path) in seen:
             return
@@ -73,7 +74,7 @@ class _Schema:
                     yield from self.at(inner, ".".join(steps[length:]), seen)
 
     def _named(self, schema: Mapping[str, Any], name: str) -> Any:
-        """The schema of a property or, for a number, of an item; None when the schema does not say."""
+        """Return the schema of a property or, for a number, of an item; None if there is none."""
         known, first, rest = (schema.get(key) for key in ("properties", "prefixItems", "items"))
         if isinstance(known, Mapping) and name in known:
             return known[name]
@@ -92,7 +93,7 @@ class _Schema:
         return _converted(value, frozenset().union(*wanted))
 
     def _branches(self, schema: Any) -> list[Mapping[str, Any]]:
-        """The schemas of which one is to fit; a schema that says everything by itself is the only one."""
+        """Return the alternatives of a schema, or the schema itself if it has a type."""
         target = self._target(schema)
         alternatives = target.get("anyOf", target.get("oneOf"))
         if "type" in target or not isinstance(alternatives, list):
@@ -100,7 +101,7 @@ class _Schema:
         return [self._target(each) for each in alternatives]
 
     def _target(self, schema: Any) -> Mapping[str, Any]:
-        """The schema behind references within this document; one that says nothing when there is none."""
+        """Resolve references within this document. Return an empty schema if that fails."""
         for _ in range(MAX_HOPS):
             if not isinstance(schema, Mapping):
                 break
@@ -134,7 +135,7 @@ class _Schema:
 
 
 def _types(schema: Mapping[str, Any]) -> frozenset[str]:
-    """The types it allows; none when it does not say."""
+    """Return the types that the schema allows; empty if it does not say."""
     said = schema.get("type")
     match said:
         case str():
@@ -146,7 +147,7 @@ def _types(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _kinds(value: Any) -> frozenset[str]:
-    """The types that a value is of."""
+    """Return the JSON types of a value."""
     match value:
         case None:
             return frozenset({"null"})
@@ -194,38 +195,38 @@ def _number(text: str, types: frozenset[str]) -> Any:
 log = logging.getLogger("stopgo.tools")
 
 KEPT = 1000
-"""Tools whose schemas are kept ready."""
+"""Maximum number of tools with a prepared schema."""
 
 
 @attrs.frozen
 class Unfit:
-    """Arguments that are of no use to the tool."""
+    """Arguments that do not match the schema of the tool."""
 
     mistakes: tuple[str, ...]
-    """What is wrong, and where."""
+    """The mistakes, each with its position."""
 
 
 @attrs.define
 class _Ready:
-    """What is kept of one tool."""
+    """The prepared schema of one tool."""
 
     checker: Checker | None = None
-    """None: its schema is not to be applied."""
+    """None if its schema cannot be applied."""
     warned: bool = False
     empty_fits: bool = False
-    """Whether a call without arguments was found to fit: that need not be looked at for each such call."""
+    """Whether a call without arguments is known to be valid, so that it need not be checked again."""
 
 
 @attrs.define(eq=False)
 class Arguments:
-    """Checks the arguments of an agent's calls. A schema that cannot be applied lets all pass: that it is
-    badly written makes the tool no less useful, and its server looks for itself."""
+    """Checks the arguments of an agent's calls. If a schema cannot be applied, its tool stays usable: all
+    arguments pass, and its server checks them itself."""
 
     _kept: OrderedDict[str, _Ready] = attrs.field(factory=OrderedDict)
-    """By fingerprint of the tool, the most recently used last."""
+    """The prepared schemas by fingerprint of the tool, most recently used last."""
 
     async def fit(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any] | Unfit:
-        """The arguments as they count from here on."""
+        """Return the arguments to use from now on, or `Unfit`."""
         ready = self._kept.get(tool.fingerprint) or self._prepare(tool)
         self._kept.move_to_end(tool.fingerprint)
         if ready.checker is None or (ready.empty_fits and not arguments):
@@ -235,7 +236,7 @@ class Arguments:
             if mistakes and (brought := coerce(arguments, tool.input_schema)) != arguments:
                 arguments, mistakes = brought, await find_mistakes(brought, ready.checker)
         except Uncheckable as error:
-            if isinstance(error, TooSlow):  # the next one would take as long
+            if isinstance(error, TooSlow):  # the next check would take as long
                 ready.checker = None
             _warn(tool, ready, error)
             return arguments
@@ -259,7 +260,7 @@ def _warn(tool: Tool, ready: _Ready, error: Uncheckable) -> None:
     if not ready.warned:
         ready.warned = True
         log.warning(
-            'arguments of the tool "%s" of server "%s" pass unchecked, for its schema cannot be applied: %s',
+            'arguments of tool "%s" of server "%s" are not checked, because its schema cannot be applied: %s',
             tool.name,
             tool.server,
             error,

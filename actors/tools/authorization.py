@@ -1,4 +1,4 @@
-"""Servers that list their tools to nobody without a token: the tokens of runs are shown to them."""
+"""Servers that list their tools only to a client with a token: they get the tokens of runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Authorization:
         return None
 
     async def present(self, bearer: str | None) -> bool:
-        """Show a token to all that wait for one; return when they have tried it, and whether one took it."""
+        """Give a token to all servers that wait for one. Return, after they tried it, whether one accepted
+        it."""
         waiting = self._waiting()
         if bearer is None or not waiting:
             return False
@@ -49,7 +50,7 @@ class Authorization:
             await self._servers[name].ask(Authenticate(bearer))
         except (ActorCrashed, ActorUnavailable):
             return
-        # Before anybody is told of its tools: what the server reports gets there in its own time.
+        # Update the registry now, because the report of the server reaches it later than this run continues.
         await self._registry.ask(Update(name, self._directory.servers[name].tools))
 
     def _waiting(self) -> dict[str, Wanted]:

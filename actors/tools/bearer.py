@@ -1,4 +1,4 @@
-"""The bearer token of the call being made: beside the message, never in it."""
+"""The bearer token of the current call. It travels beside the message, never in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _bearer: ContextVar[str | None] = ContextVar("stopgo_mcp_bearer", default=None)
 
 @contextmanager
 def forwarding(token: str | None) -> Iterator[None]:
-    """Forward `token` with whatever HTTP requests are sent for this block, and with no others."""
+    """Forward `token` with the HTTP requests that are sent for this block, and with no others."""
     reset = _bearer.set(token)
     try:
         yield
@@ -20,10 +20,10 @@ def forwarding(token: str | None) -> Iterator[None]:
 
 
 def forward_from_here(token: str | None) -> None:
-    """Forward `token` with whatever the present task still sends."""
+    """Forward `token` with all further requests of the current task."""
     _bearer.set(token)
 
 
 def current_bearer() -> str | None:
-    """The token to forward with the request at hand; the SDK sends each one in its caller's context."""
+    """Return the token to forward. The SDK sends each request in the context of its caller."""
     return _bearer.get()

@@ -1,6 +1,6 @@
-"""All tools of all servers under the names that models call them by. Pure.
+"""The catalogue: all tools of all servers by the names that models use. Pure.
 
-It is a function of the configuration and of what the servers list, so that a restart finds the same names.
+It depends only on the configuration and the lists of the servers, so a restart gives the same names.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .names import hashed, looks_prefixed, plain_name, prefixed_name
 from .tool import Hints, Tool
 
 Offers: TypeAlias = Mapping[str, Sequence[Tool]]
-"""What servers list, by server."""
+"""The tools that servers list, by server."""
 
 _MOST_COMPARED = 2000
-"""Names that are looked at for the nearest one: it takes time, and nobody else is served meanwhile."""
+"""Maximum number of names compared to find the nearest one, because the search blocks the event loop."""
 
 
 class DuplicateTool(Refused):
-    """Two servers offer tools of the same name; a line for each tool."""
+    """Two servers offer tools of the same name. The text has one line for each tool."""
 
 
 @attrs.frozen(eq=False)
-class Shelf:
+class ToolGroup:
     """The tools of one server."""
 
     server: McpServerConfig
@@ -42,64 +42,64 @@ class Shelf:
 
     @property
     def facade(self) -> str | None:
-        """Name of the one tool it is for models."""
+        """The name of the server facade; None if models see the tools."""
         return one_name(self.server) if self.server.expose == "server" else None
 
 
 @attrs.frozen(eq=False)
 class Catalogue:
-    shelves: tuple[Shelf, ...] = ()
-    """In the order of the file."""
-    entries: Mapping[str, Tool | Shelf] = attrs.field(factory=dict)
-    """By what models call them: a tool, or a server as one."""
+    groups: tuple[ToolGroup, ...] = ()
+    """The servers with their tools, in the order of the agent file."""
+    entries: Mapping[str, Tool | ToolGroup] = attrs.field(factory=dict)
+    """The tools and server facades by the name that models use."""
     _inside: Mapping[str, Mapping[str, Tool]] = attrs.field(factory=dict)
-    """Tools by server and by each of their names."""
+    """The tools by server and by each of their names."""
     agents: tuple[Tool, ...] = ()
-    """Those by which work is delegated to other agents, in the order of the file."""
+    """The tools that delegate to other agents, in the order of the agent file."""
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Every tool that can be called."""
-        return (*(tool for shelf in self.shelves for tool in shelf.tools), *self.agents)
+        """All tools that can be called."""
+        return (*(tool for group in self.groups for tool in group.tools), *self.agents)
 
     def of_server(self, server: str, name: str) -> Tool | None:
-        """A server's tool by the name it has here, by its own, or by the one `tool_names: prefixed` gives it:
-        what is on record was called what the configuration said then."""
+        """Return a tool of a server by its current name, its own name or its prefixed name, because recorded
+        calls use the name of the configuration at that time."""
         return self._inside.get(server, {}).get(name)
 
     def counting(self, count: Callable[[Sequence[Tool]], Sequence[Tool]]) -> Catalogue:
-        """The same with the hints that count."""
-        shelves = (attrs.evolve(shelf, tools=tuple(count(shelf.tools))) for shelf in self.shelves)
-        return _filled(tuple(shelves), self.agents)
+        """Return the catalogue with the tools that `count` returns, which have the hints that count."""
+        groups = (attrs.evolve(group, tools=tuple(count(group.tools))) for group in self.groups)
+        return _filled(tuple(groups), self.agents)
 
     def nearest(self, name: str) -> tuple[str, ...]:
-        """What may be meant by a name that nothing has: whose own name it is, else what looks like it."""
+        """Return suggestions for an unknown name: tools with that own name, otherwise similar names."""
         own = (tool.facade or tool.name for tool in self.tools if tool.own_name == name)
         return tuple(islice(dict.fromkeys(own), 3)) or near(name, self.entries)
 
 
 def one_name(server: McpServerConfig) -> str:
-    """The name of the one tool that a whole server is."""
+    """Return the name of the server facade."""
     return plain_name(server.facade)
 
 
 def near(name: str, known: Mapping[str, object] | Sequence[str]) -> tuple[str, ...]:
-    """Up to three names of `known` that look like `name`."""
+    """Return up to three names of `known` that are similar to `name`."""
     return tuple(difflib.get_close_matches(name[:128], list(islice(known, _MOST_COMPARED)), n=3))
 
 
 def catalogue(config: AgentConfig, offers: Offers) -> Catalogue:
-    """Put together what the servers list. Raises `DuplicateTool`."""
-    shelves = tuple(
-        Shelf(server, _named(config, server, offers[server.name]))
+    """Make the catalogue of the lists of the servers. Raises `DuplicateTool`."""
+    groups = tuple(
+        ToolGroup(server, _named(config, server, offers[server.name]))
         for server in config.enabled_servers
         if server.name in offers
     )
-    return _filled(_resolved(config, shelves), tuple(map(_agent_tool, config.remote_agents)))
+    return _filled(_resolved(config, groups), tuple(map(_agent_tool, config.remote_agents)))
 
 
 def _agent_tool(agent: RemoteAgentConfig) -> Tool:
-    """The tool by which models delegate work to an agent."""
+    """Return the tool that delegates to an agent."""
     return Tool(
         name=agent.tool_name,
         description=f"Delegate task to A2A agent '{agent.name}'. {agent.description}".rstrip(),
@@ -113,26 +113,26 @@ def _agent_tool(agent: RemoteAgentConfig) -> Tool:
     )
 
 
-def _filled(shelves: tuple[Shelf, ...], agents: tuple[Tool, ...]) -> Catalogue:
-    entries: dict[str, Tool | Shelf] = {}
-    for shelf in shelves:
-        entries.update(zip(_names(shelf), (shelf,) if shelf.facade else shelf.tools, strict=False))
+def _filled(groups: tuple[ToolGroup, ...], agents: tuple[Tool, ...]) -> Catalogue:
+    entries: dict[str, Tool | ToolGroup] = {}
+    for group in groups:
+        entries.update(zip(_names(group), (group,) if group.facade else group.tools, strict=False))
     entries.update((tool.name, tool) for tool in agents)
-    inside = {shelf.server.name: _inside(shelf) for shelf in shelves}
+    inside = {group.server.name: _inside(group) for group in groups}
     inside.update((tool.server, {tool.name: tool}) for tool in agents)
-    return Catalogue(shelves, entries, inside, agents)
+    return Catalogue(groups, entries, inside, agents)
 
 
-def _inside(shelf: Shelf) -> Mapping[str, Tool]:
-    server = shelf.server.name
-    found = {prefixed_name(server, tool.own_name): tool for tool in shelf.tools}
-    found.update((tool.own_name, tool) for tool in shelf.tools)
-    found.update((tool.name, tool) for tool in shelf.tools)
+def _inside(group: ToolGroup) -> Mapping[str, Tool]:
+    server = group.server.name
+    found = {prefixed_name(server, tool.own_name): tool for tool in group.tools}
+    found.update((tool.own_name, tool) for tool in group.tools)
+    found.update((tool.name, tool) for tool in group.tools)
     return found
 
 
 def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    """The tools there are of what a server lists, each under a name of its own."""
+    """Return the tools of a server that the filter admits, with unique names."""
     others = {one_name(other) for other in config.mcp_servers if other.expose == "server" and other != server}
     others |= {agent.tool_name for agent in config.remote_agents}
     kept = [
@@ -148,7 +148,7 @@ def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) 
         )
     taken = Counter(names)
     return tuple(
-        # Of those that only became the same here, the one that really is called that keeps the name.
+        # If several names become equal, only the tool with that own name keeps it.
         attrs.evolve(
             tool, name=name if taken[name] == 1 or name == tool.own_name else _told_apart(name, tool)
         )
@@ -157,7 +157,8 @@ def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) 
 
 
 def _name(config: AgentConfig, server: McpServerConfig, tool: Tool) -> str:
-    """A misleading name is prefixed in any case: a hash at its end would still fit `mcp__other__*`."""
+    """Name a tool. A misleading name is always prefixed, because with a hash it would still match
+    `mcp__other__*`."""
     if tool.misleading or (config.tool_names == "prefixed" and server.expose != "server"):
         return prefixed_name(server.name, tool.own_name)
     return tool.own_name if server.expose == "server" else plain_name(tool.own_name)
@@ -168,8 +169,8 @@ def _told_apart(name: str, tool: Tool) -> str:
 
 
 def admits(filter: ToolFilter, name: str) -> bool:
-    """Whether there is a tool of this name, which is the server's own. A tool that is to be left out does not
-    come in under another name that models see as the same."""
+    """Return whether the filter admits a tool with this own name. An excluded name is also excluded in the
+    form that models see."""
     included = filter.include is None or any(is_named(name, pattern) for pattern in filter.include)
     return included and not any(
         is_named(each, pattern) for pattern in filter.exclude for each in (name, plain_name(name))
@@ -179,69 +180,69 @@ def admits(filter: ToolFilter, name: str) -> bool:
 # ------------------------------------------------------------------- duplicates
 
 
-def _resolved(config: AgentConfig, shelves: tuple[Shelf, ...]) -> tuple[Shelf, ...]:
-    """The shelves with every name on one of them only. Raises `DuplicateTool`."""
+def _resolved(config: AgentConfig, groups: tuple[ToolGroup, ...]) -> tuple[ToolGroup, ...]:
+    """Resolve duplicate names as configured. Raises `DuplicateTool`."""
     if config.tool_names == "prefixed":
-        shelves = _renamed(shelves, _told_apart)
+        groups = _renamed(groups, _told_apart)
     if config.on_duplicate == "priority":
-        shelves = _best(shelves)
+        groups = _best(groups)
     elif config.on_duplicate == "prefix":
-        shelves = _renamed(shelves, lambda _, tool: prefixed_name(tool.server, tool.own_name))
-    if lines := list(_duplicates(shelves)):
+        groups = _renamed(groups, lambda _, tool: prefixed_name(tool.server, tool.own_name))
+    if lines := list(_duplicates(groups)):
         raise DuplicateTool("\n".join(lines))
-    return shelves
+    return groups
 
 
-def _names(shelf: Shelf) -> Iterator[str]:
-    if shelf.facade is None:
-        yield from (tool.name for tool in shelf.tools)
-    elif shelf.tools:
-        yield shelf.facade
+def _names(group: ToolGroup) -> Iterator[str]:
+    if group.facade is None:
+        yield from (tool.name for tool in group.tools)
+    elif group.tools:
+        yield group.facade
 
 
-def _servers_by_name(shelves: Sequence[Shelf]) -> Mapping[str, list[Shelf]]:
-    found: defaultdict[str, list[Shelf]] = defaultdict(list)
-    for shelf in shelves:
-        for name in _names(shelf):
-            found[name].append(shelf)
+def _servers_by_name(groups: Sequence[ToolGroup]) -> Mapping[str, list[ToolGroup]]:
+    found: defaultdict[str, list[ToolGroup]] = defaultdict(list)
+    for group in groups:
+        for name in _names(group):
+            found[name].append(group)
     return found
 
 
-def _duplicates(shelves: Sequence[Shelf]) -> Iterator[str]:
-    for name, owners in _servers_by_name(shelves).items():
+def _duplicates(groups: Sequence[ToolGroup]) -> Iterator[str]:
+    for name, owners in _servers_by_name(groups).items():
         first = owners[0].server.name
         for owner in owners[1:]:
             yield (f'duplicate tool name "{name}" found in MCP servers "{first}" and "{owner.server.name}"')
 
 
-def _renamed(shelves: tuple[Shelf, ...], rename: Callable[[str, Tool], str]) -> tuple[Shelf, ...]:
-    owners = _servers_by_name(shelves)
+def _renamed(groups: tuple[ToolGroup, ...], rename: Callable[[str, Tool], str]) -> tuple[ToolGroup, ...]:
+    owners = _servers_by_name(groups)
     return tuple(
-        shelf
-        if shelf.facade is not None
+        group
+        if group.facade is not None
         else attrs.evolve(
-            shelf,
+            group,
             tools=tuple(
                 attrs.evolve(tool, name=rename(tool.name, tool)) if len(owners[tool.name]) > 1 else tool
-                for tool in shelf.tools
+                for tool in group.tools
             ),
         )
-        for shelf in shelves
+        for group in groups
     )
 
 
-def _best(shelves: tuple[Shelf, ...]) -> tuple[Shelf, ...]:
-    """Only the tools of the servers that go first; `sorted` keeps the order of the file among equals."""
+def _best(groups: tuple[ToolGroup, ...]) -> tuple[ToolGroup, ...]:
+    """Keep only the tools of the servers with the best priority; among equals, the first in the file."""
     best = {
-        name: min(owners, key=lambda shelf: shelf.server.priority)
-        for name, owners in _servers_by_name(shelves).items()
+        name: min(owners, key=lambda group: group.server.priority)
+        for name, owners in _servers_by_name(groups).items()
     }
     return tuple(
         attrs.evolve(
-            shelf,
+            group,
             tools=tuple(
-                tool for tool in shelf.tools if best[shelf.facade or tool.name].server is shelf.server
+                tool for tool in group.tools if best[group.facade or tool.name].server is group.server
             ),
         )
-        for shelf in shelves
+        for group in groups
     )

@@ -1,8 +1,8 @@
-"""Work for other agents: the messages to the actor of a remote agent, in any version of A2A.
+"""Delegation to other agents: the messages to the actor of a remote agent, in any version of A2A.
 
-A call of a remote agent is a call like any other, of class `once`. Unlike a tool server, the agent has a task
-of its own for it, which has an id and outlives connections and processes. So a call that was interrupted
-is looked up and followed, and an answer of a person continues the task.
+A call of a remote agent is a call like any other, of effect class `once`. Unlike a tool server, the agent has
+a task with an id for it, which outlasts connections and processes. So an interrupted call is looked up and
+followed, and the answer of a person continues the task.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ...runtime.message import Request
 from .tool import Progress, ToolResult
 
 SERVER = "a2a:"
-"""The prefix of a remote agent's name among the servers; no tool server's name can have a colon."""
+"""The prefix of the names of remote agents among the servers. Names of tool servers have no colon."""
 
 MESSAGE = "message"
-"""The argument of a call that an agent is sent."""
+"""The argument of a call that is sent to the agent."""
 
 
 def is_remote(server: str) -> bool:
-    """Whether the server of this name is another agent."""
+    """Return whether the server with this name is another agent."""
     return server.startswith(SERVER)
 
 
@@ -38,25 +38,25 @@ class RemoteTask:
 
 @attrs.frozen(kw_only=True)
 class RemoteItem:
-    """A question of another agent, whose task waits for the answer."""
+    """A question of another agent. Its task waits for the answer."""
 
     message: str
-    """The id of the status message that asked."""
+    """The id of the status message with the question."""
     id: str | None = None
-    """The agent's id of the question; None: the message as a whole asks."""
+    """The id of the question at the other agent; None if the message as a whole is the question."""
     kind: str = ""
-    """That of the approval in the agent that asks; empty: the agent does not say."""
+    """The kind of the approval at the agent that asks; empty if the agent does not state it."""
     tool: str = ""
     arguments: Mapping[str, Any] = attrs.field(factory=dict)
     description: str = ""
     schema: Mapping[str, Any] | None = None
-    """Of edited arguments, or of a form."""
+    """JSON Schema of edited arguments, or of the form."""
     agents: Sequence[str] = ()
-    """Names of the agents between that one and the one that asks."""
+    """The names of the agents between the other agent and the one that asks."""
 
     @property
     def name(self) -> str:
-        """The name by which the question differs from others of its task."""
+        """The name of the question, unique in its task."""
         return f"message {self.message}" if self.id is None else f"item {self.id}"
 
 
@@ -66,18 +66,18 @@ class RemoteAnswer:
 
     item: RemoteItem
     words: Mapping[str, Any]
-    """As in `Agent.decide`."""
+    """The decision, as for `Agent.decide`."""
 
 
 @attrs.frozen(kw_only=True)
 class Hop:
-    """The part of a request that all agents on its way share."""
+    """The part of a request that all agents on its path share."""
 
     session_id: str
     visited: Sequence[str] = ()
-    """Ids of the agents that it came through, this one last."""
+    """The ids of the agents that it came through, ending with this one."""
     traceparent: str | None = None
-    """As it came in (W3C Trace Context)."""
+    """The header of the incoming request (W3C Trace Context)."""
 
 
 class RemoteInputRequired(Refused):
@@ -89,59 +89,59 @@ class RemoteInputRequired(Refused):
         super().__init__("the agent asks before it goes on")
         self.items = items
         self.refusals = refusals
-        """By the name of the item: why the agent did not take the answer to it."""
+        """The reasons of refused answers, by the name of the item."""
 
 
 @attrs.frozen
 class Delegated:
-    """The end of the agent's task."""
+    """The result of an ended task."""
 
     result: ToolResult
     rejected: bool = False
-    """A person rejected something there."""
+    """Whether a person rejected something there."""
 
 
 @attrs.frozen(kw_only=True)
 class Delegate(Request["RemoteAgentMessage", Delegated]):
-    """Have a task worked on until it has ended or waits for somebody.
+    """Start or continue a task, and wait until it has ended or needs input.
 
-    Without a task, a message begins one. With a task, the answers that it still waits for are sent, or the
-    bearer, and it is followed.
+    Without `task`, a message starts one. With `task`, the missing answers or the bearer token are sent, and
+    the task is followed.
 
-    Raises `ToolUnavailable` when the agent has accepted nothing, `RemoteInputRequired`, `ToolAuthRequired`,
-    and `ToolOutcomeUnknown`.
+    Raises `ToolUnavailable` if the agent has accepted nothing, `RemoteInputRequired`, `ToolAuthRequired` or
+    `ToolOutcomeUnknown`.
     """
 
     agent: str
-    """Its name here, for people."""
+    """The name of the agent in the agent file."""
     text: str
     key: str
-    """Of this exchange: the ids of its messages, and of its context, derive from it."""
+    """The key of this exchange. The ids of its messages and its context derive from it."""
     hop: Hop
     task: RemoteTask | None = None
     items: Sequence[RemoteItem] = ()
-    """The questions that the task asked last."""
+    """The latest questions of the task."""
     answers: Sequence[RemoteAnswer] = ()
-    """To some of these."""
+    """Answers to some of `items`."""
     lost: bool = False
-    """An earlier life may have sent this exchange."""
+    """Whether an earlier incarnation may have sent this exchange."""
     may_send: bool = True
-    """If the message is lost, it may be sent once more to an agent that recognizes it."""
+    """Whether a lost message may be sent again to an agent that recognizes repeated messages."""
     anew: bool = False
-    """A person wants the call repeated: if the task has ended without success, or is gone, the message begins
-    another."""
+    """Whether a person wants to repeat the call: if the task failed or is gone, the message starts a new
+    one."""
     bearer: str | None = attrs.field(default=None, repr=False)
-    """Forwarded with this one exchange. Never stored, never logged."""
+    """The bearer token to forward with this exchange. Never stored, never logged."""
     on_sent: Callable[[], None] | None = attrs.field(default=None, eq=False, repr=False)
-    """Told just before the message leaves; must return at once."""
+    """Called just before the message is sent. It must not block."""
     on_accepted: Callable[[RemoteTask], None] | None = attrs.field(default=None, eq=False, repr=False)
-    """Told the task as soon as it is known; must return at once."""
+    """Called with the task as soon as it is known. It must not block."""
     on_progress: Callable[[Progress], None] | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen(kw_only=True)
 class CancelRemote(Request["RemoteAgentMessage", None]):
-    """Have the agent cancel a task, as far as that can be had within a few seconds."""
+    """Cancel a task at the agent, if that succeeds within a few seconds."""
 
     task: RemoteTask
     hop: Hop
@@ -150,8 +150,8 @@ class CancelRemote(Request["RemoteAgentMessage", None]):
 
 @attrs.frozen(kw_only=True)
 class LookAt(Request["RemoteAgentMessage", str | None]):
-    """Why the task does not wait for the answer to this question any more; None: it still does, or the agent
-    does not say."""
+    """Return the reason why the task no longer waits for this answer; None if it does, or the agent does not
+    say."""
 
     task: RemoteTask
     item: RemoteItem
@@ -161,7 +161,7 @@ class LookAt(Request["RemoteAgentMessage", str | None]):
 
 @attrs.frozen
 class RemoteAgentStatus:
-    """The state of a remote agent, as far as it is known."""
+    """The last known state of a remote agent."""
 
     state: Literal["unknown", "reached", "unreachable"]
     """`unknown` before the first contact."""

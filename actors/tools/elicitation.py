@@ -1,4 +1,4 @@
-"""What servers ask people (MCP elicitation), and what may be answered. Pure."""
+"""Questions of servers to people (MCP elicitation), and checks of questions and answers. Pure."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from .secret_forms import secret_field
 from .tool import Elicitation
 
 MAX_QUESTION = 64 * 1024
-"""Characters of a question, as JSON; a longer one is not put to anybody."""
+"""Maximum length of a question as JSON, in characters. A longer question is declined."""
 
 
 MAX_NAME = 100
-"""Characters that are told of the name of a field."""
+"""Maximum length of a field name in a reason, in characters."""
 
 
 def to_json(elicitation: attrs.AttrsInstance) -> dict[str, Any]:
-    """The fields that are not null."""
+    """Return the fields that are not null."""
     return {key: value for key, value in attrs.asdict(elicitation).items() if value is not None}
 
 
 def unaskable(elicitation: Elicitation) -> str | None:
-    """Why nobody is asked this, and the server is told that it was declined; None when somebody is."""
+    """Return the reason to decline a question without asking a person; None if a person may be asked."""
     if len(json.dumps(to_json(elicitation))) > MAX_QUESTION:
         return f"the question is longer than {MAX_QUESTION} characters"
     if elicitation.url is not None and not _is_web_address(elicitation.url):
-        # People are going to follow it; a script, or a file of theirs, is no place to send them to.
+        # People open the address, so it must not be a script or a local file.
         return "the address to visit is not one of the web"
     secret = None if elicitation.schema is None else secret_field(elicitation.schema)
     if secret is not None:
@@ -49,7 +49,7 @@ def _is_web_address(url: str) -> bool:
 
 
 def completed(content: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer with the defaults of the fields it does not mention (MCP SEP-1034)."""
+    """Return an answer with the defaults of missing fields (MCP SEP-1034)."""
     fields = schema.get("properties")
     given = dict(content)
     for name, field in fields.items() if isinstance(fields, Mapping) else ():
@@ -59,8 +59,8 @@ def completed(content: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str
 
 
 def misformed(content: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
-    """What is not in the `format` its field asks for. JSON Schema only remarks on formats; a form has nothing
-    else to tell a date or an address by (MCP 2025-11-25, "Elicitation", names these four)."""
+    """Return the values that do not have the `format` of their field. JSON Schema does not validate formats,
+    but forms need them for dates and addresses (MCP 2025-11-25, "Elicitation", names these four)."""
     fields = schema.get("properties")
     wrong = []
     for name, field in fields.items() if isinstance(fields, Mapping) else ():
@@ -88,7 +88,7 @@ def _uri(text: str) -> None:
 
 _DATE = r"\d{4}-\d\d-\d\d"
 _FORMATS: Mapping[object, Callable[[str], bool]] = {
-    # Of what Python reads, only what RFC 3339 has: servers check it, too.
+    # Python also parses other forms than RFC 3339, which servers would refuse.
     "date": _parses(date.fromisoformat, _DATE),
     "date-time": _parses(datetime.fromisoformat, rf"{_DATE}T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"),
     "email": lambda text: all(text.rpartition("@")[::2]),

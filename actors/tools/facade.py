@@ -1,4 +1,5 @@
-"""A whole server as one tool, which takes the name of one of its tools and that one's arguments. Pure."""
+"""The server facade: one tool for a whole server. It takes the name and the arguments of an inner tool.
+Pure."""
 
 from __future__ import annotations
 
@@ -11,25 +12,25 @@ import attrs
 from .tool import Hints, Tool
 
 MAX_SIGNATURES = 4000
-"""Characters of what the tools take, which a model cannot see elsewhere."""
+"""Maximum length of the parameter lists in the description, in characters."""
 
 _FORM = 'it takes {"tool": NAME, "arguments": {...}}'
 
 
 @attrs.frozen
 class Inner:
-    """What a call of the one tool is about."""
+    """The inner call of a call of a server facade."""
 
     tool: str
     arguments: Mapping[str, Any]
 
 
 class Malformed(Exception):
-    """A call of the one tool that is about nothing; the text is for the model."""
+    """A call of a server facade without a valid inner call. The text is for the model."""
 
 
 def facade_tool(name: str, server: str, tools: Sequence[Tool]) -> Tool:
-    """The one tool of a server that has these."""
+    """Return the server facade for these tools."""
     names = [tool.own_name for tool in tools]
     arguments = {"type": "object", "description": f"Arguments of the tool. {_signatures(tools)}"}
     return Tool(
@@ -49,7 +50,7 @@ def facade_tool(name: str, server: str, tools: Sequence[Tool]) -> Tool:
 
 
 def unwrap(name: str, arguments: Mapping[str, Any]) -> Inner:
-    """What a call of the one tool `name` with these arguments is about. Raises `Malformed`."""
+    """Return the inner call of a call of the facade `name`. Raises `Malformed`."""
     tool, inner = arguments.get("tool"), arguments.get("arguments")
     if not isinstance(tool, str) or not tool:
         raise Malformed(f'"{name}" needs the name of a tool; {_FORM}')
@@ -63,7 +64,7 @@ def unwrap(name: str, arguments: Mapping[str, Any]) -> Inner:
 
 
 def wrapped(arguments: Mapping[str, Any], inner: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of a call of the one tool, with those that the inner call was made with in the end."""
+    """Return the arguments of a call of a facade, with the final arguments of its inner call."""
     return {**arguments, "arguments": inner}
 
 

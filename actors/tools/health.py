@@ -1,4 +1,4 @@
-"""How the parts of an agent are, as they last said themselves."""
+"""The health of an agent's parts, as they last published it."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from .known import change
 from .server_directory import ServerDirectory
 
 _AT_WORK = ("connected", "auth_required")
-"""States of servers that are as they should be: one that waits for a token gets it from a request, and none
-would come if the agent said that it is not ready."""
+"""The healthy states of servers. A server that waits for a token is healthy, because the token comes with a
+request, and no request would come if the agent were not ready."""
 
 
 @attrs.frozen
 class PartHealth:
-    """How a server, a model, another agent or the journal is."""
+    """The health of a server, a model, another agent or the journal."""
 
     name: str
-    """Its name in the agent file."""
+    """The name in the agent file."""
     state: str
-    """A word such as `ready`, `connected` or `disconnected`."""
+    """The state, for example `ready`, `connected` or `disconnected`."""
     error: str | None = None
-    """What is wrong with it."""
+    """The reason why it is unavailable."""
     held: tuple[str, ...] = ()
-    """Of a server, the tools of which it says less now than what counts, and what."""
+    """For a server: the tools whose weaker hints wait for acceptance, each with the change."""
     left_out: tuple[str, ...] = ()
-    """Tools of a server that there are not, and why."""
+    """For a server: the listed tools that are left out, each with the reason."""
 
 
 @attrs.frozen
 class Health:
-    """How the parts of an agent are, as they last said themselves."""
+    """The health of an agent, as its parts last published it."""
 
     ready: bool
-    """Every part can do its work now, but for servers that are not required."""
+    """Whether all parts can work now, except servers that are not required."""
     servers: tuple[PartHealth, ...]
     """The tool servers."""
     models: tuple[PartHealth, ...]
-    """The models that were started."""
+    """The started models."""
     store: PartHealth
     """The journal."""
     agents: tuple[PartHealth, ...] = ()
-    """Those that work may be delegated to. The agent is ready without them."""
+    """The other agents. They do not count for `ready`."""
 
 
 def health_of(
     config: AgentConfig, directory: ServerDirectory, models: Sequence[str], *, stopping: bool
 ) -> Health:
     held = {
-        shelf.server.name: tuple(f"{tool.own_name}: {change(tool)}" for tool in shelf.tools if tool.held)
-        for shelf in directory.catalogue.shelves
+        group.server.name: tuple(f"{tool.own_name}: {change(tool)}" for tool in group.tools if tool.held)
+        for group in directory.catalogue.groups
     }
     servers = tuple(
         PartHealth(

@@ -1,7 +1,8 @@
-"""JSON Schema, applied to values with a bounded amount of work. Pure.
+"""Validation with JSON Schema in a bounded number of steps. Pure.
 
-Whoever wrote a schema may have written one that takes for ever: nested alternatives, huge lists, patterns. So
-every step is counted; what takes more steps than it was given is left, to be done where it can be ended.
+A schema comes from a server and can take very long: nested alternatives, huge lists, patterns. So each step
+is counted. A validation that exceeds its steps is given up here and repeated in a process
+(`schema_check.py`).
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ import attrs
 import regex
 
 MAX_MISTAKES = 20
-"""Mistakes that are told."""
+"""Maximum number of reported mistakes."""
 MAX_MISTAKE = 500
-"""Characters of one of them: it may quote what was sent."""
+"""Maximum length of a mistake, in characters, because it may quote the value."""
 
 
 class Uncheckable(Exception):
-    """The schema cannot be applied; the text says why."""
+    """The schema cannot be applied. The text says why."""
 
 
 class TooMuchWork(Exception):
-    """It takes more work than was given for it."""
+    """The validation exceeds its steps or its time."""
 
 
 @attrs.define
 class Work:
-    """What one check may take."""
+    """The limits of one validation."""
 
     steps: float = 10_000
-    """A microsecond or two each."""
+    """The remaining steps. A step takes one or two microseconds."""
     seconds: float | None = 0.05
-    """For each regular expression; None: as long as it takes."""
+    """The time limit of each regular expression; None for no limit."""
 
     def spend(self, steps: int) -> None:
         self.steps -= steps
@@ -50,21 +51,21 @@ _work: ContextVar[Work] = ContextVar("work")
 
 
 class Checker:
-    """A schema, made ready to be applied: JSON Schema 2020-12, or the draft that it names."""
+    """A compiled schema: JSON Schema 2020-12, or the draft that it names."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Raises `Uncheckable`: it is no valid schema."""
+        """Raises `Uncheckable` if the schema is not valid."""
         self.schema = schema
         self._validator: Any = None
-        """None: the schema takes more work than is given here before it is even applied."""
+        """None if compiling the schema exceeds the limits here."""
         with suppress(TooMuchWork):
             self._validator = self._compile(Work())
 
     def mistakes(self, value: Any, work: Work) -> list[str]:
-        """What is wrong with the value, and where; empty when it fits.
+        """Return the mistakes of a value, each with its position; empty if it is valid.
 
         Raises:
-            Uncheckable: it needs what cannot be had, or is nested too deep.
+            Uncheckable: the schema has external references, or is nested too deep.
             TooMuchWork
         """
         if self._validator is None and work.seconds is not None:
@@ -76,21 +77,21 @@ class Checker:
             return [_mistake(error) for error in found]
 
     def _compile(self, work: Work) -> Any:
-        import referencing.jsonschema  # here: the first tool call needs it, start-up does not
+        import referencing.jsonschema  # imported here, because start-up does not need it
 
         with _limited(work):
             if work.seconds is not None and _has_unbounded_patterns(self.schema):
                 raise TooMuchWork
             draft = _counting(_draft(self.schema))
             for error in draft(draft.META_SCHEMA).iter_errors(dict(self.schema)):
-                raise Uncheckable(f"it is no valid JSON Schema: {_mistake(error)}")
-            # A registry of nothing: a reference must not make us fetch anything.
-            nothing = referencing.jsonschema.EMPTY_REGISTRY
-            return draft(dict(self.schema), registry=nothing)
+                raise Uncheckable(f"it is not a valid JSON Schema: {_mistake(error)}")
+            # An empty registry, so that `$ref` never triggers a fetch.
+            empty = referencing.jsonschema.EMPTY_REGISTRY
+            return draft(dict(self.schema), registry=empty)
 
 
 class _limited:
-    """The block may take so much work; what a schema makes the library stumble over is `Uncheckable`."""
+    """Limits the work of the block, and turns errors of the library into `Uncheckable`."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -101,11 +102,11 @@ class _limited:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _work.reset(self._token)
         if isinstance(error, RecursionError):
-            raise Uncheckable("it refers to itself, or the arguments are nested, without end") from error
-        # References that lead nowhere, ids that are no addresses, numbers that no float can hold, types that
-        # an old draft lets anybody define: there are more ways than the library has errors for.
+            raise Uncheckable("the schema or the value is nested too deep, or refers to itself") from error
+        # Any exception, because the library has no error class for some bad schemas: broken references,
+        # invalid ids, numbers that no float can hold, custom types of old drafts.
         if isinstance(error, Exception) and not isinstance(error, Uncheckable | TooMuchWork):
-            # On further lines some quote the value, which is nobody's business in the log.
+            # The first line only, because further lines may quote the value, which must not be logged.
             said = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
             raise Uncheckable(f"it cannot be applied: {_cut(said)}") from error
 
@@ -120,13 +121,13 @@ def _draft(schema: Mapping[str, Any]) -> Any:
 
 @functools.cache
 def _counting(draft: Any) -> Any:
-    """The same validator; but each keyword it applies is counted as work before."""
+    """Return the validator with steps counted for each keyword."""
     from jsonschema import validators
 
     extend: Any = validators.extend  # without types
     rules = {**draft.VALIDATORS, "pattern": _pattern}
     counting = extend(draft, {name: _counted(name, rule) for name, rule in rules.items()})
-    # Its own goes back to the draft's rules, which nobody counts, wherever a schema names its draft.
+    # The `evolve` of the library would switch to uncounted rules where a subschema names its draft.
     counting.evolve = attrs.evolve
     return counting
 
@@ -139,7 +140,7 @@ def _counted(keyword: str, rule: Rule) -> Rule:
         size = _size(instance)
         steps = 1 + (size + _size(value)) // 4
         if keyword == "uniqueItems":
-            steps += size * size  # each with each
+            steps += size * size  # compares all pairs
         elif keyword == "enum":
             steps += size * len(value)
         _work.get().spend(steps)
@@ -166,7 +167,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 
 
 def _has_unbounded_patterns(schema: Any) -> bool:
-    """Whether it has patterns that are none of `_pattern`'s: those of names."""
+    """Return whether it has patterns for property names, which `_pattern` does not limit."""
     todo = [schema]
     while todo:
         match todo.pop():
@@ -184,13 +185,13 @@ def _has_unbounded_patterns(schema: Any) -> bool:
 def _mistake(error: Any) -> str:
     where = ".".join(str(part) for part in error.absolute_path)
     text = f"{where}: {_message(error)}" if where else _message(error)
-    if error.context:  # of alternatives: why none of them fits
+    if error.context:  # for alternatives: the reasons why none matches
         text = f"{_cut(text, MAX_MISTAKE // 2)} ({'; '.join(map(_message, error.context[:5]))})"
     return _cut(text)
 
 
 def _message(error: Any) -> str:
-    """What the library says, but `true` and `null` as JSON has them and not as Python does."""
+    """Return the message of the library, with values written as in JSON instead of Python."""
     message, value = str(error.message), error.instance
     if isinstance(value, bool | dict | list) or value is None:
         rest = message.removeprefix(repr(value))

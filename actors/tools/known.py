@@ -1,13 +1,14 @@
-"""What a data directory knows of the hints of its tools, and which of them count.
+"""Known hints: the hints of tools that a data directory has recorded, and the hints that count.
 
 Rules:
-* The first definition of a tool that is listed counts as it is.
-* Of a later one counts, for the verdict and for the effect class, the stricter of what it says and what is
-  known. If it is as strict or stricter, it is what is known from then on, else when a person has accepted it.
-* What is known is on disk before it counts. It stays when the tool, or its server, is gone for a while.
-* A tool is known by its own name, and by the one that models see if that is another: `drop.all` in the place
-  of `drop_all` is no new tool. Models see no names of the tools of a server that is one tool.
-* A tool that cannot be remembered asks, and its calls are sent once, until a person has accepted it.
+* The first listed definition of a tool counts unchanged.
+* For a later definition, the stricter of its hints and the known hints counts, separately for the verdict and
+  the effect class. Equal or stricter hints become the known ones; weaker hints only after a person accepts
+  them.
+* Known hints are on disk before they count. They are kept while the tool or its server is gone.
+* A tool is known by its own name and by the name that models see. So `drop.all` in place of `drop_all` is not
+  a new tool. For a server facade, models see no names of its tools.
+* A tool that cannot be recorded asks, and its calls are of effect class `once`, until a person accepts it.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from .tool import Hints, Tool
 logger = logging.getLogger(__name__)
 
 MOST_KNOWN = 10_000
-"""Tools of one server, over time: one that lists other names again and again must not fill the disk, nor make
-what is known of the earlier ones be forgotten. What people accept comes on top of it."""
+"""Maximum number of known tools of one server. Otherwise a server that keeps listing new names would fill the
+disk. Tools that people accept are recorded beyond the limit."""
 LONGEST_NAME = 256
-"""Characters of a tool's own name that are kept or said."""
+"""Maximum length of an own name in records and messages, in characters."""
 MOST_SAID = 10
-"""Tools that one line of the log names."""
+"""Maximum number of tools in one log line."""
 STRICTEST = Hints(destructive=True)
 
 
 def stricter_hints(known: Hints, listed: Hints) -> Hints:
-    """Of each, whether it asks and how often it may be sent, the stricter."""
+    """Return hints with the stricter verdict and the stricter effect class of both."""
     asks, sent = map(max, known.strictness, listed.strictness)
     for hints in (listed, known):
         if hints.strictness == (asks, sent):
@@ -48,7 +49,7 @@ def stricter_hints(known: Hints, listed: Hints) -> Hints:
 
 
 def change(tool: Tool) -> str:
-    """What its server says other than what counts, in words."""
+    """Describe the difference between the hints that count and the listed hints."""
     counts, listed = tool.hints.to_json(), tool.listed_hints.to_json()
     return ", ".join(
         f"{name} {_said(counts.get(name))} -> {_said(listed.get(name))}"
@@ -62,7 +63,7 @@ def _said(value: bool | None) -> str:
 
 
 def changes(tools: Sequence[Tool]) -> str:
-    """Of some tools, in a line."""
+    """Describe the changes of several tools in one line."""
     named = [f"{tool.own_name[:LONGEST_NAME]} ({change(tool)})" for tool in tools[:MOST_SAID]]
     if len(tools) > MOST_SAID:
         named.append(f"{len(tools) - MOST_SAID} more")
@@ -71,25 +72,26 @@ def changes(tools: Sequence[Tool]) -> str:
 
 @attrs.define(eq=False)
 class KnownTools:
-    """Not safe for concurrent use: `take` and `accept` read, write and then update.
+    """The known hints of all tools. Used by one task, because `take` and `accept` read, write and then
+    update.
 
-    Tools that models can call are given with the names that models call them by.
+    Tools are given with the names that models use.
     """
 
     _journal: Journal
     trust: bool = False
-    """Weaker hints count without anybody's word."""
+    """Whether weaker hints count without acceptance."""
     _servers: dict[str, dict[str, Hints]] = attrs.field(factory=dict)
-    """By server and by what the tool is known by."""
+    """The known hints by server and by key of the tool."""
 
     async def load(self, servers: Iterable[str]) -> None:
-        """Read what is known of the tools of these. Raises `JournalError`."""
+        """Read the known hints of these servers. Raises `JournalError`."""
         for server in servers:
             notes = await self._journal.notes(_kind(server))
             self._servers[server] = {key: _read(note) for key, note in notes.items()}
 
     async def take(self, server: str, tools: Sequence[Tool]) -> None:
-        """Keep what a server lists now, as far as it is to be remembered; on disk when this returns."""
+        """Record the hints that a server lists now. They are on disk when this returns."""
         known = self._servers.setdefault(server, {})
         room = MOST_KNOWN - len(known)
         new: dict[str, Hints] = {}
@@ -101,7 +103,7 @@ class KnownTools:
                 weaker.append(attrs.evolve(tool, hints=counts))
             kept = listed if self.trust else counts
             for key in keys:
-                if key in new:  # the own name of one tool may be what another one is called
+                if key in new:  # the own name of one tool may be the name of another
                     new[key] = stricter_hints(new[key], kept)
                 elif key not in known and room > 0:
                     new[key] = kept
@@ -117,13 +119,13 @@ class KnownTools:
             )
 
     async def accept(self, tool: Tool) -> None:
-        """From now on the hints that the server of this tool lists count; on disk when this returns."""
+        """Accept the listed hints of a tool. They are on disk when this returns."""
         known, now = self._servers[tool.server], tool.listed_hints
         new = {key: now for key in _keys(tool) if key not in known or known[key].strictness != now.strictness}
         await self._keep(tool.server, new)
 
     def counting(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """The tools with the hints that count."""
+        """Return the tools with the hints that count."""
         return tuple(tools) if self.trust else tuple(map(self._compared, tools))
 
     def _compared(self, tool: Tool) -> Tool:
@@ -140,7 +142,7 @@ class KnownTools:
 
 
 def servers_known_with(tool: str, servers: Iterable[str], data_dir: Path) -> tuple[str, ...]:
-    """Which of the servers have listed a tool of this name, as far as the data directory tells."""
+    """Return the servers that have listed a tool of this name, according to the data directory."""
     with suppress(sqlite3.Error):
         return tuple(server for server in servers if _key(tool) in read_notes(data_dir, _kind(server)))
     return ()
@@ -151,7 +153,7 @@ def _kind(server: str) -> str:
 
 
 def _keys(tool: Tool) -> Sequence[str]:
-    """What a tool is known by, its own name first."""
+    """Return the keys of a tool, that of its own name first."""
     seen = tool.own_name if tool.facade is not None else tool.name
     return tuple(dict.fromkeys((_key(tool.own_name), _key(seen))))
 
@@ -163,7 +165,7 @@ def _key(name: str) -> str:
 
 
 def _read(note: Json | None) -> Hints:
-    """The hints of a note; the strictest of one that makes no sense."""
+    """Return the hints of a note, or the strictest ones if it is damaged."""
     try:
         return STRICTEST if note is None else Hints.from_json(note)
     except ValueError:

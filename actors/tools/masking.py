@@ -1,5 +1,5 @@
-"""The secrets of a tool server or of another agent, masked in all that comes from it: results, errors, lists
-of tools, questions, stderr, and the lines of the log that quote any of these."""
+"""Masking of the secrets of a tool server or another agent in all its output: results, errors, lists of
+tools, questions, stderr, and log lines that quote any of these."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from .bearer import current_bearer
 from .tool import Tool
 
 BEGINNING = 8
-"""Characters of a secret by which it is known where a text was cut off in the middle of it."""
+"""Minimum number of characters of a secret at the end of a truncated text to be masked."""
 
 T = TypeVar("T")
 
 
 @attrs.define(eq=False)
 class Secrets:
-    """The secrets of a server, in each form in which they are found."""
+    """The secrets of a server, in all forms in which they can occur."""
 
     _found_as: dict[str, frozenset[str]] = attrs.field(factory=dict, repr=False)
-    """By where they are from."""
+    """The forms by source."""
     _forms: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
-    """Each with its beginning, the longest first."""
+    """All forms, each with its first characters, longest first."""
 
     @classmethod
     def of(cls, config: McpServerConfig | RemoteAgentConfig) -> Secrets:
@@ -41,13 +41,13 @@ class Secrets:
         return secrets
 
     def learn(self, source: str, values: Iterable[str]) -> None:
-        """Take note of secrets, in place of the earlier ones from this source."""
+        """Set the secrets of a source."""
         self._found_as[source] = frozenset(form for value in values for form in _forms(value))
         forms = sorted(frozenset().union(*self._found_as.values()), key=len, reverse=True)
         self._forms = tuple((form[:BEGINNING], form) for form in forms)
 
     def beside(self, bearer: str | None) -> Secrets:
-        """These, and the token of a call."""
+        """Return these secrets and the token of a call."""
         if bearer is None:
             return self
         both = Secrets(dict(self._found_as))
@@ -56,11 +56,11 @@ class Secrets:
 
     @property
     def empty(self) -> bool:
-        """There is nothing to mask."""
+        """Whether there is nothing to mask."""
         return not self._forms
 
     def mask(self, text: str) -> str:
-        """The text without secrets, also without the beginning of one at which the text ends."""
+        """Mask all secrets in a text, and the beginning of a secret at its end."""
         for beginning, form in self._forms:
             if beginning not in text:
                 continue
@@ -73,7 +73,7 @@ class Secrets:
         return text
 
     def masked(self, value: T) -> T:
-        """The value with every text in it masked: JSON, or one of ours with fields."""
+        """Mask all texts inside a JSON value or an attrs object."""
         return value if self.empty else self._masked(value)
 
     def _masked(self, value: Any) -> Any:
@@ -93,14 +93,14 @@ class Secrets:
                 return value
 
     def tool(self, tool: Tool) -> Tool:
-        """The tool with what its server says of it masked; its names stay, for it is called by them."""
+        """Mask the description and schemas of a tool. Its names stay, because it is called by them."""
         if self.empty:
             return tool
         told = ("description", "input_schema", "title", "output_schema")
         return attrs.evolve(tool, **{name: self._masked(getattr(tool, name)) for name in told})
 
     def in_log(self, record: logging.LogRecord) -> bool:
-        """A filter of the server's log; it knows the token of the call at hand, too."""
+        """A logging filter that masks records, also with the token of the current call."""
         secrets = self.beside(current_bearer())
         record.msg, record.args = secrets.mask(record.getMessage()), ()
         if record.exc_info:
@@ -108,21 +108,21 @@ class Secrets:
         return True
 
     def stream(self) -> MaskedStream:
-        """For what comes in pieces."""
+        """Return a masker for a stream of bytes."""
         return MaskedStream([_encoded(form) for _, form in self._forms])
 
 
 class MaskedStream:
-    """Masks secrets in a stream of bytes, wherever its chunks begin and end."""
+    """Masks secrets in a stream of bytes, also across the borders of chunks."""
 
     def __init__(self, forms: list[bytes]) -> None:
         self._forms = forms
         self._any = re.compile(b"|".join(map(re.escape, forms)))
         self._held = b""
-        """May be the beginning of a secret."""
+        """Bytes held back, because they may be the beginning of a secret."""
 
     def feed(self, chunk: bytes | bytearray) -> bytes:
-        """The next chunk, masked, less what may be the beginning of a secret."""
+        """Mask the next chunk. Hold back a possible beginning of a secret at its end."""
         if not self._forms:
             return bytes(chunk)
         data = self._held + chunk
@@ -130,7 +130,7 @@ class MaskedStream:
         out, at = bytearray(), 0
         for found in self._any.finditer(data):
             if found.start() >= held_from:
-                break  # it may be the beginning of a longer one
+                break  # it may be the beginning of a longer secret
             out += data[at : found.start()] + MASK.encode()
             at = found.end()
         held_from = max(held_from, at)
@@ -138,13 +138,13 @@ class MaskedStream:
         return bytes(out + data[at:held_from])
 
     def rest(self) -> bytes:
-        """What was held back, at the end of the stream."""
+        """Return the bytes held back at the end of the stream."""
         rest, self._held = self._held, b""
         return rest if len(rest) < BEGINNING else MASK.encode()
 
 
 def _overlap(data: bytes, form: bytes) -> int:
-    """How many bytes at the end of the data a longer form begins with."""
+    """Return how many bytes at the end of the data are the beginning of a form."""
     at = data.find(form[:1], max(0, len(data) - len(form) + 1))
     while at >= 0 and not form.startswith(data[at:]):
         at = data.find(form[:1], at + 1)
@@ -152,8 +152,8 @@ def _overlap(data: bytes, form: bytes) -> int:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The forms in which a secret is found: as it is, and as JSON, addresses and Base64 have it. A secret of
-    several lines is looked for line by line, for so it is printed."""
+    """Yield the forms of a secret: verbatim, and as encoded in JSON, URLs and Base64. A secret of several
+    lines is masked line by line, because output shows it in lines."""
     lines = [line.strip() for line in secret.splitlines()]
     if len(lines) > 1:
         yield json.dumps(secret)[1:-1]
@@ -168,13 +168,13 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _encoded(text: str) -> bytes:
-    """In UTF-8; a variable of the environment may hold half of a surrogate pair."""
+    """Encode as UTF-8. Environment variables may contain lone surrogates."""
     return text.encode(errors="surrogatepass")
 
 
 def _in_base64(secret: bytes) -> Iterator[str]:
-    """What the Base64 of any text with this secret in it contains, for each of the three ways in which the
-    bytes may fall; and the whole Base64 of the secret alone."""
+    """Yield the characters that the Base64 of any text with this secret contains, for each of the three
+    possible alignments, and the Base64 of the secret alone."""
     for before in range(3):
         encoded = b64encode(bytes(before) + secret).decode()
         sure = encoded[-(-8 * before // 6) : 8 * (before + len(secret)) // 6]

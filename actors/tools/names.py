@@ -1,7 +1,7 @@
-"""What tools are called where models see them. Pure.
+"""The names of tools for models. Pure.
 
-Providers refuse a whole request for one name they do not like, so every name is made of what all of them
-take: up to 64 of the characters A-Z, a-z, 0-9, _ and -, the first one a letter or _.
+A provider refuses the whole request for one invalid name. So each name has the form that all providers
+accept: up to 64 of the characters A-Z, a-z, 0-9, _ and -, beginning with a letter or _.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 
 MAX_LENGTH = 64
 PREFIX = "mcp__"
-"""Of every prefixed name, before the server's."""
+"""The beginning of every prefixed name, before the name of the server."""
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
 _HASH = 8
 
 
 def plain_name(own: str) -> str:
-    """A name near to the tool's own."""
+    """Return a valid name similar to the tool's own name."""
     name = _REFUSED.sub("_", own)
     if not name or not (name[0].isalpha() or name[0] == "_"):
         name = f"_{name}"
@@ -25,17 +25,18 @@ def plain_name(own: str) -> str:
 
 
 def looks_prefixed(own: str) -> bool:
-    """Whether the tool's own name has the form of a `prefixed_name`, whatever the server in it."""
+    """Return whether an own name has the form of a `prefixed_name`, with any server."""
     return plain_name(own).startswith(PREFIX)
 
 
 def prefixed_name(server: str, own: str) -> str:
-    """A name that says whose tool it is."""
+    """Return a name that contains the name of the server."""
     name = f"{PREFIX}{server}__{_REFUSED.sub('_', own)}"
     return name if len(name) <= MAX_LENGTH else hashed(name, server, own)
 
 
 def hashed(name: str, *origin: str) -> str:
-    """The name, cut if need be, with a suffix that tells it from others that were made of something else."""
+    """Return the name, shortened if necessary, with a suffix that depends on `origin` and so makes it
+    unique."""
     suffix = hashlib.sha256("\0".join(origin).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
     return f"{name[: MAX_LENGTH - _HASH - 1]}_{suffix}"

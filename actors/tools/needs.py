@@ -1,11 +1,12 @@
-"""What a server wants before it does what a call asks for. Pure.
+"""Prerequisites: a token or answers that a server wants before it carries out a call. Pure.
 
-A need is kept with the attempt that met it (``tool.finished``), which is then over: nothing was done. The
-call goes on as the next attempt, in this life or a later one, when the need is met. As JSON:
+A prerequisite is stored with the attempt that met it (``tool.finished``). That attempt is over and had no
+effect. The call continues with the next attempt, in this or a later incarnation, when the prerequisite is
+met. As JSON:
 
 * `NeedsToken`: ``{"kind": "credential", "status": 401 | 403, "challenge"?, "command"}``
-* `NeedsAnswers`: ``{"kind": "answers", "requests": {name: question}, "state"?, "answers"}``. Of a question
-  that is put to no person, only the reason is kept: ``{"unaskable": why}``.
+* `NeedsAnswers`: ``{"kind": "answers", "requests": {name: question}, "state"?, "answers"}``. For a
+  question that no person is asked, only the reason is stored: ``{"unaskable": why}``.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from .delegation import RemoteInputRequired, RemoteItem, is_remote
 from .tool import Elicitation, ToolAuthRequired, ToolInputRequired
 
 MAX_CHALLENGE = 2000
-"""Characters of a server's challenge that are kept."""
+"""Maximum stored length of a server's challenge, in characters."""
 
 
 @attrs.frozen
 class Wanted:
-    """A bearer token that a run cannot go on without."""
+    """A bearer token that a run needs to continue."""
 
     server: str
     status: int | None = None
-    """With which HTTP status the server refused; None when it was not asked."""
+    """The HTTP status of the refusal; None if the server was not asked."""
     challenge: str | None = None
-    """What its `WWW-Authenticate` said (RFC 9110, section 11.6.1)."""
+    """The `WWW-Authenticate` header of the refusal (RFC 9110, section 11.6.1)."""
 
     @property
     def label(self) -> str:
-        """The server, in words."""
+        """The description of the server in messages."""
         agent = is_remote(self.server)
         return f'Agent "{self.server.partition(":")[2]}"' if agent else f'Tool server "{self.server}"'
 
@@ -45,12 +46,12 @@ class Wanted:
 
 @attrs.frozen
 class NeedsToken:
-    """The server refused the token that a call brought, or wanted one."""
+    """The server refused the token of a call, or requires a token."""
 
     status: int
     """401 or 403."""
     command: str
-    """Whose token, or lack of one, was refused."""
+    """The command whose token, or missing token, was refused."""
     challenge: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -60,10 +61,10 @@ class NeedsToken:
 
 @attrs.frozen
 class Unaskable:
-    """A question that is put to no person, and declined."""
+    """A question that is declined without asking a person."""
 
     unaskable: str
-    """Why."""
+    """The reason."""
 
 
 @attrs.frozen
@@ -71,11 +72,11 @@ class NeedsAnswers:
     """The server asked questions."""
 
     requests: Mapping[str, Elicitation | Unaskable]
-    """By the server's names for them."""
+    """The questions by the names that the server gave them."""
     state: str | None
-    """The server's own; the next attempt brings it back as it is."""
+    """An opaque value of the server, which the next attempt returns unchanged."""
     answers: bool
-    """Whether the next attempt brings the answers (`ToolInputRequired`)."""
+    """Whether the next attempt sends the answers (see `ToolInputRequired`)."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -88,12 +89,11 @@ class NeedsAnswers:
 
 @attrs.frozen
 class NeedsDecisions:
-    """The task of another agent waits for the answers to its questions. They are brought as they come, one by
-    one or together."""
+    """The task of another agent waits for answers. They are sent as they arrive, one by one or together."""
 
     items: Sequence[RemoteItem]
     refusals: Mapping[str, str] = attrs.field(factory=dict)
-    """By the name of the item: why the agent did not take the answer to it."""
+    """The reasons of refused answers, by the name of the item."""
 
 
 Need: TypeAlias = NeedsToken | NeedsAnswers | NeedsDecisions
@@ -105,17 +105,17 @@ def askable(asked: Elicitation) -> Elicitation | Unaskable:
 
 
 def token(refusal: ToolAuthRequired, command: str) -> NeedsToken:
-    """The need of another token than that of `command`."""
+    """Return the prerequisite of a token other than that of `command`."""
     challenge = refusal.challenge[:MAX_CHALLENGE] if refusal.challenge else None
     return NeedsToken(refusal.status, command, challenge)
 
 
 def answers(wanted: ToolInputRequired) -> NeedsAnswers:
-    """The need of answers to a server's questions."""
+    """Return the prerequisite of answers to a server's questions."""
     requests = {name: askable(asked) for name, asked in wanted.requests.items()}
     return NeedsAnswers(requests, wanted.state, wanted.answers)
 
 
 def decisions(wanted: RemoteInputRequired) -> NeedsDecisions:
-    """The need of answers to the questions of another agent."""
+    """Return the prerequisite of answers to the questions of another agent."""
     return NeedsDecisions(tuple(wanted.items), dict(wanted.refusals))

@@ -1,7 +1,19 @@
-"""The tool registry: the one map from tool names to the servers that offer them.
+"""The tool registry: the actor that maps tool names to the servers that offer them.
 
-It serves its mailbox serially and never waits for a server, so a lookup is quick whatever servers do. When
-a list of tools has changed, it waits until the journal knows of it.
+========================  ====================================================================
+message                   effect
+========================  ====================================================================
+`Register`,               adds a server or an agent at start-up; a duplicate name is refused
+`RegisterAgent`
+`Update`                  replaces the list of a server; a list with a duplicate name is refused
+                          and tried again after each change of another server
+`Resolve`                 finds the tool and the server of a call
+`Accept`                  lets the listed, weaker hints of a tool count
+========================  ====================================================================
+
+Messages are handled one at a time and never wait for a server, so a lookup is fast even if servers hang. Only
+changed lists and accepted hints wait for the journal, because known hints must be on disk before they count.
+After each change, the registry publishes the catalogue, which can be read without asking it.
 """
 
 from __future__ import annotations
@@ -16,7 +28,7 @@ from ...config.agent_config import AgentConfig
 from ...runtime.context import Behaviour, Context
 from ...runtime.message import Request
 from ...runtime.ref import ActorRef
-from .catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
+from .catalogue import Catalogue, DuplicateTool, ToolGroup, catalogue, near
 from .delegation import RemoteAgentMessage
 from .facade import Malformed, unwrap
 from .known import KnownTools, changes
@@ -28,18 +40,18 @@ logger = logging.getLogger(__name__)
 
 @attrs.frozen(eq=False)
 class Server:
-    """What the registry knows of a tool server."""
+    """A registered tool server."""
 
     name: str
     ref: ActorRef[ServerMessage]
     slots: Slots
-    """Calls at the same time, first come first served; taken before a call's intent is written."""
+    """The slots for concurrent calls, in order of arrival. A call takes one before its intent is written."""
     forwards_bearer: bool
 
 
 @attrs.frozen(eq=False)
 class RemoteServer:
-    """The same of another agent. `name` is that among the servers."""
+    """Another registered agent. `name` is its name among the servers."""
 
     name: str
     ref: ActorRef[RemoteAgentMessage]
@@ -52,9 +64,9 @@ class Resolved:
     tool: Tool
     server: Server | RemoteServer
     arguments: Mapping[str, Any]
-    """Those of the tool itself: of a call to a server that is one tool, the inner ones."""
+    """The arguments of the tool; for a server facade, those of the inner call."""
     facade: str | None = None
-    """The one tool of its server, if it was called through that."""
+    """The server facade, if the tool was called through one."""
 
 
 @attrs.frozen
@@ -69,14 +81,14 @@ class NotFound:
 
 @attrs.frozen
 class Unusable:
-    """A call of a server that is one tool, which does not say what of it is meant."""
+    """A call of a server facade without a valid inner call."""
 
     problem: str
 
 
 @attrs.frozen(eq=False)
 class Register(Request["RegistryMessage", None]):
-    """Offer a server's tools. Raises `DuplicateTool`; then nothing of it is registered."""
+    """Register a server with its tools. Raises `DuplicateTool`; then nothing is registered."""
 
     server: Server
     tools: tuple[Tool, ...]
@@ -84,17 +96,17 @@ class Register(Request["RegistryMessage", None]):
 
 @attrs.frozen(eq=False)
 class RegisterAgent(Request["RegistryMessage", None]):
-    """Offer an agent of the configuration, which says all there is to know of it as a tool."""
+    """Register another agent. Its tool is defined by the configuration."""
 
     server: RemoteServer
 
 
 @attrs.frozen(eq=False)
 class Update(Request["RegistryMessage", None]):
-    """A registered server lists other tools now.
+    """Replace the tools of a registered server.
 
-    A change that collides with another server's tools is refused as a whole, and what was offered before
-    stays; it is tried again whenever another server's tools change. What is refused is published.
+    A list with a duplicate name is refused as a whole, and the tools before it stay. It is tried again when
+    the tools of another server change. Refusals are published.
     """
 
     server: str
@@ -103,7 +115,7 @@ class Update(Request["RegistryMessage", None]):
 
 @attrs.frozen(eq=False)
 class Resolve(Request["RegistryMessage", Resolved | NotFound | Unusable]):
-    """What a call is about. With `server`, only tools of that server: for what is on record already."""
+    """Find the tool of a call. With `server`, only among the tools of that server, for recorded calls."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -191,17 +203,17 @@ class _Book:
                 await self._take(name, wanted)
             except DuplicateTool as error:
                 self._refused[name] = wanted, str(error)
-                await self._take(name, self._offers[name])  # what has become stricter counts all the same
+                await self._take(name, self._offers[name])  # stricter hints of the refused list count as well
         if server in self._refused:
             logger.warning(
-                'the changed tools of MCP server "%s" are refused, the ones before stay: %s',
+                'the changed tools of MCP server "%s" are refused, so the previous ones stay: %s',
                 server,
                 self._refused[server][1],
             )
         self._tell()
 
     async def _take(self, server: str, tools: tuple[Tool, ...]) -> None:
-        """Raises `DuplicateTool`; what its server says of its tools is then known by their own names."""
+        """Use a list of tools. Raises `DuplicateTool`; its hints are then recorded by own names only."""
         offers = {**self._offers, server: tools}
         try:
             named = catalogue(self._config, offers)
@@ -209,7 +221,7 @@ class _Book:
             await self._known.take(server, tools)
             raise
         seen = {(tool.server, tool.own_name): tool for tool in named.tools}
-        # What a tool is called may depend on what any other server lists.
+        # For all servers, because the name of a tool can depend on the lists of other servers.
         for name, listed in offers.items():
             await self._known.take(name, [seen.get((name, tool.own_name), tool) for tool in listed])
         self._catalogue = named.counting(self._known.counting)
@@ -228,15 +240,15 @@ class _Book:
         return attrs.evolve(meant, hints=meant.listed_hints)
 
     def _tell(self) -> None:
-        for shelf in self._catalogue.shelves:
-            held = tuple(tool for tool in shelf.tools if tool.held)
-            known, hashes = self._held.get(shelf.server.name), frozenset(tool.hash for tool in held)
-            self._held[shelf.server.name] = hashes
+        for group in self._catalogue.groups:
+            held = tuple(tool for tool in group.tools if tool.held)
+            known, hashes = self._held.get(group.server.name), frozenset(tool.hash for tool in held)
+            self._held[group.server.name] = hashes
             if held and hashes != known:
                 logger.warning(
                     'MCP server "%s" lists weaker hints; the earlier ones count until a person accepts the '
                     "new ones (stopgo tools accept): %s",
-                    shelf.server.name,
+                    group.server.name,
                     changes(held),
                 )
         self._publish(self._catalogue, {name: reason for name, (_, reason) in self._refused.items()})
@@ -248,7 +260,7 @@ class _Book:
                 return NotFound(name, self._catalogue.nearest(name))
             case Tool():
                 return Resolved(entry, self._servers[entry.server], arguments)
-            case Shelf():
+            case ToolGroup():
                 return self._unwrapped(entry, name, arguments)
             case _:
                 assert_never(entry)
@@ -258,14 +270,14 @@ class _Book:
         return NotFound(name) if tool is None else Resolved(tool, self._servers[server], arguments)
 
     def _unwrapped(
-        self, shelf: Shelf, name: str, arguments: Mapping[str, Any]
+        self, group: ToolGroup, name: str, arguments: Mapping[str, Any]
     ) -> Resolved | NotFound | Unusable:
         try:
             inner = unwrap(name, arguments)
         except Malformed as error:
             return Unusable(str(error))
-        tool = self._catalogue.of_server(shelf.server.name, inner.tool)
+        tool = self._catalogue.of_server(group.server.name, inner.tool)
         if tool is None:
-            names = [tool.own_name for tool in shelf.tools]
+            names = [tool.own_name for tool in group.tools]
             return NotFound(f"{inner.tool} of {name}", near(inner.tool, names))
         return Resolved(tool, self._servers[tool.server], inner.arguments, facade=name)

@@ -1,6 +1,7 @@
-"""Checking values against a schema that somebody else wrote, in a bounded time.
+"""Validation of values against untrusted schemas in a bounded time.
 
-Here as long as it takes little, which is nearly always; else in a process of its own, which can be ended.
+A validation first runs in this process with a limited number of steps, which is nearly always enough. If it
+exceeds them, it is repeated in a process of its own, which can be killed.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from . import schema_process
 from .json_schema import Checker, TooMuchWork, Uncheckable, Work
 
 _processes = trio.CapacityLimiter(2)
-"""They take the whole of a processor each; whoever comes then waits."""
+"""Limits the processes, because each uses a whole processor."""
 
 
 class TooSlow(Uncheckable):
-    """The time was up."""
+    """The validation exceeded its time."""
 
 
 async def find_mistakes(arguments: Mapping[str, Any], checker: Checker) -> list[str]:
-    """What is wrong with the arguments, and where; empty when they fit.
+    """Return the mistakes of the arguments, each with its position; empty if they are valid.
 
     Raises:
         Uncheckable
@@ -44,15 +45,15 @@ async def find_mistakes(arguments: Mapping[str, Any], checker: Checker) -> list[
 
 
 async def _in_process(request: bytes) -> list[str]:
-    # -P: the working directory is nobody's place to bring modules from.
+    # -P, so that no module is imported from the working directory.
     command = [sys.executable, "-P", "-m", schema_process.__name__]
     with trio.move_on_after(schema_process.PATIENCE):
         try:
             done = await trio.run_process(command, stdin=request, capture_stdout=True)
         except OSError as error:
-            raise Uncheckable(f"the process for it does not start: {error.strerror}") from error
-        except subprocess.CalledProcessError as error:  # for want of memory, most likely
-            raise Uncheckable(f"the process for it ended with code {error.returncode}") from error
+            raise Uncheckable(f"the process that checks it did not start: {error.strerror}") from error
+        except subprocess.CalledProcessError as error:  # most likely for lack of memory
+            raise Uncheckable(f"the process that checks it ended with code {error.returncode}") from error
         answer = load(done.stdout.decode())
         if "uncheckable" in answer:
             raise Uncheckable(answer["uncheckable"])

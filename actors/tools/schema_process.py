@@ -1,5 +1,6 @@
-"""A program that applies a JSON Schema, however long it takes: [arguments, schema] on stdin, what is wrong on
-stdout. A process of its own can be ended; nothing else ends Python's matcher of regular expressions.
+"""A program that validates with JSON Schema without a limit of steps: it reads [arguments, schema] from stdin
+and writes the mistakes to stdout. It is a process, because a regular expression in Python cannot be
+interrupted.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from ...runtime.json_text import load
 from .json_schema import Checker, Uncheckable, Work
 
 PATIENCE = 5.0
-"""Seconds a check may take here, the start of the process included."""
+"""Seconds that a validation may take, including the start of the process."""
 
 
 def main() -> None:
-    signal.alarm(int(2 * PATIENCE))  # should whoever started us be killed, nobody else would end us
+    signal.alarm(int(2 * PATIENCE))  # in case the parent is killed and cannot end this process
     arguments, schema = load(sys.stdin.read())
     try:
         answer: dict[str, object] = {"mistakes": Checker(schema).mistakes(arguments, Work(math.inf, None))}

@@ -1,7 +1,7 @@
-"""Which forms ask for a secret. Pure.
+"""Detection of forms that ask for a secret. Pure.
 
-What is typed into a form is stored and shown like any other answer. MCP demands that servers ask for secrets
-by an address to visit and not by a form (2025-11-25, "Elicitation", "Security Considerations").
+Answers to forms are stored and shown. MCP requires that servers ask for secrets with an address to visit and
+not with a form (2025-11-25, "Elicitation", "Security Considerations").
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 WORDS = {"passwd", "pwd", "secret", "token", "bearer", "credential", "otp", "totp", "cvv", "cvc"}
-"""A name with one of these words is that of a secret; a plural counts as the word."""
+"""Words that mark the name of a secret, also in the plural."""
 PAIRS = {
     (first, second)
     for second, firsts in {
@@ -25,18 +25,18 @@ PAIRS = {
     }.items()
     for first in firsts.split()
 }
-"""So is one with these words next to each other, or in one: `password`."""
+"""Pairs of adjacent words that mark the name of a secret, also as one word, such as `password`."""
 _JOINED = WORDS | {"".join(pair) for pair in PAIRS}
 _ENDS = ("password", "passwd", "passphrase", "pwd", "secret", "token", "apikey")
-"""Words that count at the end of a longer one, too: `userpassword`."""
+"""Words that mark a secret at the end of a longer word as well, such as `userpassword`."""
 _BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z]+")
 _CHOICE = {"type", "title", "description", "default", "enum", "const"}
-"""All keywords of a field whose answer is chosen, not typed."""
+"""All keywords of a field whose value is chosen, not typed."""
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a field of this name is for a secret. Case and separators tell words apart: `apiKey`, `api-key`
-    and `user_password` are such names, `primary_key` is none."""
+    """Return whether the name of a field denotes a secret. Words are separated by case and by separators:
+    `apiKey`, `api-key` and `user_password` do, `primary_key` does not."""
     words = [word.lower() for word in _BORDER.split(unicodedata.normalize("NFKC", name)) if word]
     forms = {*words, "".join(words)}
     forms |= {form.removesuffix("s") for form in forms}
@@ -45,7 +45,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def secret_field(schema: Mapping[str, Any]) -> str | None:
-    """The name or title of a field of the form that is for a secret; None when there is none."""
+    """Return the name or title of a field that asks for a secret; None if there is none."""
     todo: list[tuple[str, Any]] = [("", schema)]
     while todo:
         name, node = todo.pop()
@@ -66,7 +66,7 @@ def secret_field(schema: Mapping[str, Any]) -> str | None:
             named = keyword in ("properties", "patternProperties") and isinstance(value, Mapping)
             todo += value.items() if named else (("", value),)
             if keyword == "required" and isinstance(value, list):
-                # Of a field that is described, the description counts.
+                # A field with a description is judged by that.
                 known = fields if isinstance(fields, Mapping) else {}
                 todo += ((each, None) for each in value if isinstance(each, str) and each not in known)
     return None

@@ -1,6 +1,6 @@
 """The last published state of the registry and the servers, readable without asking an actor.
 
-Also the actor that tells the registry of changed lists of tools.
+Also the actor that updates the registry when lists of tools change.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .tool import Tool
 class ServerDirectory:
     catalogue: Catalogue = attrs.field(factory=Catalogue)
     refused: Mapping[str, str] = attrs.field(factory=dict)
-    """Servers whose tools have changed in a way that collides with others', and how."""
+    """The servers whose changed tools were refused as duplicates, with the reasons."""
     servers: dict[str, ServerStatus] = attrs.field(factory=dict)
     agents: dict[str, RemoteAgentStatus] = attrs.field(factory=dict)
     """The other agents, by name."""
     warnings: tuple[str, ...] = ()
-    """Sentences on tools and rules that fit each other badly, as of what is listed now."""
+    """Warnings about tools and rules that do not match, for the current lists."""
     changed: dict[str, None] = attrs.field(factory=dict)
-    """Servers that have said something since the registry was told."""
+    """The servers that have reported a change that the registry does not know yet."""
     news: trio.Event = attrs.field(factory=trio.Event)
 
     def set_catalogue(self, catalogue: Catalogue, refused: Mapping[str, str]) -> None:
@@ -44,13 +44,13 @@ class ServerDirectory:
         self.news.set()
 
     def set_agents(self, names: Iterable[str], status: RemoteAgentStatus) -> None:
-        """Take note of how an agent is, under each name that it has."""
+        """Set the status of an agent under each of its names."""
         self.agents.update(dict.fromkeys(names, status))
 
     @property
     def listed(self) -> Mapping[str, tuple[Tool, ...]]:
-        """What each server has listed; those that have not listed anything yet are left out."""
-        registered = {shelf.server.name: shelf.tools for shelf in self.catalogue.shelves if shelf.tools}
+        """The tools that each server has listed; servers without a list are left out."""
+        registered = {group.server.name: group.tools for group in self.catalogue.groups if group.tools}
         reported = {
             name: each.tools for name, each in self.servers.items() if each.state == "connected" or each.tools
         }
@@ -60,10 +60,11 @@ class ServerDirectory:
 def tool_lists(
     directory: ServerDirectory, registry: ActorRef[RegistryMessage], changed: Callable[[], None]
 ) -> Behaviour[Message[Any]]:
-    """Keeps the registry up to date with what servers list: they report, and must not wait for it.
+    """Return the behaviour that updates the registry. Servers only report, because they must not wait for it.
 
     Args:
-        changed: told when there are other tools, or when a server has listed its own for the first time.
+        changed: called after a change of the catalogue, and when a server has listed its tools for the first
+        time.
     """
 
     async def watch() -> None:

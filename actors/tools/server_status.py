@@ -1,4 +1,4 @@
-"""What a tool server is up to, as others are told."""
+"""The published status of a tool server."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ ServerState: TypeAlias = Literal["connecting", "connected", "disconnected", "aut
 
 @attrs.frozen
 class ServerStatus:
-    """One change of a server's state."""
+    """The status of a server, published at each change."""
 
     name: str
     state: ServerState
     error: str | None = None
-    """Why it is not connected; None when it is, or when nothing went wrong yet."""
+    """The reason why it is not connected; None if it is, or has not failed yet."""
     tools: tuple[Tool, ...] = ()
-    """What it last listed; kept while the connection is being repaired."""
+    """The tools that it last listed, also while it reconnects."""
     protocol: str | None = None
-    """The revision of the protocol that was last spoken with it."""
+    """The protocol revision of the last connection."""
     wanted: Wanted | None = None
-    """During `auth_required`: what its refusal said."""
+    """In state `auth_required`: the credential that it wants."""
     left_out: tuple[str, ...] = ()
-    """Which of the tools it listed there are not, and why: malformed, too long, too many."""
+    """The listed tools that are left out, each with the reason: malformed, too long or too many."""
 
 
 class ServerStartFailed(Exception):
-    """A server could not be connected when the agent started."""
+    """A server failed to connect when the agent started."""
 
     code: ClassVar[str] = "mcp_server_failed"
 
@@ -40,7 +40,7 @@ class ServerStartFailed(Exception):
         self.name = name
         self.reason = reason
         self.mistake = mistake
-        """The agent file is wrong, or a file that it names."""
+        """Whether the cause is a mistake in the agent file, or in a file that it names."""
 
     def __str__(self) -> str:
         return f'MCP server "{self.name}" failed to start: {self.reason}'

@@ -1,7 +1,7 @@
-"""Places for calls: so many of one reply at a time, and so many on one server.
+"""Slots: the limits of concurrent calls, per reply and per server.
 
-A call needs a place of each kind, and takes them in one go. So a call that waits for a busy server keeps no
-place from its reply's calls of other servers, and one that waits for its reply keeps no server from others.
+A call needs a slot of each kind and takes both at the same moment. So a call that waits for a busy server
+does not block other calls of its reply, and a call that waits for its reply does not block the server.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _numbers = count()
 
 @attrs.define(eq=False)
 class Slots:
-    """So many places."""
+    """A number of slots."""
 
     free: int
-    """Below 0 while more are taken than there are."""
+    """The number of free slots; negative while more are taken than exist."""
     _size: int = attrs.field(init=False, default=attrs.Factory(lambda slots: slots.free, takes_self=True))
     _queue: dict[_Waiter, None] = attrs.field(factory=dict)
-    """Oldest first."""
+    """The waiting calls, oldest first."""
 
     def narrow(self) -> bool:
-        """Have one place from now on; whether there were more. Those that are taken stay taken."""
+        """Reduce the size to 1. Slots that are taken stay taken. Return whether there were more."""
         surplus, self._size = self._size - 1, 1
         self.free -= surplus
         return surplus > 0
@@ -48,15 +48,15 @@ class _Waiter:
 
 @attrs.define(eq=False)
 class Held:
-    """What a call holds, until the block it is used for is over: one place of each."""
+    """The slots that a call holds for the length of a block, one of each kind."""
 
     places: tuple[Slots, ...]
-    """Empty once they are given back."""
+    """The kinds of slots; empty after they were released."""
     since: float
-    """When the call began to wait for them, in trio's time."""
+    """The time on trio's clock when the call began to wait."""
 
     def give_back(self) -> None:
-        """Let others have them; nothing happens the second time."""
+        """Release the slots. A second call has no effect."""
         places, self.places = self.places, ()
         _give_back(places)
 
@@ -68,9 +68,9 @@ class Held:
 
 
 async def place_in(*wanted: Slots) -> Held:
-    """Take one place of each, for the length of the block that follows. Who came first goes first, unless it
-    still has to wait for a place of another kind."""
-    # Whoever waits could not go when the last place became free, so a newcomer that can passes nobody.
+    """Wait for one slot of each kind, and return them as a context manager. Calls are served in order of
+    arrival, except those that still wait for another kind."""
+    # A waiting call could not start at the last release, so a new call that can start overtakes no other.
     since = trio.current_time()
     await _take(wanted)
     return Held(wanted, since)
@@ -78,8 +78,8 @@ async def place_in(*wanted: Slots) -> Held:
 
 @asynccontextmanager
 async def outside(*wanted: Slots) -> AsyncIterator[None]:
-    """While one place of each is held: give them up for the length of the block, and have them again after
-    it. Who is cancelled does not wait for them; until it has left, one more than there are is taken."""
+    """Release one held slot of each kind for the length of the block, and take them again after it. A
+    cancelled caller does not wait for that: until it releases them, one slot more than exists is taken."""
     _give_back(wanted)
     inside = False
     try:

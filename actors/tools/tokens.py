@@ -1,4 +1,4 @@
-"""The bearer tokens of people, which are never written anywhere."""
+"""The bearer tokens of users. They are never stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 @attrs.define(eq=False)
 class Tokens:
-    """Bearer tokens, in memory only: by conversation and by the command they came with."""
+    """Bearer tokens in memory, by conversation and by the command that they came with."""
 
     _held: dict[str, dict[str, str]] = attrs.field(factory=dict, repr=False)
 

@@ -1,4 +1,4 @@
-"""Tools as the runtime knows them, whatever protocol offers them."""
+"""Tools and the messages of tool servers, independent of the protocol."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .names import PREFIX, prefixed_name
 
 EffectClass: TypeAlias = Literal["read", "idempotent", "once"]
 EFFECTS: tuple[EffectClass, ...] = ("read", "idempotent", "once")
-"""The laxest first."""
+"""The effect classes, from lax to strict."""
 
 
 @attrs.frozen
 class Hints:
-    """A tool's own annotations; None is "not said" (MCP `ToolAnnotations`).
+    """The annotations of a tool (MCP `ToolAnnotations`). None means not given.
 
-    A tool cannot both only read and destroy. If it claims both, `read_only` counts as not given.
+    `read_only` and `destructive` contradict each other. If both are given, `read_only` counts as not given.
     """
 
     read_only: bool | None = None
-    """`readOnlyHint`: it changes nothing."""
+    """`readOnlyHint`: the tool changes nothing."""
     destructive: bool | None = None
-    """`destructiveHint`: it may delete or overwrite."""
+    """`destructiveHint`: the tool may delete or overwrite."""
     idempotent: bool | None = None
-    """`idempotentHint`: calling it twice changes no more than calling it once."""
+    """`idempotentHint`: repeating a call has no further effect."""
     open_world: bool | None = None
-    """`openWorldHint`: it reaches beyond its server."""
+    """`openWorldHint`: the tool acts outside its server."""
     contradictory: bool = attrs.field(default=False, kw_only=True)
-    """It says `readOnlyHint: true` and `destructiveHint: true`; `read_only` is None."""
+    """Whether both `readOnlyHint` and `destructiveHint` were true. `read_only` is then None."""
 
     def __attrs_post_init__(self) -> None:
         if self.read_only and self.destructive:
@@ -45,33 +45,33 @@ class Hints:
 
     @property
     def said(self) -> tuple[bool | None, ...]:
-        """The four that the protocol knows."""
+        """The four hints of the protocol."""
         return self.read_only, self.destructive, self.idempotent, self.open_world
 
     @property
     def strictness(self) -> tuple[int, int]:
-        """What the gate makes of them, more for stricter: whether a call asks (0: no, 1: as `unannotated`
-        says, 2: yes), and how often it may be sent (0: `read`, 1: `idempotent`, 2: `once`)."""
+        """The strictness of the verdict (0: run, 1: as `unannotated` says, 2: ask) and of the effect class
+        (0: `read`, 1: `idempotent`, 2: `once`)."""
         asks = 0 if self.read_only or self.destructive is False else 2 if self.destructive else 1
         return asks, EFFECTS.index(self.effect)
 
     @property
     def effect(self) -> EffectClass:
-        """How often a call may be sent that no person approved."""
+        """The effect class of a call."""
         if self.read_only:
             return "read"
         return "idempotent" if self.idempotent and not self.destructive else "once"
 
     def to_json(self) -> dict[str, bool]:
-        """The hints by protocol name. For a contradictory tool `readOnlyHint` is left out."""
+        """Return the hints by protocol name. For a contradictory tool `readOnlyHint` is left out."""
         said = zip(_WIRE_NAMES, self.said, strict=True)
         return {name: value for name, value in said if value is not None}
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Hints:
-        """What `to_json` made. Raises ValueError when it is something else."""
+        """Rebuild hints from the result of `to_json`. Raises ValueError for any other value."""
         if said.keys() - set(_WIRE_NAMES) or any(type(value) is not bool for value in said.values()):
-            raise ValueError("these are no hints")
+            raise ValueError("the hints are not booleans by protocol name")
         return cls(*map(said.get, _WIRE_NAMES))
 
 
@@ -91,68 +91,68 @@ class Tool:
     """The definition of a tool."""
 
     name: str
-    """What models and people know it by."""
+    """The name for models and people."""
     description: str
-    """The server's own."""
+    """The description that the server gives."""
     input_schema: Mapping[str, Any]
-    """JSON Schema of its arguments."""
+    """JSON Schema of the arguments."""
     server: str
-    """Name of the server that offers it."""
+    """The name of the server."""
     title: str | None = None
-    """Its name for people, if the server says."""
+    """The title for people, if the server gives one."""
     hints: Hints = Hints()
-    """Those that count: the server's, or stricter ones until a person accepts its weaker ones."""
+    """The hints that count: the listed ones, or stricter ones until a person accepts weaker ones."""
     own_name: str = attrs.field(default=attrs.Factory(_same_name, takes_self=True))
-    """What its server knows it by."""
+    """The name at its server."""
     facade: str | None = None
-    """The one tool that models see of its server, if they see no more."""
+    """The server facade, if models see the server as one tool."""
     misleading: bool = False
-    """Whether its own name could be taken for one that the agent gives to tools of another server."""
+    """Whether the own name looks like a name that the agent gives to a tool of another server."""
     output_schema: Mapping[str, Any] | None = None
-    """Of structured results, if the server says."""
+    """JSON Schema of structured results, if the server gives one."""
     listed_hints: Hints = attrs.field(default=attrs.Factory(_same_hints, takes_self=True))
-    """What its server says."""
+    """The hints that the server lists."""
 
     @property
     def held(self) -> bool:
-        """Whether weaker hints of its server wait for a person to accept them."""
+        """Whether weaker listed hints wait for acceptance by a person."""
         return self.hints != self.listed_hints
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Whatever a rule or a filter may call it; a misleading own name is none of it."""
+        """The names that rules and filters can use, without a misleading own name."""
         names = (self.name, None if self.misleading else self.own_name, self.facade)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def names_for(self, pattern: str) -> tuple[str, ...]:
-        """The names that this pattern of a rule or a filter may mean.
+        """Return the names to match against a pattern of a rule or a filter.
 
-        A pattern for prefixed names means the tool whether models see it by that name or not: that may
-        depend on what other servers list. No other pattern does, or `mcp_*` would mean every tool.
+        A pattern for prefixed names is also matched against the prefixed name if models see another name,
+        because that can depend on the lists of other servers. Other patterns are not, because `mcp_*` would
+        match all tools.
         """
         if not pattern.startswith(PREFIX):
             return self.names
         return tuple(dict.fromkeys((*self.names, prefixed_name(self.server, self.own_name))))
 
     def is_called(self, pattern: str) -> bool:
-        """Whether a rule or a filter with this pattern means the tool."""
+        """Return whether a pattern of a rule or a filter matches the tool."""
         return any(is_named(name, pattern) for name in self.names_for(pattern))
 
     @cached_property
     def size(self) -> int:
-        """Bytes of its definition, as JSON."""
+        """The size of the definition as JSON, in bytes."""
         told = [self.own_name, self.title, self.description, self.input_schema, self.output_schema]
         return len(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace"))
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes when anything a human was shown or the gate looked at changes, but for what it is called
-        here."""
+        """A digest of everything that people are shown and the gate checks, except the name for models."""
         return self._digest()[:16]
 
     @cached_property
     def hash(self) -> str:
-        """Of the definition as its server lists it: what a person accepts."""
+        """A digest of the definition as listed. A person accepts this hash."""
         return self._digest(self.title)
 
     def _digest(self, *more: object) -> str:
@@ -169,30 +169,30 @@ class Tool:
 
 @attrs.frozen
 class ToolResult:
-    """What a call came back with; `is_error` results are results, for the model to read."""
+    """The result of a call. A result with `is_error` is also a result, which the model reads."""
 
     content: str
-    """What the model is shown: text parts joined by newline, `(empty result)` when there is none."""
+    """The text for the model: text parts joined by newlines, or `(empty result)`."""
     is_error: bool = False
     parts: tuple[Mapping[str, Any], ...] = ()
-    """The content blocks as they came, JSON."""
+    """The unchanged content blocks, as JSON."""
     structured: Any = None
 
 
 class ToolUnavailable(Refused):
-    """The tool did not run: there is no connection. Sending the call later is safe."""
+    """The tool did not run, because there is no connection. It is safe to send the call later."""
 
     code: ClassVar[str] = "tool_unavailable"
 
 
 class ToolOutcomeUnknown(Refused):
-    """The call was sent and no result came: the connection was lost, or it timed out."""
+    """The call was sent without a result: the connection was lost, or the call timed out."""
 
     code: ClassVar[str] = "tool_outcome_unknown"
 
 
 class ToolAuthRequired(Refused):
-    """The server refused the call for want of a credential, or of a better one: it answered 401 or 403."""
+    """The server refused the call with 401 or 403: it requires a credential, or a different one."""
 
     code: ClassVar[str] = "auth_required"
 
@@ -200,13 +200,13 @@ class ToolAuthRequired(Refused):
         super().__init__(message)
         self.status = status
         self.challenge = challenge
-        """What its `WWW-Authenticate` header said."""
+        """The `WWW-Authenticate` header of the answer."""
 
 
 class ToolInputRequired(Refused):
-    """The server wants answers from a human before it does anything; the call is then made anew.
+    """The server wants answers from a person before it carries out the call. Then the call is sent again.
 
-    A result of the protocol of 2026-07-28 (`InputRequiredResult`), and the error -32042 of older ones.
+    It is `InputRequiredResult` in the protocol of 2026-07-28, and the error -32042 in older ones.
     """
 
     code: ClassVar[str] = "input_required"
@@ -216,38 +216,39 @@ class ToolInputRequired(Refused):
     ) -> None:
         super().__init__("the server asks before it goes on")
         self.requests = requests
-        """By the names that the answers go by."""
+        """The questions by the names under which to send the answers."""
         self.state = state
-        """The server's own; the next call brings it back as it is."""
+        """An opaque value of the server, which the next call returns unchanged."""
         self.answers = answers
-        """Whether the next call brings the answers; else only their effect counts (something was visited)."""
+        """Whether the next call sends the answers. Otherwise only their effect counts, such as a visit to an
+        address."""
 
 
 class ToolChanged(Refused):
-    """The tool did not run: it is not any more what the gate and people looked at."""
+    """The tool did not run, because its definition has changed since the gate or a person checked it."""
 
     code: ClassVar[str] = "tool_changed"
 
 
 @attrs.frozen
 class Progress:
-    """How far a call is, as the server tells it."""
+    """A progress message of a server about a call."""
 
     progress: float
-    """How much is done."""
+    """The completed amount."""
     total: float | None = None
-    """How much there is to do, in the same unit; None: the server does not know."""
+    """The total amount in the same unit; None if the server does not know it."""
     message: str | None = None
-    """What the server says of it."""
+    """The message of the server."""
 
 
 @attrs.frozen
 class Elicitation:
-    """A server's question in the middle of a call."""
+    """A question of a server during a call."""
 
     message: str
     schema: Mapping[str, Any] | None = None
-    """Of the answer, for a form; None when a URL is to be visited."""
+    """JSON Schema of the form; None if there is an address to visit."""
     url: str | None = None
 
 
@@ -267,38 +268,40 @@ class CallTool(Request["ServerMessage", ToolResult]):
     tool: str
     arguments: Mapping[str, Any]
     bearer: str | None = attrs.field(default=None, repr=False)
-    """Forwarded with this one call, by servers that speak HTTP. Never stored, never logged."""
+    """The bearer token to forward with this call over HTTP. Never stored, never logged."""
     shown: Tool | None = attrs.field(default=None, repr=False)
-    """The tool as the gate saw it. A server that came back meanwhile may offer another by this name."""
+    """The tool that the gate checked. After a reconnect, the server may offer another tool with this name."""
     on_sent: Callable[[], None] | None = attrs.field(default=None, eq=False, repr=False)
-    """Told just before the call leaves; must return at once. What is withdrawn before that never does."""
+    """Called just before the call is sent. It must not block. A call withdrawn before that is never sent."""
     on_progress: Callable[[Progress], None] | None = attrs.field(default=None, eq=False, repr=False)
-    """Told how far the call is; must return at once."""
+    """Called with progress messages. It must not block."""
     on_elicitation: Callable[[Elicitation], Awaitable[ElicitationAnswer]] | None = attrs.field(
         default=None, eq=False, repr=False
     )
-    """Puts a server's question to a human and waits for the answer. None: questions are declined."""
+    """Asks a person the server's question and waits for the answer. If None, questions are declined."""
     on_anonymous_question: Callable[[], None] | None = attrs.field(default=None, eq=False, repr=False)
-    """Told of a question of which the protocol does not say to which call it belongs; must return at once."""
+    """Called for a question that the protocol does not assign to a call. It must not block."""
     answers: Mapping[str, ElicitationAnswer] | None = attrs.field(default=None, repr=False)
-    """To what an earlier attempt raised as `ToolInputRequired`."""
+    """The answers to the questions of the `ToolInputRequired` that an earlier attempt raised."""
     state: str | None = attrs.field(default=None, repr=False)
-    """The server's, from there."""
+    """The state from the same error."""
     since: float | None = attrs.field(default=None, eq=False)
-    """When the call was ready, in trio's time, before it waited for its places. None: now."""
+    """The time on trio's clock when the call began to wait for its slots. None means now."""
 
 
 @attrs.frozen
 class ListTools(Request["ServerMessage", tuple[Tool, ...]]):
-    """The tools the server last listed."""
+    """Return the tools that the server last listed."""
 
 
 @attrs.frozen
 class Authenticate(Request["ServerMessage", None]):
-    """Connect with this bearer, and list, if the server waits for one. The reply comes when it was tried."""
+    """Connect with this bearer token and list the tools, if the server waits for one. Replies after the
+    attempt."""
 
     bearer: str = attrs.field(repr=False)
-    """For the connection's own requests. Never stored, never logged, in no call of anybody else."""
+    """The token for requests of the connection. Never stored, never logged, never used for calls of other
+    users."""
 
 
 ServerMessage: TypeAlias = Authenticate | CallTool | ListTools

@@ -19,7 +19,7 @@ from ...actors.gate.gate import PolicyScope, descend, judge, root_scope
 from ...actors.gate.review import refuse, review
 from ...actors.mcp.server import mcp_server, slow_start
 from ...actors.tools.arguments import Arguments, Unfit
-from ...actors.tools.catalogue import Catalogue, DuplicateTool, Shelf, catalogue, near
+from ...actors.tools.catalogue import Catalogue, DuplicateTool, ToolGroup, catalogue, near
 from ...actors.tools.server_status import ServerStartFailed, ServerStatus
 from ...actors.tools.tool import (
     CallTool,
@@ -163,9 +163,9 @@ async def _test(config: AgentConfig, servers: Sequence[McpServerConfig]) -> int:
         named = _catalogue(config, trials)
     except DuplicateTool as error:
         named, problem = Catalogue(), str(error)
-    shelves = {shelf.server.name: shelf for shelf in named.shelves}
+    groups = {group.server.name: group for group in named.groups}
     for trial in trials:
-        for line in _report(trial, shelves.get(trial.server.name), policy_scope):
+        for line in _report(trial, groups.get(trial.server.name), policy_scope):
             print(printable(line))
     if not trials:
         print("No MCP servers configured")
@@ -201,7 +201,7 @@ def _catalogue(config: AgentConfig, trials: Sequence[Trial]) -> Catalogue:
     return catalogue(only, {trial.server.name: trial.tools for trial in trials})
 
 
-def _report(trial: Trial, shelf: Shelf | None, policy_scope: PolicyScope) -> Iterator[str]:
+def _report(trial: Trial, group: ToolGroup | None, policy_scope: PolicyScope) -> Iterator[str]:
     name = trial.server.name
     if trial.failure is not None:
         yield f"{name}: failed after {trial.seconds:.2f} s: {trial.failure}"
@@ -213,15 +213,15 @@ def _report(trial: Trial, shelf: Shelf | None, policy_scope: PolicyScope) -> Ite
     tools = "1 tool" if count == 1 else f"{count} tools"
     yield f"{name}: connected in {trial.seconds:.2f} s, protocol {spoken} ({era}), {tools}"
     yield from (f"  left out: {each}" for each in trial.status.left_out)
-    if shelf is None:
+    if group is None:
         return
-    if shelf.facade is not None:
-        yield f"  models see one tool, {shelf.facade}"
-    for tool in shelf.tools:
+    if group.facade is not None:
+        yield f"  models see one tool, {group.facade}"
+    for tool in group.tools:
         verdict = judge(tool, {}, policy_scope)
         other = f" (its own name: {tool.own_name})" if tool.own_name != tool.name else ""
         yield f"  {tool.name}{other}: {verdict.action} ({verdict.rule}); {_hints(tool)}"
-    if left_out := count - len(shelf.tools):
+    if left_out := count - len(group.tools):
         yield f"  {left_out} left out by tools.include, tools.exclude or on_duplicate"
 
 

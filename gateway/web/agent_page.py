@@ -12,7 +12,7 @@ import attrs
 from ...actors.agent import Agent
 from ...actors.conversation.lists import ListedTool
 from ...actors.gate.gate import PolicyScope, descend, judge, mismatch, offered, policy_scopes, root_scope
-from ...actors.tools.catalogue import Shelf
+from ...actors.tools.catalogue import ToolGroup
 from ...actors.tools.delegation import SERVER, is_remote
 from ...actors.tools.tool import Tool
 from ...config.agent_config import AgentConfig
@@ -72,7 +72,7 @@ class _Tools:
     """The tools in the order of the file, with the gate's verdicts."""
 
     listed: Sequence[ListedTool]
-    inside: dict[str, Shelf]
+    inside: dict[str, ToolGroup]
     """Servers behind a server facade, by the facade's name."""
     root: PolicyScope
     callers: Sequence[PolicyScope] | None
@@ -89,9 +89,9 @@ class _Tools:
             if isinstance(node, LlmNode | RemoteAgentNode)
         ]
         many = len(listed) * sum(1 + len(policy_scope.policy.rules) for policy_scope in callers) > MOST_LOOKS
-        shelves = {shelf.facade: shelf for shelf in agent.catalogue.shelves if shelf.facade is not None}
+        groups = {group.facade: group for group in agent.catalogue.groups if group.facade is not None}
         shown = callers if config.has_tree and not many else None
-        return cls(listed, shelves, descend(above, config.agent), shown, file)
+        return cls(listed, groups, descend(above, config.agent), shown, file)
 
     def views(self) -> list[dict[str, Any]]:
         return [self._view(each) for each in self.listed]
@@ -101,13 +101,13 @@ class _Tools:
         view = {**tool_view(listed).to_json(), "openWorldHint": tool.hints.open_world}
         if is_remote(tool.server):
             view["agent"] = tool.server.removeprefix(SERVER)
-        if (shelf := self.inside.get(tool.name)) is not None:
+        if (group := self.inside.get(tool.name)) is not None:
             inside = [
                 {
                     **tool_view(ListedTool(each, judge(each, {}, self.root).action)).to_json(),
                     **self._why(each),
                 }
-                for each in shelf.tools
+                for each in group.tools
             ]
             return {**view, "rule": None, "reason": "as its tools say", "effect": None, "inside": inside}
         return {**view, **self._why(tool)}
@@ -142,14 +142,14 @@ class _Tools:
 
 
 def _server(server: McpServerConfig, agent: Agent) -> dict[str, Any]:
-    shelf = next((each for each in agent.catalogue.shelves if each.server.name == server.name), None)
+    group = next((each for each in agent.catalogue.groups if each.server.name == server.name), None)
     return {
         "name": server.name,
         "transport": server.first_transport,
         "where": server.as_written,
         "max_concurrency": server.max_concurrency,
         "required": server.required,
-        "tools": None if shelf is None else len(shelf.tools),
+        "tools": None if group is None else len(group.tools),
     }
 
 

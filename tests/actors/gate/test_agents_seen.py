@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from stopgo.actors.gate.gate import judge, offered, policy_scopes, root_scope
-from stopgo.actors.nodes.offers import menu
+from stopgo.actors.nodes.offers import tool_offers
 from stopgo.actors.tools.catalogue import catalogue
 from stopgo.actors.tools.tool import Tool
 from stopgo.config.agent_config import AgentConfig
@@ -48,8 +48,8 @@ def test_agents_are_tools_to_the_letter(tmp_path: Path) -> None:
         ["message"],
         "string",
     )
-    [(_, scope)] = policy_scopes(loaded.agent, root_scope(loaded))
-    offer = menu(catalogue(loaded, {})).at(scope)
+    [(_, policy_scope)] = policy_scopes(loaded.agent, root_scope(loaded))
+    offer = tool_offers(catalogue(loaded, {})).at(policy_scope)
     assert [tool.name for tool in offer.tools] == ["a2a_b", "a2a_c"]
     assert offer.line == ""
 

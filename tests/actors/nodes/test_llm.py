@@ -152,7 +152,7 @@ async def test_calls_of_a_reply_queue_up_to_a_bound_and_beyond_it_none_is_made(
     world.plan("agent", use(*[call("list")] * asked), say("done"))
     async with world.agent() as agent:
         end = answer(await agent.start_conversation("go"))
-    said = f"the model asked for {asked} tool calls in one reply, and may for {MAX_CALLS}; none was made"
+    said = f"the model asked for {asked} tool calls in one reply (limit: {MAX_CALLS}); none was made"
     told = ("finished", None, "done") if made else ("failed", "limit_reached", said)
     assert (end.state, end.code, end.response, len(world.ledger)) == (*told, made)
 

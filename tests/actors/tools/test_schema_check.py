@@ -28,5 +28,5 @@ async def test_what_cannot_even_be_written_down_is_an_answer() -> None:
 @pytest.mark.parametrize("program", ["/bin/false", "/nobody/has/this"])
 async def test_a_process_that_fails_is_an_answer(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(sys, "executable", program)
-    with pytest.raises(Uncheckable, match="the process for it"):
+    with pytest.raises(Uncheckable, match="the process that checks it"):
         await find_mistakes({"v": 1}, Checker({"patternProperties": {"x": {}}}))
