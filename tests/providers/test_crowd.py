@@ -76,9 +76,7 @@ class Busy:
         return httpx2.Response(200, text=text, headers={"content-type": "text/event-stream"})
 
 
-async def test_all_finish_in_turn_and_never_too_many_at_a_time(
-    tmp_path: Path, autojump_clock: MockClock
-) -> None:
+async def test_calls_finish_within_the_concurrency_limit(tmp_path: Path, autojump_clock: MockClock) -> None:
     busy, world = Busy(), World(tmp_path)
     world.tool("list", READ_ONLY)
     world.settings["llm"] = {"model": "busy", "max_concurrency": PLACES}

@@ -120,7 +120,7 @@ def judge(day: Day, caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(("provider", "row", "stream"), list(table()))
-async def test_alone(
+async def test_provider_servers_alone(
     provider: str,
     row: Row,
     stream: bool,

@@ -276,7 +276,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("name", "words", "spoil"), TABLE)
-def test_what_is_wrong_is_refused_in_the_providers_words(name: str, words: str, spoil: Spoil) -> None:
+def test_invalid_requests_are_refused_as_by_the_provider(name: str, words: str, spoil: Spoil) -> None:
     body = copy.deepcopy(GOOD[name]())
     spoil(body)
 
@@ -288,7 +288,7 @@ def test_what_is_wrong_is_refused_in_the_providers_words(name: str, words: str, 
     assert words in str(caught.value.body) or name == "mistral"
 
 
-def test_claude_that_must_think_wants_its_thoughts_first() -> None:
+def test_claude_with_thinking_enabled_needs_thoughts_first() -> None:
     body = claude() | {"thinking": ENABLED}
     judge(DIALECTS["anthropic"], body, "claude-sonnet-5-5")
     body["messages"][1]["content"] = [
@@ -301,7 +301,7 @@ def test_claude_that_must_think_wants_its_thoughts_first() -> None:
     judge(DIALECTS["anthropic"], body | {"thinking": {"type": "adaptive"}}, "claude-sonnet-5-5")
 
 
-def test_gemini_takes_the_documented_signature_for_calls_of_others_and_none_in_older_turns() -> None:
+def test_gemini_gets_the_substitute_signature_only_in_this_turn() -> None:
     body = gemini()
     body["contents"][1]["parts"][2]["thoughtSignature"] = "skip_thought_signature_validator"
     judge(DIALECTS["google"], body, "gemini-3-flash")
@@ -333,7 +333,7 @@ def test_gemini_takes_the_documented_signature_for_calls_of_others_and_none_in_o
     ],
 )
 @pytest.mark.parametrize("name", GOOD)
-def test_no_schema_of_a_tool_is_refused_as_we_tell_it(name: str, schema: Json) -> None:
+def test_plain_schema_is_accepted_by_every_provider(name: str, schema: Json) -> None:
     description, shown = ModelTool("add", "Adds", schema).plain
     body = GOOD[name]()
     [tool] = body["tools"]
@@ -353,7 +353,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_a_key_is_needed_and_must_be_right(name: str) -> None:
+def test_wrong_key_is_refused(name: str) -> None:
     header, prefix, path = KEYS[name]
     more = {"anthropic-version": "2023-06-01"}
 

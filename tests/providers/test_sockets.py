@@ -46,7 +46,7 @@ def ledger(story: Story) -> list[tuple[str, dict[str, object]]]:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("at", ["head", "first", "text", "call", "stop"])
 @pytest.mark.parametrize("kind", kinds())
-async def test_a_dropped_connection_is_retried(
+async def test_dropped_connection_is_retried(
     kind: str, at: Place, stream: bool, tmp_path: Path, patient_clock: MockClock
 ) -> None:
     async with story_of(tmp_path, kind, stream=stream) as (story, server):
@@ -69,7 +69,7 @@ async def test_a_dropped_connection_is_retried(
     ids=["drip", "no answer", "no body", "silent"],
 )
 @pytest.mark.parametrize("kind", kinds())
-async def test_a_silent_server_has_until_the_deadline(
+async def test_silent_server_fails_at_the_deadline(
     kind: str, fault: Fault, tmp_path: Path, patient_clock: MockClock
 ) -> None:
     async with story_of(tmp_path, kind, stream=True) as (story, server):
@@ -86,7 +86,7 @@ async def test_a_silent_server_has_until_the_deadline(
 
 
 @pytest.mark.parametrize("kind", kinds())
-async def test_a_refused_connection_is_told(kind: str, tmp_path: Path, patient_clock: MockClock) -> None:
+async def test_refused_connection_is_a_failure(kind: str, tmp_path: Path, patient_clock: MockClock) -> None:
     async with story_of(tmp_path, kind, stream=True) as (story, server):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # and never listens
@@ -99,9 +99,7 @@ async def test_a_refused_connection_is_told(kind: str, tmp_path: Path, patient_c
 
 
 @pytest.mark.parametrize("kind", kinds())
-async def test_a_connection_that_went_stale_is_replaced(
-    kind: str, tmp_path: Path, patient_clock: MockClock
-) -> None:
+async def test_stale_connection_is_replaced(kind: str, tmp_path: Path, patient_clock: MockClock) -> None:
     """Answered, kept alive, and gone when it is used again."""
     async with story_of(tmp_path, kind, stream=False) as (story, server):
         async with story.agent() as agent:
@@ -116,7 +114,7 @@ async def test_a_connection_that_went_stale_is_replaced(
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("kind", kinds())
-async def test_a_cancelled_run_closes_the_connection(
+async def test_cancelling_closes_the_connection(
     kind: str, stream: bool, tmp_path: Path, patient_clock: MockClock
 ) -> None:
     async with story_of(tmp_path, kind, stream=stream) as (story, server):

@@ -251,11 +251,11 @@ SHARED = [HealthCheck.function_scoped_fixture]
 @pytest.mark.providers
 @settings(max_examples=200, phases=PHASES, suppress_health_check=SHARED)
 @given(steps=steps)
-def test_any_history_is_taken_by_every_provider(steps: list[Step]) -> None:
+def test_every_history_is_accepted_by_every_provider(steps: list[Step]) -> None:
     trio.run(partial(hold, steps))
 
 
 @settings(max_examples=15, phases=PHASES, suppress_health_check=SHARED)
 @given(steps=steps)
-def test_a_few_histories_are_taken_by_every_provider(steps: list[Step]) -> None:
+def test_sample_histories_are_accepted_by_every_provider(steps: list[Step]) -> None:
     trio.run(partial(hold, steps))

@@ -96,7 +96,7 @@ async def have(link: Link, request: Delegate) -> Delegated:
 
 
 @pytest.mark.parametrize("error", [Lost("reset"), NotSent("refused", again=True)], ids=["lost", "not sent"])
-async def test_an_answer_that_did_not_arrive_is_sent_again(error: Exception, autojump_clock: object) -> None:
+async def test_lost_answer_is_sent_again(error: Exception, autojump_clock: object) -> None:
     link = Link(asks("i"), lost=[error])
     assert not (await have(link, ANSWER)).result.is_error
     assert len(link.sent) == 2
@@ -104,7 +104,7 @@ async def test_an_answer_that_did_not_arrive_is_sent_again(error: Exception, aut
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_what_is_not_asked_any_more_is_not_answered(lost: bool, autojump_clock: object) -> None:
+async def test_withdrawn_question_is_not_answered(lost: bool, autojump_clock: object) -> None:
     link = Link(asks("another"))
     with pytest.raises(RemoteInputRequired) as asked:
         await have(link, attrs.evolve(ANSWER, lost=lost))
@@ -113,7 +113,7 @@ async def test_what_is_not_asked_any_more_is_not_answered(lost: bool, autojump_c
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-async def test_a_lost_message_that_may_not_go_any_more(idempotent: bool, autojump_clock: object) -> None:
+async def test_lost_message_that_may_not_be_sent_again(idempotent: bool, autojump_clock: object) -> None:
     """It is looked for, and not sent."""
     link = Link(None, idempotent=idempotent)
     with pytest.raises(ToolOutcomeUnknown):
@@ -122,7 +122,7 @@ async def test_a_lost_message_that_may_not_go_any_more(idempotent: bool, autojum
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-async def test_credentials_that_a_lost_message_lacks(idempotent: bool, autojump_clock: object) -> None:
+async def test_lost_message_without_its_token(idempotent: bool, autojump_clock: object) -> None:
     """The call does not end as if nothing had happened: with a token it would be sent as another message."""
     link = Link(None, lost=[ToolAuthRequired("HTTP 401", status=401)], idempotent=idempotent)
     with pytest.raises(ToolOutcomeUnknown):
@@ -130,22 +130,20 @@ async def test_credentials_that_a_lost_message_lacks(idempotent: bool, autojump_
 
 
 @pytest.mark.parametrize("state", [None, "failed", "canceled", "rejected"])
-async def test_what_cannot_succeed_any_more_is_begun_anew(
-    state: State | None, autojump_clock: object
-) -> None:
+async def test_failed_task_is_started_again(state: State | None, autojump_clock: object) -> None:
     link = Link(state and Status(state))
     assert not (await have(link, REPEAT)).result.is_error
     assert [message.task for message in link.sent] == [None]
 
 
-async def test_what_still_waits_is_not_begun_anew(autojump_clock: object) -> None:
+async def test_waiting_task_is_not_started_again(autojump_clock: object) -> None:
     link = Link(asks("i"))
     with pytest.raises(RemoteInputRequired):
         await have(link, REPEAT)
     assert link.sent == []
 
 
-async def test_what_was_done_is_not_begun_anew(autojump_clock: object) -> None:
+async def test_completed_task_is_not_started_again(autojump_clock: object) -> None:
     link = Link(DONE)
     assert not (await have(link, REPEAT)).result.is_error
     assert link.sent == []

@@ -98,7 +98,7 @@ def test_the_questions_of_a_task(parts: tuple[Part, ...], items: list[RemoteItem
     assert list(items_of(task("input-required", *parts))) == items
 
 
-def test_a_question_without_words_is_a_question() -> None:
+def test_question_without_text_is_a_question() -> None:
     [item] = items_of(task("input-required"))
     assert (item.id, item.message) == (None, "")
 
@@ -164,7 +164,7 @@ def test_files_and_data_are_in_the_result() -> None:
 @pytest.mark.parametrize(
     "part", [Text("x" * 2 * MOST), File("eHh4" * MOST, "a/b", "f"), Data(["x" * 2 * MOST])]
 )
-def test_what_is_too_long_is_left_out_and_said(part: Part) -> None:
+def test_parts_over_the_limit_are_cut_with_a_note(part: Part) -> None:
     result = answered(said(Text("before"), part, Text("after")), MOST).result
     assert len(json.dumps([result.content, result.parts])) < 4 * MOST
     assert "before" in result.content
@@ -187,7 +187,7 @@ PARTS = st.lists(
 
 
 @given(parts=PARTS, artifacts=PARTS, state=st.sampled_from(sorted(TERMINAL)), most=st.integers(0, 500))
-def test_whatever_an_agent_says_is_understood_and_bounded(
+def test_any_task_gives_bounded_questions_and_results(
     parts: list[Part], artifacts: list[Part], state: State, most: int
 ) -> None:
     items = items_of(task("input-required", *parts))

@@ -63,13 +63,13 @@ def test_parse_number(text: str, types: frozenset[str], number: float | None) ->
 
 
 @given(st.integers(min_value=-(10**290), max_value=10**290))
-def test_whole_numbers_come_back_as_they_were_written(number: int) -> None:
+def test_integers_keep_their_value(number: int) -> None:
     for types in (INTEGER, EITHER, NUMBER):
         assert parse_number(str(number), types) == number
 
 
 @given(st.text())
-def test_where_text_is_accepted_no_spelling_is_lost(text: str) -> None:
+def test_text_that_python_prints_otherwise_stays_text(text: str) -> None:
     number = parse_number(text, frozenset({"integer", "number", "string"}))
     assert number is None or str(number) == text
 
@@ -86,7 +86,7 @@ _JUNK = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["type", "anyOf", "properties", "required"]), _JUNK))
-def test_malformed_schemas_are_survived(schema: dict[str, Any]) -> None:
+def test_malformed_schemas_are_accepted(schema: dict[str, Any]) -> None:
     accepted_types(schema)
     assert all(isinstance(name, str) for name in required(schema))
     for each in properties(schema).values():

@@ -72,7 +72,7 @@ def overloaded() -> ModelFailed:
         (599, True),
     ],
 )
-def test_what_is_retryable(status: int, retryable: bool) -> None:
+def test_retryable_statuses(status: int, retryable: bool) -> None:
     failure = ModelFailed.from_status("no", status)
     assert failure.retryable is retryable
     assert failure.status == status
@@ -84,7 +84,7 @@ async def test_answers(autojump_clock: trio.testing.MockClock) -> None:
 
 
 @pytest.mark.repeat(20)
-async def test_retryable_failures_are_tried_again_with_back_off(
+async def test_retryable_failures_are_retried_with_backoff(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     model = Scripted(fails(overloaded()), fails(ExceptionGroup("", [overloaded()])), answers("at last"))
@@ -94,14 +94,14 @@ async def test_retryable_failures_are_tried_again_with_back_off(
     assert [later - earlier for earlier, later in itertools.pairwise(times)] == [1.0, 3.0]
 
 
-async def test_gives_up_after_three_tries(autojump_clock: trio.testing.MockClock) -> None:
+async def test_call_fails_after_three_attempts(autojump_clock: trio.testing.MockClock) -> None:
     model = Scripted(*[fails(overloaded()) for _ in range(4)])
     with pytest.raises(ModelFailed, match=r"overloaded \(status 529\)"):
         await ask(model)
     assert len(model.asked) == 3
 
 
-async def test_what_is_not_retryable_is_tried_once(autojump_clock: trio.testing.MockClock) -> None:
+async def test_other_failures_are_tried_once(autojump_clock: trio.testing.MockClock) -> None:
     model = Scripted(fails(ModelFailed.from_status("no such model", 404)), answers("never"))
     with pytest.raises(ModelFailed, match="no such model"):
         await ask(model)
@@ -112,7 +112,7 @@ def busy(retry_after: float | None = None) -> ModelFailed:
     return ModelFailed.from_status("slow down", 429, retry_after)
 
 
-async def test_who_is_busy_is_asked_until_the_deadline(autojump_clock: trio.testing.MockClock) -> None:
+async def test_busy_provider_is_retried_until_the_deadline(autojump_clock: trio.testing.MockClock) -> None:
     steady = Backoff(first=1.0, factor=1.0, limit=1.0, jitter=0.0)
     model = Scripted(*[fails(busy()) for _ in range(20)], answers("at last"))
     assert await ask(model, backoff=steady) == ModelReply("at last")
@@ -123,7 +123,7 @@ async def test_who_is_busy_is_asked_until_the_deadline(autojump_clock: trio.test
     assert len(model.asked) == 10
 
 
-async def test_a_wait_that_is_asked_for_is_kept(autojump_clock: trio.testing.MockClock) -> None:
+async def test_requested_delay_is_kept(autojump_clock: trio.testing.MockClock) -> None:
     model = Scripted(fails(busy(30.0)), fails(busy(0.2)), answers("at last"))
     assert await ask(model) == ModelReply("at last")
     times = [at for at, _ in model.asked]
@@ -131,7 +131,7 @@ async def test_a_wait_that_is_asked_for_is_kept(autojump_clock: trio.testing.Moc
 
 
 @pytest.mark.parametrize(("seconds", "timeout"), [(3600.0, 60.0), (30.5, 60.0), (20.0, 15.0)])
-async def test_a_wait_that_is_too_long_is_told(
+async def test_too_long_delay_fails_with_its_length(
     autojump_clock: trio.testing.MockClock, seconds: float, timeout: float
 ) -> None:
     began = trio.current_time()
@@ -147,7 +147,7 @@ def billed(tokens: int, *, retryable: bool = True) -> ModelFailed:
     return ModelFailed("cut off", retryable=retryable, usage=Usage(tokens, 1, 2, 3))
 
 
-async def test_failed_tries_are_billed_too(autojump_clock: trio.testing.MockClock) -> None:
+async def test_usage_includes_failed_attempts(autojump_clock: trio.testing.MockClock) -> None:
     async def answer() -> ModelReply:
         return ModelReply("hi", usage=Usage(100, 10))
 
@@ -164,7 +164,7 @@ async def test_failed_tries_are_billed_too(autojump_clock: trio.testing.MockCloc
         fails(ModelFailed("no")),
     ],
 )
-async def test_a_failed_call_tells_what_it_was_billed(
+async def test_failed_call_has_its_usage(
     autojump_clock: trio.testing.MockClock, end: Callable[[], Awaitable[ModelReply]]
 ) -> None:
     model = Scripted(fails(billed(5)), end)
@@ -181,7 +181,7 @@ async def test_one_deadline_for_the_call(autojump_clock: trio.testing.MockClock)
     assert trio.current_time() - began == pytest.approx(60)
 
 
-async def test_the_deadline_covers_all_tries(autojump_clock: trio.testing.MockClock) -> None:
+async def test_deadline_covers_all_attempts(autojump_clock: trio.testing.MockClock) -> None:
     began = trio.current_time()
 
     async def slow() -> ModelReply:
@@ -193,14 +193,14 @@ async def test_the_deadline_covers_all_tries(autojump_clock: trio.testing.MockCl
     assert trio.current_time() - began == pytest.approx(10)
 
 
-async def test_no_back_off_beyond_the_deadline(autojump_clock: trio.testing.MockClock) -> None:
+async def test_delay_beyond_the_deadline_fails_at_once(autojump_clock: trio.testing.MockClock) -> None:
     model = Scripted(fails(overloaded()), fails(overloaded()), answers("never"))
     with pytest.raises(ModelFailed, match="overloaded"):
         await ask(model, timeout=2)
     assert len(model.asked) == 2
 
 
-async def test_a_bug_of_a_model_is_its_reply_and_not_a_crash(
+async def test_bug_of_a_model_fails_only_its_call(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = Scripted(fails(KeyError("secret")), answers("next"))
@@ -215,13 +215,13 @@ async def test_a_bug_of_a_model_is_its_reply_and_not_a_crash(
     assert record.exc_info is not None
 
 
-async def test_a_timeout_of_its_own_is_a_bug_of_the_model(autojump_clock: trio.testing.MockClock) -> None:
+async def test_timeout_raised_by_a_model_is_a_bug(autojump_clock: trio.testing.MockClock) -> None:
     with pytest.raises(ModelFailed, match="failed unexpectedly"):
         await ask(Scripted(fails(trio.TooSlowError())))
 
 
 @pytest.mark.repeat(20)
-async def test_what_unwinding_raises_at_the_deadline_is_no_crash(
+async def test_exception_while_cancelling_is_no_crash(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def breaks_when_cancelled() -> ModelReply:
@@ -238,7 +238,7 @@ async def test_what_unwinding_raises_at_the_deadline_is_no_crash(
 
 
 @pytest.mark.repeat(20)
-async def test_calls_run_side_by_side_up_to_the_bound(autojump_clock: trio.testing.MockClock) -> None:
+async def test_calls_run_concurrently_up_to_the_limit(autojump_clock: trio.testing.MockClock) -> None:
     class Counting:
         running = 0
         most = 0
@@ -269,7 +269,7 @@ async def test_calls_run_side_by_side_up_to_the_bound(autojump_clock: trio.testi
 
 
 @pytest.mark.repeat(20)
-async def test_an_asker_that_leaves_takes_its_call_along(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelled_caller_cancels_its_call(autojump_clock: trio.testing.MockClock) -> None:
     left = trio.Event()
 
     async def waits() -> ModelReply:

@@ -59,7 +59,7 @@ async def started(config: AgentConfig, own: OpenModel | None) -> AsyncIterator[M
         yield ModelActors(kernel, config, client, own)
 
 
-async def test_a_model_is_asked_as_its_configuration_says(autojump_clock: MockClock) -> None:
+async def test_model_actor_uses_the_configuration(autojump_clock: MockClock) -> None:
     models: dict[str, Slow] = {}
 
     def own(name: str, *, folder: Path) -> Model:
@@ -80,7 +80,7 @@ async def test_a_model_is_asked_as_its_configuration_says(autojump_clock: MockCl
         assert found.names() == ("quick", "mine:a")
 
 
-async def test_prices_and_context_come_with_it(autojump_clock: MockClock) -> None:
+async def test_started_model_has_prices_and_context(autojump_clock: MockClock) -> None:
     prices, large, small = (
         Prices(1.0, 2.0),
         ContextConfig(max_input_tokens=9),
@@ -103,7 +103,7 @@ async def test_prices_and_context_come_with_it(autojump_clock: MockClock) -> Non
     }
 
 
-async def test_own_models_go_first_and_leave_the_rest_to_the_providers(autojump_clock: MockClock) -> None:
+async def test_own_models_take_precedence(autojump_clock: MockClock) -> None:
     def own(name: str, *, folder: Path) -> Model:
         if name == "mine:a":
             return Slow(name)
@@ -121,7 +121,7 @@ async def test_own_models_go_first_and_leave_the_rest_to_the_providers(autojump_
             await found.get("mine:a")
 
 
-async def test_fallbacks_are_checked_at_the_start_with_all_others(autojump_clock: MockClock) -> None:
+async def test_fallback_models_are_checked_at_startup(autojump_clock: MockClock) -> None:
     node = LlmNode(name="n", prompt="", model="offline:one", fallbacks=("script:none.yaml", "offline:two"))
     with pytest.raises(StartError) as refused:
         async with open_agent(AgentConfig(agent=node), journal=MemoryJournal()):
@@ -156,7 +156,7 @@ class Posting:
         return ModelReply((await self.client.get().post(f"http://models/{self.spec.name}")).text)
 
 
-async def test_one_client_serves_all_models_and_is_closed_with_the_agent(
+async def test_all_models_share_one_client(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clients: list[ModelClient] = []
@@ -179,7 +179,7 @@ async def test_one_client_serves_all_models_and_is_closed_with_the_agent(
     assert transport.closed
 
 
-async def test_closing_survives_a_cancellation(autojump_clock: MockClock) -> None:
+async def test_client_is_closed_when_cancelled(autojump_clock: MockClock) -> None:
     transport = Transport()
     with trio.CancelScope() as scope:
         async with open_client(1, transport) as client:
@@ -188,7 +188,7 @@ async def test_closing_survives_a_cancellation(autojump_clock: MockClock) -> Non
     assert transport.closed
 
 
-def test_there_is_a_connection_for_every_call_that_may_be_made() -> None:
+def test_client_has_a_connection_for_every_call() -> None:
     def named(most: int) -> ModelConfig:
         return ModelConfig(provider="openai", model="x", max_concurrency=most)
 
@@ -198,7 +198,7 @@ def test_there_is_a_connection_for_every_call_that_may_be_made() -> None:
     assert most_calls(config()) == 1
 
 
-async def test_the_deadline_is_the_models_and_not_the_clients() -> None:
+async def test_deadline_is_that_of_the_model() -> None:
     async with open_client(3) as client:
         timeout = client.get().timeout
         assert (timeout.connect, timeout.read, timeout.write, timeout.pool) == (

@@ -23,7 +23,7 @@ def test_rules(tmp_path: Path) -> None:
     assert open_named("offline:rules", tmp_path) == RulesModel()
 
 
-def test_a_script_is_relative_to_the_folder_of_the_agent_file(tmp_path: Path) -> None:
+def test_script_path_is_relative_to_the_agent_file(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "hello.yaml").write_text("replies:\n- text: hello\n")
     for name in ("script:scripts/hello.yaml", f"script:{tmp_path}/scripts/hello.yaml"):
@@ -33,14 +33,14 @@ def test_a_script_is_relative_to_the_folder_of_the_agent_file(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["offline:magic", "offline:rules:2"])
-def test_an_offline_model_that_is_not_there(name: str, tmp_path: Path) -> None:
+def test_unknown_offline_model_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownProvider) as unknown:
         open_named(name, tmp_path)
     assert str(unknown.value) == f'unknown model "{name}": the only offline model is offline:rules'
     assert unknown.value.code == "unknown_provider"
 
 
-def test_a_broken_script_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+def test_invalid_script_is_refused_on_opening(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("replies:\n- text: '${x}'\n")
     with pytest.raises(InvalidScript, match=r"^bad\.yaml:2:9: ") as invalid:
         open_named("script:bad.yaml", tmp_path)
@@ -48,7 +48,7 @@ def test_a_broken_script_is_refused_when_it_is_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["messages", "contents", "system", "tools", "model", "stream"])
-def test_options_leave_alone_what_the_run_decides(name: str, tmp_path: Path) -> None:
+def test_options_may_not_set_keys_of_the_run(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidOptions, match=f'^options of model "ollama:x" may not set {name}$'):
         open_named("ollama:x", tmp_path, **{name: 1}, seed=7)
     open_named("ollama:x", tmp_path, seed=7)

@@ -17,7 +17,7 @@ NOTHING = {"type": "object", "properties": {}}
 OF_ANTHROPIC = re.compile("[a-zA-Z0-9_.-]{1,64}")
 
 
-def test_a_good_schema_stays_and_says_what_goes_without_saying() -> None:
+def test_valid_schema_stays_and_gets_defaults() -> None:
     assert plain_schema({}, "d") == ("d", NOTHING)
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -32,7 +32,7 @@ def test_a_good_schema_stays_and_says_what_goes_without_saying() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["oneOf", "anyOf", "allOf", "enum", "not"])
-def test_what_may_not_stand_at_the_top_is_told_in_words(keyword: str) -> None:
+def test_forbidden_top_level_keywords_go_to_the_description(keyword: str) -> None:
     rest = {"type": "object", "properties": {"id": {"type": "string"}}}
     schema = {**rest, keyword: [{"required": ["id"]}]}
     assert plain_schema(schema, "d") == (f"d{IN_WORDS}{json.dumps(schema)}", rest)
@@ -54,11 +54,11 @@ def test_what_may_not_stand_at_the_top_is_told_in_words(keyword: str) -> None:
         {"properties": {"n": "a text"}},
     ],
 )
-def test_what_cannot_be_taken_is_told_in_words(schema: dict[str, Any]) -> None:
+def test_invalid_schemas_go_to_the_description(schema: dict[str, Any]) -> None:
     assert plain_schema(schema, "d") == (f"d{IN_WORDS}{json.dumps(schema)}", NOTHING)
 
 
-def test_every_array_says_what_it_is_of() -> None:
+def test_every_array_gets_items() -> None:
     array, nullable = {"type": "array"}, {"type": ["array", "null"]}
     schema = {"properties": {"a": array, "b": {"type": "array", "items": nullable}}, "default": array}
     _, shown = plain_schema(schema, "")
@@ -95,7 +95,7 @@ def is_valid(schema: object) -> bool:
 
 
 @given(st.dictionaries(st.sampled_from(KEYWORDS), _schemas, max_size=4))
-def test_whatever_comes_what_is_told_can_be_taken_and_nothing_more_is_put_in_words(schema: Any) -> None:
+def test_plain_schema_is_valid_and_loses_nothing(schema: Any) -> None:
     schema.pop("type", None)
     description, shown = plain_schema(schema, "d")
     refused = schema.keys() & {"oneOf", "anyOf", "allOf", "enum", "not"}

@@ -95,14 +95,14 @@ async def test_a_call_and_then_a_text(autojump_clock: trio.testing.MockClock) ->
     assert trio.current_time() - began == pytest.approx(0.05)
 
 
-async def test_an_error_is_a_failure_with_its_status() -> None:
+async def test_error_becomes_a_failure_with_its_status() -> None:
     with pytest.raises(ModelFailed, match="overloaded") as failed:
         await reply(EXAMPLE, request("boom"))
     assert failed.value.status == 529
     assert failed.value.retryable
 
 
-async def test_no_reply_shows_the_request_and_the_script() -> None:
+async def test_error_without_a_reply_shows_the_request() -> None:
     asked = attrs.evolve(
         with_results(ToolMessage("c", "resources_list", "x" * 5000)),
         user="sing",
@@ -167,7 +167,7 @@ async def test_conditions(when: str, holds: ModelRequest, fails: ModelRequest) -
     assert (await reply(script, fails)).text == "no"
 
 
-async def test_results_that_were_answered_already_do_not_count() -> None:
+async def test_answered_results_do_not_match() -> None:
     old = with_results(ToolMessage("1", "a", "blue")).messages
     asked = request(messages=(*old, AssistantMessage("done"), UserMessage("again")))
     script = (
@@ -176,12 +176,12 @@ async def test_results_that_were_answered_already_do_not_count() -> None:
     assert (await reply(script, asked)).text == "new"
 
 
-async def test_the_first_that_fits_counts() -> None:
+async def test_first_matching_entry_is_used() -> None:
     script = "replies:\n- when: {call: 2}\n  text: a\n- text: b\n- text: c"
     assert (await reply(script, request())).text == "b"
 
 
-async def test_groups_of_all_patterns_reach_text_and_arguments() -> None:
+async def test_groups_fill_text_and_arguments() -> None:
     script = r"""
 replies:
   - when: {user: '(?P<n>\d+)( (?P<absent>zzz))?$', prompt: 'the (?P<which>\w+) node'}
@@ -209,7 +209,7 @@ replies:
     assert (second.id, second.arguments) == ("call_1_1", {"value": "10"})
 
 
-async def test_what_is_no_number_stays_a_text() -> None:
+async def test_other_text_stays_text() -> None:
     script = r"""
 replies:
   - when: {user: 'value (?P<v>\S+)'}
@@ -252,7 +252,7 @@ async def test_how_a_reply_ends_its_task(said: str, end: A2AEnd) -> None:
 
 
 @pytest.mark.repeat(20)
-async def test_equal_requests_get_equal_replies_in_any_order() -> None:
+async def test_equal_requests_get_equal_replies() -> None:
     model = ScriptModel(parse_script(EXAMPLE, "demo.yaml"))
     requests = [request(f"add r-{number}") for number in range(20)]
     alone = [await model.complete(each, unheard) for each in requests]
@@ -267,7 +267,7 @@ async def test_equal_requests_get_equal_replies_in_any_order() -> None:
     assert [together[number] for number in range(20)] == alone
 
 
-async def test_what_a_caller_does_to_a_reply_reaches_no_other() -> None:
+async def test_changing_a_reply_does_not_change_the_next() -> None:
     model = ScriptModel(parse_script(EXAMPLE, "demo.yaml"))
     first = await model.complete(request(), unheard)
     assert isinstance(first.tool_calls[0].arguments, dict)
@@ -300,7 +300,7 @@ _VALUES = st.recursive(
 
 
 @given(_VALUES)
-def test_substitution_reaches_every_depth_and_changes_nothing_it_was_given(pair: tuple[Any, Any]) -> None:
+def test_substitution_copies_at_every_depth(pair: tuple[Any, Any]) -> None:
     value, filled = pair
     before = copy.deepcopy(value)
     assert substitute(value, GROUPS, {}) == filled
@@ -308,14 +308,14 @@ def test_substitution_reaches_every_depth_and_changes_nothing_it_was_given(pair:
 
 
 @given(_VALUES)
-def test_a_reply_is_a_pure_function_of_its_request(pair: tuple[Any, Any]) -> None:
+def test_reply_depends_only_on_the_request(pair: tuple[Any, Any]) -> None:
     entry = Entry(tool_calls=(ScriptedCall("t", {"x": pair[0]}),))
     first = copy.deepcopy(entry.reply(request(), GROUPS))
     assert first.tool_calls[0].arguments == {"x": pair[1]}
     assert entry.reply(request(), GROUPS) == first
 
 
-async def test_a_pattern_that_takes_for_ever_fails_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_pattern_fails_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stopgo.actors.models.script.PATIENCE", 0.01)
     script = ScriptModel(parse_script("replies: [{when: {user: '^(a|aa)+$'}, text: x}]", "s.yaml"))
     with pytest.raises(ModelFailed, match=r"a pattern in s\.yaml takes too long"):

@@ -31,7 +31,7 @@ def test_what_a_call_costs(usage: Usage, prices: Prices, dollars: float) -> None
     assert spent_by(usage, prices).cost_usd == pytest.approx(dollars, abs=1e-9)
 
 
-def test_a_cost_that_is_not_known_is_not_said() -> None:
+def test_unknown_cost_is_left_out() -> None:
     known, unknown = spent_by(Usage(1000, 100), PRICES), spent_by(Usage(10, 1), None)
     assert known.to_json() == {"input_tokens": 1000, "output_tokens": 100, "cost_usd": 0.0045}
     assert unknown.to_json() == {"input_tokens": 10, "output_tokens": 1}
@@ -41,7 +41,7 @@ def test_a_cost_that_is_not_known_is_not_said() -> None:
     assert unknown.plus(known.usage) == both
 
 
-def test_what_used_nothing_hides_no_cost() -> None:
+def test_call_without_tokens_keeps_the_cost_known() -> None:
     known = spent_by(Usage(1000, 100), PRICES)
     assert spent_by(Usage(), None) == spent_by(Usage(), PRICES) == NOTHING
     assert known.plus(NOTHING.usage) == known
@@ -55,7 +55,7 @@ calls = st.builds(
 
 
 @given(st.lists(calls, max_size=6), st.randoms())
-def test_the_order_of_calls_does_not_matter(spent: list[Spent], random: Random) -> None:
+def test_order_of_calls_does_not_change_the_sum(spent: list[Spent], random: Random) -> None:
     def total(each: list[Spent]) -> Spent:
         sum_ = NOTHING
         for one in each:
@@ -70,7 +70,7 @@ def test_the_order_of_calls_does_not_matter(spent: list[Spent], random: Random) 
     assert one.cost_usd == pytest.approx(other.cost_usd, abs=1e-6)
 
 
-def test_a_result_keeps_what_was_used_and_an_older_one_is_read() -> None:
+def test_stored_usage_is_read_in_both_forms() -> None:
     result = Result("said", "finished", "r", usage=Spent(1, 2, 1, 0, 0.5))
     assert Result.from_json(result.to_json()) == result
     older = {"response": "said", "state": "finished", "approvals": [], "input_tokens": 1, "output_tokens": 2}

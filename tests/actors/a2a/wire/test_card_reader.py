@@ -147,12 +147,12 @@ def test_names_in_snake_case_and_nulls() -> None:
         {"protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
     ],
 )
-def test_what_we_cannot_call_is_left_out(entry: Json) -> None:
+def test_unsupported_interfaces_are_left_out(entry: Json) -> None:
     card = {**HEAD, "capabilities": {}, "supportedInterfaces": [entry, at("https://h/a2a")]}
     assert interfaces(card) == (RPC_1,)
 
 
-def test_so_many_interfaces_are_looked_at() -> None:
+def test_number_of_interfaces_is_bounded() -> None:
     others = [at(f"https://h/{number}", "GRPC") for number in range(MOST_INTERFACES - 1)]
     card = {**HEAD, "supportedInterfaces": [*others, at("https://h/a2a"), at("https://h/b")]}
     assert interfaces(card) == (RPC_1,)
@@ -177,7 +177,7 @@ def test_so_many_interfaces_are_looked_at() -> None:
         ({**CARD_03, "url": ["https://h"]}, "card.url: must be a string"),
     ],
 )
-def test_what_is_no_card(body: object, mistake: str) -> None:
+def test_invalid_cards_are_refused(body: object, mistake: str) -> None:
     with pytest.raises(InvalidAnswer, match=mistake):
         read_card(body)
 
@@ -198,7 +198,7 @@ def test_a_real_card(body: Json) -> None:
 
 
 @pytest.mark.parametrize("body", [CARD_1, CARD_03, BOTH])
-def test_the_kit_finds_the_same_interfaces(body: Json) -> None:
+def test_sdk_finds_the_same_interfaces(body: Json) -> None:
     parsed = parse_agent_card(body)
     known = {(each.url, each.protocol_binding) for each in parsed.supported_interfaces}
     assert {(each.url, each.binding) for each in read_card(body).interfaces} <= known
@@ -256,7 +256,7 @@ def test_origins(url: str, origin: str) -> None:
         " http://h",
     ],
 )
-def test_what_has_no_origin(url: str) -> None:
+def test_urls_without_origin_are_refused(url: str) -> None:
     for read in (origin_of, card_urls):
         with pytest.raises(ValueError, match="not a URL"):
             read(url)
@@ -274,7 +274,9 @@ HOME = {"https://h:443"}
         ((ANYWHERE,), ANYWHERE),
     ],
 )
-def test_the_first_interface_where_it_may_be(found: tuple[Interface, ...], expected: Interface) -> None:
+def test_first_interface_at_an_allowed_origin_is_used(
+    found: tuple[Interface, ...], expected: Interface
+) -> None:
     assert usable(Card("N", "", found, False, frozenset()), HOME) == expected
 
 
@@ -288,7 +290,7 @@ def test_the_first_interface_where_it_may_be(found: tuple[Interface, ...], expec
         ),
     ],
 )
-def test_an_agent_that_is_elsewhere(found: tuple[Interface, ...], message: str) -> None:
+def test_interfaces_at_other_origins_are_refused(found: tuple[Interface, ...], message: str) -> None:
     with pytest.raises(Elsewhere, match=message):
         usable(Card("N", "", found, False, frozenset()), HOME)
 

@@ -207,14 +207,14 @@ def test_an_id_stays_one_segment(id: str, segment: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["", ".", ".."])
-def test_some_ids_are_no_segment(id: str) -> None:
+def test_dot_ids_are_refused(id: str) -> None:
     for interface in (V1_HTTP, V03_HTTP):
         for request_ in (GetTask(id), CancelTask(id), Subscribe(id)):
             with pytest.raises(A2AError, match="id: is no segment of a path"):
                 write_call(interface, request_)
 
 
-def test_half_of_a_pair_does_not_spoil_the_body() -> None:
+def test_lone_surrogate_in_a_body_is_replaced() -> None:
     body = write_call(V1, Send(message=attrs.evolve(HELLO, parts=(Text("a\ud800é"),)))).body
     assert body is not None
     assert json.loads(body)["params"]["message"]["parts"] == [{"text": "a\ufffdé"}]
@@ -237,7 +237,7 @@ def enveloped(interface: Interface, result: Any) -> Any:
 
 @pytest.mark.parametrize("interface", MODERN)
 @pytest.mark.parametrize("request_", [SEND, STREAM, GetTask("t"), CancelTask("t"), Subscribe("t")])
-def test_a_task_answers_everything_but_lists(interface: Interface, request_: ClientRequest) -> None:
+def test_task_is_an_answer_to_all_but_lists(interface: Interface, request_: ClientRequest) -> None:
     body = enveloped(interface, READERS[interface].write_answer(request_, TASK))
     assert read_answer(interface, request_, 200, body) == TASK
 
@@ -252,7 +252,7 @@ def test_a_message_answers_a_message(interface: Interface, message: Message) -> 
 
 
 @pytest.mark.parametrize("interface", MODERN)
-def test_an_update_is_an_event_and_no_answer(interface: Interface) -> None:
+def test_update_is_no_answer(interface: Interface) -> None:
     update = StatusUpdate(task="t", context="c", status=TASK.status)
     body = enveloped(interface, READERS[interface].write_item(update))
     assert read_event(interface, body) == update
@@ -267,7 +267,7 @@ def test_a_page_answers_a_list(interface: Interface) -> None:
     assert read_answer(interface, ListTasks(), 200, body) == page
 
 
-def test_who_lists() -> None:
+def test_interfaces_that_list_tasks() -> None:
     assert list(map(lists, INTERFACES)) == [True, True, False, True, False]
 
 
@@ -276,7 +276,7 @@ REFUSALS = [A2AError(reason, f"no: {reason}") for reason in get_args(Reason)]
 
 @pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.reason)
 @pytest.mark.parametrize("interface", INTERFACES)
-def test_what_our_server_refuses(interface: Interface, error: A2AError) -> None:
+def test_invalid_calls_are_refused(interface: Interface, error: A2AError) -> None:
     reason: Reason = error.reason
     if interface is V1_HTTP:
         body: Any = http_error(error)
@@ -376,7 +376,7 @@ def test_long_messages_are_cut(interface: Interface) -> None:
         (OLDER, 200, {"result": "done"}, "result: must be an object"),
     ],
 )
-def test_what_is_no_answer(interface: Interface, status: int, body: object, complaint: str) -> None:
+def test_unusable_answers_fail(interface: Interface, status: int, body: object, complaint: str) -> None:
     with pytest.raises(InvalidAnswer, match=complaint):
         read_answer(interface, SEND, status, body)
     if status == 200:
@@ -384,7 +384,7 @@ def test_what_is_no_answer(interface: Interface, status: int, body: object, comp
             read_event(interface, body)
 
 
-def test_a_message_of_the_older_dialect_is_answered() -> None:
+def test_answer_in_the_older_dialect_is_read() -> None:
     body = write_result(1, older_codec.write_answer(SEND, TASK))
     found = read_answer(OLDER, SEND, 200, body)
     assert isinstance(found, Task)
@@ -489,7 +489,7 @@ def test_real_streams(name: str) -> None:
     assert (last.final, working.final) == (name == "v03 stream", False)
 
 
-def test_a_real_stream_that_is_refused_and_one_that_asks() -> None:
+def test_recorded_streams_refused_and_waiting() -> None:
     _, asks = (read_event(V03, event) for event in REAL["v03 stream input-required"]["events"])
     assert isinstance(asks, StatusUpdate)
     assert asks.status.state == "input-required"

@@ -51,7 +51,7 @@ def test_calls(body: Any, call: Call) -> None:
         ({**CALL, "method": 7}, "method must be a string", 1),
     ],
 )
-def test_what_is_no_call(body: Any, mistake: str, id: object) -> None:
+def test_other_bodies_are_refused(body: Any, mistake: str, id: object) -> None:
     with pytest.raises(A2AError) as raised:
         read_call(body)
     assert raised.value.reason == "INVALID_REQUEST"
@@ -59,12 +59,12 @@ def test_what_is_no_call(body: Any, mistake: str, id: object) -> None:
     assert id_of(body) == id
 
 
-def test_a_result_of_none_is_there() -> None:
+def test_result_null_is_a_result() -> None:
     assert write_result("x", None) == {"jsonrpc": "2.0", "id": "x", "result": None}
 
 
 @pytest.mark.parametrize("error", [PLAIN, OF_FIELD])
-def test_the_kit_knows_the_details(error: A2AError) -> None:
+def test_sdk_reads_the_details(error: A2AError) -> None:
     in_rpc = write_error(1, error, details=True)["error"]
     over_http = http_error(error)["error"]
     assert in_rpc["code"] == error.kind.code
@@ -94,7 +94,7 @@ UNKNOWN_TO_IT: set[Reason] = {"PARSE_ERROR", "RESOURCE_EXHAUSTED", "UNAVAILABLE"
 
 
 @pytest.mark.parametrize("reason", sorted(set(KINDS) - UNKNOWN_TO_IT))
-def test_codes_and_names_are_those_of_the_kit(reason: Reason) -> None:
+def test_codes_and_names_are_those_of_the_sdk(reason: Reason) -> None:
     error = A2AError(reason, "no")
     written = v03_rest_codec.write_error(error)
     assert NAMES[written["type"]] == written["code"] == error.kind.code

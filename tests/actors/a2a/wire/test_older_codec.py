@@ -111,7 +111,7 @@ def test_refusals(params: Any, field: str, mistake: str) -> None:
     assert raised.value.violations == ((field, mistake),)
 
 
-def test_without_a_mark_a_message_needs_an_id() -> None:
+def test_message_without_mark_needs_an_id() -> None:
     with pytest.raises(A2AError, match="messageId: is required"):
         v03_codec.read_request(SEND, {"message": {"role": "user", "parts": [PART]}})
 
@@ -197,6 +197,6 @@ def test_answers(answer: Answer, expected: Any) -> None:
     assert write_answer(Send(message=HELLO), answer) == expected
 
 
-def test_other_answers_are_not_of_this_dialect() -> None:
+def test_answers_of_other_types_are_refused() -> None:
     with pytest.raises(AssertionError):
         write_answer(Send(message=HELLO), TaskPage([], "", 50, 0))

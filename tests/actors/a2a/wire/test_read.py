@@ -13,7 +13,6 @@ from a2a.compat.v0_3 import conversions
 from a2a.compat.v0_3.proto_utils import ToProto
 from a2a.types import a2a_pb2 as kit
 from google.protobuf.json_format import MessageToDict
-from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.a2a.wire import json_rpc, v03_codec, v03_rest_codec, v1_codec
@@ -277,7 +276,7 @@ def read_send(codec: Any, parts: Sequence[Params], **params: Any) -> Send:
         (v03_rest_codec, {"blocking": False}, False),
     ],
 )
-def test_who_waits(codec: Any, configuration: Params | None, wait: bool) -> None:
+def test_when_a_send_waits(codec: Any, configuration: Params | None, wait: bool) -> None:
     given = {} if configuration is None else {"configuration": configuration}
     assert read_send(codec, [{"text": "hi"}], **given).wait is wait
 
@@ -311,19 +310,8 @@ def test_odd_parts(codec: Any, part: Params, expected: Part) -> None:
     assert read_send(codec, [part]).message.parts == (expected,)
 
 
-# ----------------------------------------------------------------------- what we write ourselves
+# --------------------------------------------------------- messages for the tests of written requests
 
 MESSAGES = objects.messages(objects.parts(objects.OPTIONAL_NAMES), roles=["user"])
 MESSAGES_03 = objects.messages(objects.parts(st.none()), roles=["user"])
 MESSAGES_REST = objects.messages(objects.parts(st.none()), roles=["user"], references=st.just(()))
-
-
-@given(MESSAGES, MESSAGES_03, MESSAGES_REST)
-def test_messages_come_back(v1: Message, v03: Message, v03_rest: Message) -> None:
-    for codec, method, message in (
-        (v1_codec, "SendMessage", v1),
-        (v03_codec, "message/send", v03),
-        (v03_rest_codec, "message/send", v03_rest),
-    ):
-        params = {"message": codec.OBJECTS.message(message)}
-        assert codec.read_request(method, params) == Send(message=message)

@@ -26,7 +26,7 @@ from .valid_requests import (
 )
 
 
-def test_what_is_valid_is_read_and_every_method_is_here() -> None:
+def test_valid_requests_of_every_method_are_read() -> None:
     for codec, method, params in VALID:
         codec.read_request(method, params)
     for codec in (v1_codec, v03_codec):
@@ -34,7 +34,7 @@ def test_what_is_valid_is_read_and_every_method_is_here() -> None:
 
 
 @pytest.mark.parametrize("codec", [v1_codec, v03_codec, v03_rest_codec])
-def test_methods_that_there_are_not(codec: Any) -> None:
+def test_unknown_methods_are_refused(codec: Any) -> None:
     with pytest.raises(A2AError, match="Method not found") as raised:
         codec.read_request("tasks/none", {})
     assert raised.value.reason == "METHOD_NOT_FOUND"
@@ -232,7 +232,7 @@ MISTAKES: list[tuple[Any, str, Mapping[str, Any], list[tuple[Any, ...]]]] = [
         for where, value, mistake, *other in mistakes
     ],
 )
-def test_the_field_and_its_mistake_are_named(
+def test_refusal_names_the_field_and_the_mistake(
     codec: Any, method: str, params: Any, field: str, mistake: str
 ) -> None:
     with pytest.raises(A2AError) as raised:

@@ -98,21 +98,21 @@ LISTED = st.builds(
 
 
 @given(requests(MESSAGES))
-def test_requests_of_1_0_come_back(request_: ClientRequest) -> None:
+def test_written_requests_of_1_0_are_read_back(request_: ClientRequest) -> None:
     assert v1_codec.read_request(*v1_codec.write_request(request_)) == request_
 
 
 @given(requests(MESSAGES_03, lists=False))
-def test_requests_of_0_3_come_back(request_: ClientRequest) -> None:
+def test_written_requests_of_0_3_are_read_back(request_: ClientRequest) -> None:
     assert v03_codec.read_request(*v03_codec.write_request(request_)) == request_
 
 
 @given(requests(MESSAGES_REST))
-def test_requests_of_0_3_over_http_come_back(request_: ClientRequest) -> None:
+def test_written_requests_of_0_3_over_http_are_read_back(request_: ClientRequest) -> None:
     assert v03_rest_codec.read_request(*v03_rest_codec.write_request(request_)) == request_
 
 
-def test_no_messages_at_all_can_be_asked_for() -> None:
+def test_history_length_zero_is_written() -> None:
     request_ = GetTask("t", 0)
     assert v1_codec.write_request(request_) == ("GetTask", {"id": "t", "historyLength": 0})
     assert v1_codec.read_request(*v1_codec.write_request(request_)) == request_
@@ -124,7 +124,7 @@ def test_no_messages_at_all_can_be_asked_for() -> None:
 @pytest.mark.parametrize(
     ("method", "meant", "request_"), [row for row in OURS + LISTS if row[1].ListFields()]
 )
-def test_the_kit_reads_requests_of_1_0(method: str, meant: Any, request_: ClientRequest) -> None:
+def test_sdk_reads_requests_of_1_0(method: str, meant: Any, request_: ClientRequest) -> None:
     written, params = v1_codec.write_request(request_)
     assert written == method
     read = ParseDict(params, type(meant)())
@@ -135,7 +135,7 @@ def test_the_kit_reads_requests_of_1_0(method: str, meant: Any, request_: Client
 
 
 @pytest.mark.parametrize(("method", "meant", "request_"), OURS)
-def test_the_kit_reads_requests_of_0_3(method: str, meant: Any, request_: ClientRequest) -> None:
+def test_sdk_reads_requests_of_0_3(method: str, meant: Any, request_: ClientRequest) -> None:
     name, convert = METHODS_03[method]
     written, params = v03_codec.write_request(request_)
     assert written == name
@@ -157,7 +157,7 @@ def test_the_kit_reads_requests_of_0_3(method: str, meant: Any, request_: Client
 
 
 @pytest.mark.parametrize("request_", [Send(message=CONFIGURED_SEND.message, stream=True), CONFIGURED_SEND])
-def test_the_kit_reads_requests_of_0_3_over_http(request_: Send) -> None:
+def test_sdk_reads_requests_of_0_3_over_http(request_: Send) -> None:
     method, params = v03_rest_codec.write_request(request_)
     assert method == ("message/stream" if request_.stream else "message/send")
     read = ParseDict(params, proto_03.SendMessageRequest())
@@ -205,7 +205,7 @@ def test_a_message_in_the_older_dialect() -> None:
 
 
 @given(MESSAGES_03, st.booleans())
-def test_messages_of_the_older_dialect_come_back(message: Message, wait: bool) -> None:
+def test_written_messages_of_the_older_dialect_are_read_back(message: Message, wait: bool) -> None:
     message = attrs.evolve(message, parts=tuple(Text(str(number)) for number, _ in enumerate(message.parts)))
     written = older_codec.write_request(Send(message=message, wait=wait))
     assert older_codec.is_older(*written)

@@ -21,7 +21,7 @@ from .objects import TIMES
         ("9999-12-31T23:59:59-23:59", 253402387139.0),
     ],
 )
-def test_what_is_read(text: str, at: float) -> None:
+def test_calls_are_read(text: str, at: float) -> None:
     assert read_time(text) == at
 
 
@@ -48,16 +48,16 @@ def test_what_is_read(text: str, at: float) -> None:
         "1970-W01-4T00:00:01Z",
     ],
 )
-def test_what_is_refused(text: str) -> None:
+def test_invalid_calls(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_time(text)
 
 
 @pytest.mark.parametrize(("at", "text"), [(0, "1970-01-01T00:00:00.000Z"), (1.5, "1970-01-01T00:00:01.500Z")])
-def test_what_is_written(at: float, text: str) -> None:
+def test_written_errors(at: float, text: str) -> None:
     assert write_time(at) == text
 
 
 @given(TIMES)
-def test_times_come_back(at: float) -> None:
+def test_written_times_are_read_back(at: float) -> None:
     assert read_time(write_time(at)) == at

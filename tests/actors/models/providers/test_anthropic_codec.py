@@ -144,7 +144,7 @@ def test_a_request() -> None:
     }
 
 
-def test_what_is_not_there_is_not_sent() -> None:
+def test_empty_fields_are_not_sent() -> None:
     body = codec(options={"cache_control": None}).body(request(system=" ", tools=()))
     assert body == {
         "model": "claude",
@@ -157,7 +157,7 @@ def marks(value: object) -> int:
     return json.dumps(value).count('"cache_control"')
 
 
-def test_at_most_four_marks_and_the_older_one_stays_where_the_last_one_was() -> None:
+def test_request_has_four_cache_marks_at_most() -> None:
     longer = (*HISTORY, AssistantMessage("done"), UserMessage("again"))
     before, after = codec().body(request(*HISTORY)), codec().body(request(*longer))
     assert marks(before) == marks(after) == 4
@@ -165,14 +165,14 @@ def test_at_most_four_marks_and_the_older_one_stays_where_the_last_one_was() -> 
     assert marks(after["messages"][0]) == 0
 
 
-def test_a_mark_of_the_file_takes_the_place_of_ours() -> None:
+def test_cache_control_of_the_agent_file_replaces_marks() -> None:
     body = codec(options={"cache_control": {"type": "ephemeral", "ttl": "1h"}}).body(request(*HISTORY))
     assert body["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
     assert marks(body) == 1
     assert marks(codec(options={"cache_control": None}).body(request(*HISTORY))) == 0
 
 
-def test_the_history_is_not_changed_by_marking_it() -> None:
+def test_cache_marks_do_not_change_the_history() -> None:
     request_ = request(*HISTORY)
     assert codec().body(request_) == codec().body(request_)
 
@@ -185,7 +185,7 @@ def test_thinking_leaves_room_for_an_answer() -> None:
     assert codec(max_tokens=30_000, options={"thinking": thinking}).body(request())["max_tokens"] == 30_000
 
 
-def test_no_thinking_in_a_turn_that_another_model_began() -> None:
+def test_thinking_is_disabled_in_a_turn_of_another_model() -> None:
     options = {"thinking": {"type": "enabled", "budget_tokens": 2_000}}
     body = codec(options=options).body(request(*HISTORY))
     assert body["thinking"] == {"type": "disabled"}
@@ -196,7 +196,7 @@ def test_no_thinking_in_a_turn_that_another_model_began() -> None:
     assert body["thinking"] == options["thinking"]
 
 
-def test_thoughts_go_back_only_while_their_prefix_is_as_it_was() -> None:
+def test_thoughts_are_sent_back_only_with_the_same_prefix() -> None:
     one, two = (kept(read(answer(THOUGHT, {**CALL, "id": id}))) for id in ("one", "two"))
     only = AssistantMessage("", (), Verbatim("anthropic", [THOUGHT]))
     whole = request(
@@ -222,13 +222,13 @@ def test_thoughts_go_back_only_while_their_prefix_is_as_it_was() -> None:
     assert thoughts(manual, before=5, trimmed=True) == [5]
 
 
-def test_calls_of_the_past_are_told_with_their_tools() -> None:
+def test_tools_of_past_calls_are_declared() -> None:
     body = codec().body(request(*HISTORY, tools=()))
     assert [(tool["name"], tool["input_schema"]) for tool in body["tools"]] == [("add", {"type": "object"})]
     assert body["tool_choice"] == {"type": "none"}
 
 
-def test_neighbours_of_one_side_are_one_message() -> None:
+def test_adjacent_messages_of_one_role_are_joined() -> None:
     call = AssistantMessage("two", (ToolCall("1", "add", {}),))
     messages = sent(UserMessage("a"), UserMessage("b"), AssistantMessage("one"), call, UserMessage("c"))
     assert [message["role"] for message in messages] == ["user", "assistant", "user"]
@@ -236,7 +236,7 @@ def test_neighbours_of_one_side_are_one_message() -> None:
     assert [block["type"] for block in messages[2]["content"]] == ["tool_result", "text"]
 
 
-def test_names_a_provider_refuses_are_translated_there_and_back() -> None:
+def test_invalid_tool_names_are_translated_both_ways() -> None:
     tools = [ModelTool("files.read", "", {})]
     told = codec().body(request(tools=tools))["tools"][0]["name"]
     reply = codec().reply(answer({**CALL, "name": told}), request(tools=tools))
@@ -253,7 +253,7 @@ def test_a_text() -> None:
 
 
 @pytest.mark.parametrize("stop", ["tool_use", "end_turn", "new_reason", None])
-def test_calls_are_what_counts_and_not_the_reason(stop: str | None) -> None:
+def test_reply_with_calls_needs_no_reason(stop: str | None) -> None:
     reply = read(answer(TEXT, CALL, stop=stop))
     assert reply == ModelReply("so", (ToolCall("toolu_1", "add", {"a": 1}),), COUNTED, "tool_calls")
 
@@ -262,7 +262,7 @@ def test_an_empty_reply_is_an_answer() -> None:
     assert read(answer()) == ModelReply("", usage=COUNTED)
 
 
-def test_missing_and_repeated_ids_are_made_up() -> None:
+def test_missing_and_repeated_ids_are_replaced() -> None:
     calls = [{**CALL, "id": id} for id in ("same", "same", None)]
     ids = [call.id for call in read(answer(*calls)).tool_calls]
     assert ids[0] == "same"
@@ -296,7 +296,7 @@ def test_a_reply_that_was_cut(stop: str) -> None:
         ({"usage": USAGE}, "no content", False),
     ],
 )
-def test_what_is_no_answer(body: object, sentence: str, retryable: bool) -> None:
+def test_unusable_answers_fail(body: object, sentence: str, retryable: bool) -> None:
     with pytest.raises(ModelFailed, match=sentence) as failed:
         read(body)
     assert failed.value.retryable is retryable
@@ -319,20 +319,20 @@ def test_an_error_with_status_200() -> None:
 # --------------------------------------------------------------------- sent back
 
 
-def test_a_reply_goes_back_as_it_came() -> None:
+def test_verbatim_reply_is_sent_back_unchanged() -> None:
     blocks: list[dict[str, Any]] = [THOUGHT, REDACTED, TEXT, CALL, NEW, {**TEXT, "citations": None}]
     reply = read(answer(*blocks, stop="tool_use"))
     assert json.loads(json.dumps(reply.verbatim and reply.verbatim.content)) == blocks
     assert sent(UserMessage("x"), kept(reply))[1] == {"role": "assistant", "content": blocks}
 
 
-def test_nothing_is_kept_that_can_be_made_again() -> None:
+def test_plain_reply_keeps_no_verbatim() -> None:
     assert read(answer(TEXT)).verbatim is None
     assert read(answer(TEXT, CALL)).verbatim is None
     assert read(answer(CALL, TEXT)).verbatim is not None
 
 
-def test_edited_arguments_take_the_place_of_the_models() -> None:
+def test_edited_arguments_replace_those_of_the_model() -> None:
     reply = read(answer(THOUGHT, CALL, {**CALL, "id": "toolu_2"}))
     one, two = reply.tool_calls
     edited = AssistantMessage("", (ToolCall(one.id, one.name, {"a": 7}), two), reply.verbatim)
@@ -351,19 +351,19 @@ def test_empty_texts_are_not_sent_back() -> None:
 
 
 @pytest.mark.parametrize("input", [None, "null", "[1]", 3])
-def test_an_input_that_is_no_object_is_not_sent_back(input: object) -> None:
+def test_input_of_another_type_is_not_sent_back(input: object) -> None:
     reply = read(answer(THOUGHT, {**CALL, "input": input}))
     assert sent(UserMessage("x"), kept(reply))[1]["content"] == [THOUGHT, {**CALL, "input": {}}]
 
 
-def test_ids_the_api_refuses_are_replaced_in_what_is_kept_too() -> None:
+def test_invalid_ids_are_replaced_in_verbatim_content() -> None:
     reply = read(answer(THOUGHT, {**CALL, "id": "bad id"}))
     _, model, user = sent(UserMessage("x"), kept(reply), ToolMessage("bad id", "add", "1"))
     assert model["content"][1]["id"] == user["content"][0]["tool_use_id"] != "bad id"
 
 
 @pytest.mark.parametrize("provider", ["google", "anthropic"])
-def test_verbatim_of_others_or_of_other_calls_is_not_sent(provider: str) -> None:
+def test_verbatim_of_another_provider_or_reply_is_not_sent(provider: str) -> None:
     message = AssistantMessage("so", (ToolCall("1", "add", {}),), Verbatim(provider, [THOUGHT, CALL, CALL]))
     found = sent(UserMessage("x"), message)[1]["content"]
     assert found == [TEXT, {"type": "tool_use", "id": "1", "name": "add", "input": {}}]
@@ -458,17 +458,17 @@ def test_an_error_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize("body", ["<html>", more(7, "text_delta", text="x")])
-def test_events_that_are_not_understood(body: object) -> None:
+def test_unreadable_events_fail(body: object) -> None:
     with pytest.raises(ModelFailed, match="not understood"):
         streamed(START, body)
 
 
 @pytest.mark.parametrize("body", ["3", "[]", "{}", '{"type": "message_delta", "delta": 3}'])
-def test_events_of_another_shape_say_nothing(body: str) -> None:
+def test_events_of_unknown_shape_are_ignored(body: str) -> None:
     assert streamed(START, body, begin(0, TEXT), *STOP).text == "so"
 
 
-def test_a_block_may_begin_with_some_of_its_text() -> None:
+def test_block_may_start_with_text() -> None:
     heard = Heard()
     block = begin(0, {"type": "text", "text": "hel"})
     assert streamed(START, block, more(0, "text_delta", text="lo"), *STOP, heard=heard).text == "hello"

@@ -83,14 +83,14 @@ async def test_a_whole_reply_and_every_setting(
     assert body["system"][0]["text"] == "Be brief."
 
 
-async def test_half_of_a_surrogate_pair_is_mended(model: Model, provider: Provider) -> None:
+async def test_lone_surrogate_is_replaced(model: Model, provider: Provider) -> None:
     provider.answers = [events(*EVENTS)]
     await model.complete(request(UserMessage("x\ud83d")), unheard)
     assert provider.bodies[0]["messages"][0]["content"][0]["text"] == "x\ufffd"
     assert provider.bodies[0]["model"] == "claude-x"
 
 
-async def test_it_is_mended_however_deep_a_tool_is_nested(model: Model, provider: Provider) -> None:
+async def test_lone_surrogate_is_replaced_at_any_depth(model: Model, provider: Provider) -> None:
     schema: dict[str, Any] = {"description": "x\ud83d"}
     for _ in range(MAX_DEPTH):
         schema = {"properties": {"v": schema}}
@@ -108,7 +108,7 @@ async def test_an_error_is_tried_once(model: Model, provider: Provider) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 500, 503, 504, 529])
-async def test_no_error_is_tried_again_by_the_sdk(model: Model, provider: Provider, status: int) -> None:
+async def test_sdk_does_not_retry(model: Model, provider: Provider, status: int) -> None:
     provider.answers = [whole(b"<html>", status, type="text/html", x_should_retry="true")]
     failed = await failure(model)
     assert (failed.status, failed.retryable) == (status, True)
@@ -127,16 +127,14 @@ async def test_no_error_is_tried_again_by_the_sdk(model: Model, provider: Provid
         [head(500, content_length=100) + b"x"],
     ],
 )
-async def test_a_connection_that_breaks_is_worth_a_retry(
-    model: Model, provider: Provider, broken: list[Piece]
-) -> None:
+async def test_broken_connection_is_retryable(model: Model, provider: Provider, broken: list[Piece]) -> None:
     provider.answers = [broken]
     failed = await failure(model)
     assert failed.retryable
     assert failed.status is None
 
 
-async def test_nobody_there(
+async def test_unreachable_server(
     environment: None, client: ModelClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -152,7 +150,7 @@ async def test_nobody_there(
 
 @pytest.mark.parametrize("answer", [whole(b"hello"), whole(b"<html>", type="text/html"), events("nonsense")])
 @pytest.mark.parametrize("stream", [True, False])
-async def test_garbage_is_not_asked_for_again(
+async def test_garbage_is_not_retryable(
     environment: None,
     provider: Provider,
     client: ModelClient,

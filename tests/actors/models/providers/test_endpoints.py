@@ -49,7 +49,7 @@ def test_a_missing_key_is_named(provider: Provider, value: str | None) -> None:
     )
 
 
-def test_whose_a_name_without_a_provider_is() -> None:
+def test_name_without_provider_means_google() -> None:
     with pytest.raises(
         MissingApiKey, match=r'"rules" needs .* GEMINI_API_KEY \(it names no provider, so it is'
     ):
@@ -71,7 +71,7 @@ def test_ollama_needs_no_key() -> None:
     assert endpoint(spec("ollama"), moved) == Endpoint("http://gpu:1/v1", None)
 
 
-def test_a_compatible_server_needs_an_address_and_no_key() -> None:
+def test_compatible_server_needs_base_url_but_no_key() -> None:
     compatible = spec("openai_compatible", base_url="http://gpu:8000/v1")
     assert endpoint(compatible, {"OPENAI_API_KEY": "sk-1"}) == Endpoint("http://gpu:8000/v1", None)
     with pytest.raises(MissingBaseUrl, match=r'^model "openai_compatible:m" needs a base_url'):
@@ -79,7 +79,7 @@ def test_a_compatible_server_needs_an_address_and_no_key() -> None:
 
 
 @pytest.mark.parametrize("key", ["sk 1", "sk-é", "sk-1\nx", "sk\x00"])
-def test_what_cannot_be_a_key_is_not_shown(key: str) -> None:
+def test_invalid_key_is_not_shown(key: str) -> None:
     with pytest.raises(InvalidApiKey) as invalid:
         endpoint(spec("openai"), {"OPENAI_API_KEY": key})
     assert key not in str(invalid.value)
@@ -99,7 +99,7 @@ def test_what_cannot_be_a_key_is_not_shown(key: str) -> None:
         "http://☃",
     ],
 )
-def test_what_is_no_address(url: str) -> None:
+def test_invalid_addresses_are_refused(url: str) -> None:
     environ = {"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": url}
     with pytest.raises(InvalidBaseUrl, match="the environment variable OPENAI_BASE_URL"):
         endpoint(spec("openai"), environ)

@@ -44,14 +44,14 @@ def failure(status: int, body: Any = None, **headers: str) -> ModelFailed:
         ({"error": {"message": None}}, "Bad Gateway"),
     ],
 )
-def test_what_the_user_reads(body: Any, sentence: str) -> None:
+def test_failures_of_the_user(body: Any, sentence: str) -> None:
     failed = failure(502, body)
     assert str(failed) == f"{sentence} (status 502)"
     assert failed.status == 502
     assert failed.retryable
 
 
-def test_a_status_nobody_knows() -> None:
+def test_unknown_status_has_no_phrase() -> None:
     assert str(failure(599, b"")) == "no reason was given (status 599)"
 
 
@@ -59,7 +59,7 @@ def test_a_long_sentence_is_cut() -> None:
     assert len(str(failure(400, {"error": "x" * 10_000}))) < MAX_SENTENCE + 30
 
 
-def test_no_money_left_is_not_worth_a_retry() -> None:
+def test_exhausted_quota_is_not_retryable() -> None:
     error = {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": None}
     assert not failure(429, {"error": error}).retryable
     assert failure(429, {"error": {**error, "type": "requests"}}).retryable
@@ -96,12 +96,12 @@ def test_retry_after(header: str, seconds: float | None) -> None:
         ("Sun, 09 Sep 2001 01:47:00 +9999999999999", 20.0),
     ],
 )
-def test_retry_after_is_a_date_by_the_clock_of_who_says_it(said: str, seconds: float) -> None:
+def test_retry_after_date_is_relative_to_the_date_header(said: str, seconds: float) -> None:
     found = failure(429, retry_after="Sun, 09 Sep 2001 01:47:00 GMT", date=said)
     assert found.retry_after == seconds
 
 
-def test_retry_after_in_milliseconds_is_more_exact() -> None:
+def test_retry_after_ms_takes_precedence() -> None:
     assert failure(429, retry_after="2", retry_after_ms="1500").retry_after == 1.5
 
 
@@ -137,5 +137,5 @@ def test_an_error_inside_an_answer(error: object, status: int | None, retryable:
     assert str(failed) == ("m" if status is None else f"m (status {status})")
 
 
-def test_an_error_that_says_nothing() -> None:
+def test_error_without_a_message() -> None:
     assert str(from_error({})) == "an error without a message"

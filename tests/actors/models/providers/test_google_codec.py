@@ -109,7 +109,7 @@ def test_a_request() -> None:
     }
 
 
-def test_what_is_not_there_is_not_sent() -> None:
+def test_empty_fields_are_not_sent() -> None:
     body = codec().body(request(system="", tools=()))
     assert body == {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
@@ -134,7 +134,7 @@ def test_the_path(model: str, stream: bool, expected: str) -> None:
     assert path(ModelSpec("m", "google", model, stream=stream)) == expected
 
 
-def test_neighbours_of_one_side_are_one_content() -> None:
+def test_adjacent_contents_of_one_role_are_joined() -> None:
     call = AssistantMessage("two", (ToolCall("1", "add", {}),))
     texts = contents(UserMessage("a"), UserMessage("b"), AssistantMessage("one"), call, UserMessage("c"))
     assert [content["role"] for content in texts] == ["user", "model", "user"]
@@ -143,7 +143,7 @@ def test_neighbours_of_one_side_are_one_content() -> None:
     assert texts[2]["parts"][1] == {"text": "c"}
 
 
-def test_names_a_provider_refuses_are_translated_there_and_back() -> None:
+def test_invalid_tool_names_are_translated_both_ways() -> None:
     tools = [ModelTool("2 files", "", {})]
     body = codec().body(request(tools=tools))
     told = body["tools"][0]["functionDeclarations"][0]["name"]
@@ -220,7 +220,7 @@ def test_a_reply_that_was_cut() -> None:
         ),
     ],
 )
-def test_what_is_no_answer(body: object, sentence: str, retryable: bool) -> None:
+def test_unusable_answers_fail(body: object, sentence: str, retryable: bool) -> None:
     with pytest.raises(ModelFailed, match=sentence) as failed:
         read(body)
     assert failed.value.retryable is retryable
@@ -228,16 +228,16 @@ def test_what_is_no_answer(body: object, sentence: str, retryable: bool) -> None
 
 
 @pytest.mark.parametrize("reason", ["OTHER", "NEW_REASON", None])
-def test_an_unknown_reason_does_not_spoil_an_answer(reason: str | None) -> None:
+def test_unknown_reason_with_text_is_an_answer(reason: str | None) -> None:
     assert read(answer({"text": "x"}, finish=reason)).text == "x"
 
 
 @pytest.mark.parametrize("reason", ["NEW_REASON", None])
-def test_an_unknown_reason_does_not_spoil_calls(reason: str | None) -> None:
+def test_unknown_reason_with_calls_is_an_answer(reason: str | None) -> None:
     assert read(answer(SIGNED, finish=reason)).stop == "tool_calls"
 
 
-def test_calls_that_ended_for_no_reason_told_are_not_acted_upon() -> None:
+def test_calls_with_finish_reason_other_are_not_made() -> None:
     with pytest.raises(ModelFailed, match="for an unknown reason") as failed:
         read(answer(SIGNED, finish="OTHER"))
     assert failed.value.retryable
@@ -260,7 +260,7 @@ def test_json_of_another_shape(body: object) -> None:
 # --------------------------------------------------------------------- sent back
 
 
-def test_a_reply_goes_back_as_it_came() -> None:
+def test_verbatim_reply_is_sent_back_unchanged() -> None:
     parts: list[dict[str, Any]] = [
         THOUGHT,
         {"text": "so"},
@@ -277,12 +277,12 @@ def test_a_reply_goes_back_as_it_came() -> None:
     assert [part["functionResponse"]["id"] for part in user["parts"]] == ["fc1", "fc2"]
 
 
-def test_nothing_is_kept_that_can_be_made_again() -> None:
+def test_plain_reply_keeps_no_verbatim() -> None:
     assert read(answer({"text": "x"})).verbatim is None
     assert read(answer({"text": "x"}, {"functionCall": {"name": "add", "args": {"a": 1}}})).verbatim is None
 
 
-def test_edited_arguments_take_the_place_of_the_models() -> None:
+def test_edited_arguments_replace_those_of_the_model() -> None:
     reply = read(answer(SIGNED, SECOND))
     one, two = reply.tool_calls
     edited = AssistantMessage("", (ToolCall(one.id, one.name, {"a": 7}), two), reply.verbatim)
@@ -292,7 +292,7 @@ def test_edited_arguments_take_the_place_of_the_models() -> None:
     assert reply.verbatim.content == [SIGNED, SECOND]
 
 
-def test_a_call_that_nobody_signed_says_so() -> None:
+def test_unsigned_call_gets_the_substitute_signature() -> None:
     foreign = Verbatim("anthropic", [{"type": "thinking"}])
     calls = (ToolCall("1", "add", {}), ToolCall("2", "add", {}))
     first, second = contents(UserMessage("x"), AssistantMessage("", calls, foreign))[1]["parts"]
@@ -305,7 +305,7 @@ def test_empty_texts_are_not_sent_back() -> None:
     assert contents(UserMessage("x"), kept(reply))[1]["parts"] == [SIGNED]
 
 
-def test_verbatim_that_does_not_fit_the_calls_is_not_sent() -> None:
+def test_verbatim_with_other_calls_is_not_sent() -> None:
     message = AssistantMessage("", (ToolCall("1", "add", {}),), Verbatim("google", [SIGNED, SECOND]))
     (part,) = contents(UserMessage("x"), message)[1]["parts"]
     assert part["functionCall"] == {"name": "add", "args": {}}
@@ -322,7 +322,7 @@ def test_a_text_in_pieces() -> None:
     assert heard.deltas == [TextDelta("Hel"), TextDelta("lo")]
 
 
-def test_parts_in_pieces_are_put_together_and_signatures_stay_where_they_were() -> None:
+def test_parts_are_joined_and_signatures_keep_their_part() -> None:
     heard = Heard()
     reply = streamed(
         answer({"text": "h", "thought": True}, finish=None),
@@ -344,14 +344,14 @@ def test_parts_in_pieces_are_put_together_and_signatures_stay_where_they_were() 
     ]
 
 
-def test_a_signed_text_is_not_joined_with_another() -> None:
+def test_signed_text_is_not_joined() -> None:
     reply = streamed(answer({"text": "a", "thoughtSignature": "S"}, finish=None), answer({"text": "b"}))
     assert reply.text == "ab"
     assert reply.verbatim is not None
     assert reply.verbatim.content == [{"text": "a", "thoughtSignature": "S"}, {"text": "b"}]
 
 
-def test_the_end_is_a_reason() -> None:
+def test_stream_ends_with_a_reason() -> None:
     with pytest.raises(ModelFailed, match="ended before it was complete") as failed:
         streamed(answer({"text": "x"}, SIGNED, finish=None))
     assert failed.value.retryable
@@ -380,5 +380,5 @@ def test_an_error_in_the_middle(wrapped: bool) -> None:
 @pytest.mark.parametrize(
     "chunk", ["3", "[]", '{"candidates": 3}', '{"candidates": [{"content": {"parts": [3]}}]}']
 )
-def test_events_of_another_shape_say_nothing(chunk: str) -> None:
+def test_events_of_unknown_shape_are_ignored(chunk: str) -> None:
     assert streamed(chunk, answer({"text": "x"})).text == "x"

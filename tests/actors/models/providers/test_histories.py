@@ -156,7 +156,7 @@ def test_chat_completions(history: tuple[ChatMessage, ...], provider: Provider) 
 
 
 @given(st.lists(messages, max_size=8).map(lambda found: finished((UserMessage("hi"), *found))))
-def test_nothing_of_a_finished_history_is_lost(history: tuple[ChatMessage, ...]) -> None:
+def test_finished_history_is_sent_completely(history: tuple[ChatMessage, ...]) -> None:
     made = [dict(call.arguments) for m in history if isinstance(m, AssistantMessage) for call in m.tool_calls]
     blocks = [block for message in anthropic(history) for block in message["content"]]
     parts = [part for content in google(history) for part in content["parts"]]
@@ -181,9 +181,7 @@ good_calls = st.lists(
 
 
 @given(st.text(max_size=8).filter(lambda text: text.strip() != ""), good_calls)
-def test_what_is_sent_to_a_provider_means_the_same_when_it_comes_from_one(
-    text: str, calls: tuple[ToolCall, ...]
-) -> None:
+def test_histories_keep_their_meaning_between_providers(text: str, calls: tuple[ToolCall, ...]) -> None:
     history = (UserMessage("hi"), AssistantMessage(text, calls))
     expected = ModelReply(text, calls, stop="tool_calls")
     sent = request(*history)

@@ -80,7 +80,7 @@ async def test_gemini(
     assert f"x-goog-api-key: {KEY}".encode() in sent.lower()
 
 
-async def test_openrouter_is_told_who_asks(
+async def test_openrouter_gets_the_program_name(
     provider: Provider, client: ModelClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
@@ -91,7 +91,7 @@ async def test_openrouter_is_told_who_asks(
     assert b"x-title: agent stop and go" in provider.heads[0].lower()
 
 
-async def test_a_server_without_a_key_is_sent_none(
+async def test_server_without_a_key_gets_no_header(
     provider: Provider, client: ModelClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -101,9 +101,7 @@ async def test_a_server_without_a_key_is_sent_none(
     assert b"authorization" not in provider.heads[0].lower()
 
 
-async def test_a_reply_that_comes_whole_though_events_were_asked_for(
-    model: Model, provider: Provider
-) -> None:
+async def test_whole_answer_to_a_streaming_request_is_read(model: Model, provider: Provider) -> None:
     provider.answers = [whole(ANSWER)]
     assert await model.complete(request(), unheard) == ModelReply("hello")
 
@@ -117,7 +115,7 @@ async def test_one_connection_serves_many_calls(model: Model, provider: Provider
     assert provider.connections == 1
 
 
-async def test_an_answer_that_is_complete_need_not_end(model: Model, provider: Provider) -> None:
+async def test_complete_answer_need_not_end(model: Model, provider: Provider) -> None:
     open_end = events(*CHUNKS, ends=False)
     provider.answers = [[*open_end, Wait()], open_end]
     for _ in range(2):
@@ -147,16 +145,16 @@ async def test_an_error(model: Model, provider: Provider) -> None:
         [b"nonsense\r\n\r\n"],
     ],
 )
-async def test_a_connection_that_breaks_is_worth_a_retry(
-    model: Model, provider: Provider, broken: list[Piece]
-) -> None:
+async def test_broken_connection_is_retryable(model: Model, provider: Provider, broken: list[Piece]) -> None:
     provider.answers = [broken]
     failed = await failure(model)
     assert failed.retryable
     assert failed.status is None
 
 
-async def test_nobody_there(client: ModelClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+async def test_unreachable_server(
+    client: ModelClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
     port = listener.socket.getsockname()[1]
     await listener.aclose()
@@ -180,7 +178,7 @@ async def test_nobody_there(client: ModelClient, monkeypatch: pytest.MonkeyPatch
         events("nonsense"),
     ],
 )
-async def test_garbage_is_not_asked_for_again(model: Model, provider: Provider, answer: list[Piece]) -> None:
+async def test_garbage_is_not_retryable(model: Model, provider: Provider, answer: list[Piece]) -> None:
     provider.answers = [answer]
     failed = await failure(model)
     assert "not understood" in str(failed)
@@ -209,7 +207,7 @@ async def test_an_event_is_bounded(model: Model, provider: Provider, monkeypatch
     assert "an event of the answer is too large" in str(await failure(model))
 
 
-async def test_nobody_asked_for_compression(model: Model, provider: Provider) -> None:
+async def test_compressed_answer_is_refused(model: Model, provider: Provider) -> None:
     provider.answers = [whole(gzip.compress(b"[]" * 1_000_000), content_encoding="gzip")]
     assert "the answer is larger than" in str(await failure(model))
     assert b"accept-encoding: identity" in provider.heads[0].lower()
@@ -237,9 +235,7 @@ async def test_leaving_closes_the_connection(model: Model, provider: Provider, p
         (httpx2.TooManyRedirects(KEY), "the answer cannot be read (TooManyRedirects)", False),
     ],
 )
-def test_what_a_library_stumbles_over_is_told_in_our_words(
-    error: Exception, text: str, retryable: bool
-) -> None:
+def test_library_errors_become_our_sentences(error: Exception, text: str, retryable: bool) -> None:
     with pytest.raises(ModelFailed) as failed, failures_of("openai:gpt", None):
         raise error
     assert (str(failed.value), failed.value.retryable) == (f"openai:gpt: {text}", retryable)

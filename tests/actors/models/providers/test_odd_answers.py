@@ -177,7 +177,7 @@ def streamed(codec: Codec, events: list[Any]) -> ModelReply:
 
 
 @pytest.mark.parametrize(("codec", "answer", "events"), SPOKEN)
-def test_what_is_right_is_a_reply(codec: Codec, answer: object, events: list[Any]) -> None:
+def test_valid_answer_is_a_reply(codec: Codec, answer: object, events: list[Any]) -> None:
     for reply in (codec.reply(answer, request()), streamed(codec, events)):
         assert [call.name for call in reply.tool_calls][:1] == ["add"]
         told_again(codec, reply)
@@ -185,7 +185,7 @@ def test_what_is_right_is_a_reply(codec: Codec, answer: object, events: list[Any
 
 @pytest.mark.parametrize(("codec", "answer", "events"), SPOKEN)
 @given(st.randoms(use_true_random=False))
-def test_what_is_nearly_right_is_a_reply_or_a_failure(
+def test_mutated_answer_is_a_reply_or_a_failure(
     codec: Codec, answer: object, events: list[Any], random: Random
 ) -> None:
     with suppress(ModelFailed):
@@ -195,7 +195,7 @@ def test_what_is_nearly_right_is_a_reply_or_a_failure(
 
 
 @pytest.mark.parametrize("call", [None, [], "add"])
-def test_a_call_of_gemini_that_is_none_spoils_nothing_after_it(call: object) -> None:
+def test_invalid_call_of_gemini_does_not_hide_later_ones(call: object) -> None:
     codec = GoogleCodec(spec("google"))
     parts = [{"text": "hi", "functionCall": call}]
     answer = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
@@ -205,7 +205,7 @@ def test_a_call_of_gemini_that_is_none_spoils_nothing_after_it(call: object) -> 
         told_again(codec, reply)
 
 
-def test_a_piece_of_claude_with_an_odd_place_or_kind_is_no_fault_of_ours() -> None:
+def test_odd_pieces_of_claude_fail_the_reply_only() -> None:
     events = copy.deepcopy(CLAUDE_EVENTS)
     for event in events:
         if event.get("index") == 0:

@@ -98,12 +98,12 @@ def test_a_request() -> None:
 
 
 @pytest.mark.parametrize("provider", list(FLAVOURS))
-def test_a_result_that_is_an_error_says_so(provider: Provider) -> None:
+def test_error_result_is_marked_in_its_text(provider: Provider) -> None:
     body = codec(provider).body(request(*HISTORY[:2], ToolMessage("call_1", "add", "42", is_error=True)))
     assert body["messages"][-1]["content"] == "Error: 42"
 
 
-def test_what_is_not_there_is_not_sent() -> None:
+def test_empty_fields_are_not_sent() -> None:
     body = codec().body(request(system=" ", tools=()))
     assert body == {"model": "gpt", "messages": [{"role": "user", "content": "hi"}]}
 
@@ -123,7 +123,7 @@ def test_flavours() -> None:
     assert codec("ollama", stream=True).body(request())["stream_options"] == {"include_usage": True}
 
 
-def test_mistral_gets_ids_it_takes_and_never_a_user_after_a_result() -> None:
+def test_mistral_gets_valid_ids_and_no_user_after_a_result() -> None:
     messages = codec("mistral").body(request(*HISTORY, UserMessage("thanks")))["messages"]
     *_, asked, result, bridge, user = messages
     assert result["tool_call_id"] == asked["tool_calls"][0]["id"]
@@ -132,7 +132,7 @@ def test_mistral_gets_ids_it_takes_and_never_a_user_after_a_result() -> None:
     assert user == {"role": "user", "content": "thanks"}
 
 
-def test_neighbours_of_one_side_are_one_message() -> None:
+def test_adjacent_messages_of_one_role_are_joined() -> None:
     call = AssistantMessage("two", (ToolCall("call_1", "add", {}),))
     history = (UserMessage("a"), UserMessage("b"), AssistantMessage("one"), call)
     _, user, assistant, _ = codec().body(request(*history))["messages"]
@@ -141,7 +141,7 @@ def test_neighbours_of_one_side_are_one_message() -> None:
     assert assistant["tool_calls"][0]["id"] == "call_1"
 
 
-def test_names_a_provider_refuses_are_translated_there_and_back() -> None:
+def test_invalid_tool_names_are_translated_both_ways() -> None:
     tools = [ModelTool("files.read", "", {})]
     history = (UserMessage("x"), AssistantMessage("", (ToolCall("1", "files.read", {}),)))
     body = codec().body(request(*history, tools=tools))
@@ -164,12 +164,12 @@ def test_a_text() -> None:
 
 
 @pytest.mark.parametrize("finish", ["tool_calls", "stop", "function_call", "strange", None])
-def test_calls_are_what_counts_and_not_the_reason(finish: str | None) -> None:
+def test_reply_with_calls_needs_no_reason(finish: str | None) -> None:
     reply = read(answer({"content": None, "tool_calls": [CALL]}, finish))
     assert reply == ModelReply("", (ToolCall("call_1", "add", {"a": 1}),), COUNTED, "tool_calls")
 
 
-def test_arguments_as_an_object_malformed_or_absent() -> None:
+def test_arguments_as_object_malformed_or_absent() -> None:
     functions = [{"name": "add", "arguments": raw} for raw in ({"a": 1}, '{"a": ', "")] + [{"name": "add"}]
     calls = [{"id": f"{n}", "function": function} for n, function in enumerate(functions)]
     whole, broken, empty, absent = read(answer({"tool_calls": calls})).tool_calls
@@ -179,7 +179,7 @@ def test_arguments_as_an_object_malformed_or_absent() -> None:
     assert (empty.arguments, empty.problem) == (absent.arguments, absent.problem) == ({}, None)
 
 
-def test_missing_and_repeated_ids_are_made_up() -> None:
+def test_missing_and_repeated_ids_are_replaced() -> None:
     calls = [{**CALL, "id": id} for id in ("same", "same", None, "")]
     ids = [call.id for call in read(answer({"tool_calls": calls})).tool_calls]
     assert ids[0] == "same"
@@ -187,7 +187,7 @@ def test_missing_and_repeated_ids_are_made_up() -> None:
     assert all(ids)
 
 
-def test_only_the_texts_of_chunks_are_for_the_user() -> None:
+def test_only_text_chunks_are_shown() -> None:
     content = [
         {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
         {"type": "text", "text": "x"},
@@ -221,7 +221,7 @@ def test_a_reply_that_was_cut(finish: str) -> None:
         ({"choices": [{"error": {"message": "no", "code": 400}}], "usage": USAGE}, "no", False),
     ],
 )
-def test_what_is_no_answer(body: object, sentence: str, retryable: bool) -> None:
+def test_unusable_answers_fail(body: object, sentence: str, retryable: bool) -> None:
     with pytest.raises(ModelFailed, match=sentence) as failed:
         read(body)
     assert failed.value.retryable is retryable
@@ -251,7 +251,7 @@ def sent_back(reply: ModelReply, provider: Provider = "openai_compatible") -> di
     return message
 
 
-def test_what_the_model_thought_goes_back_with_its_calls() -> None:
+def test_reasoning_is_sent_back_with_its_calls() -> None:
     reply = read(answer({"content": "t", "tool_calls": [SIGNED], **THOUGHT}))
     assert reply.verbatim is not None
     json.dumps(reply.verbatim.content)
@@ -262,13 +262,13 @@ def test_what_the_model_thought_goes_back_with_its_calls() -> None:
     assert "reasoning_content" not in sent_back(reply, "openai")
 
 
-def test_nothing_is_kept_that_nobody_wants_back() -> None:
+def test_reply_without_calls_keeps_no_verbatim() -> None:
     assert read(answer({"content": "t", **THOUGHT})).verbatim is None
     assert read(answer({"tool_calls": [CALL], **THOUGHT}), "openai").verbatim is None
     assert read(answer({"tool_calls": [CALL], "annotations": []})).verbatim is None
 
 
-def test_edited_arguments_go_back_with_the_signature_of_the_call() -> None:
+def test_edited_arguments_keep_the_signature() -> None:
     kept = read(answer({"tool_calls": [SIGNED]})).verbatim
     edited = AssistantMessage("", (ToolCall("call_1", "add", {"a": 2}),), kept)
     message = codec().body(request(UserMessage("x"), edited))["messages"][2]
@@ -334,12 +334,12 @@ OPEN, CLOSE = {"arguments": "{"}, {"arguments": "}"}
         pytest.param([{**A, "arguments": {}}, {**B, "arguments": {}}], id="arguments as an object"),
     ],
 )
-def test_servers_that_number_calls_their_own_way(pieces: list[dict[str, Any]]) -> None:
+def test_odd_indexes_of_calls_are_accepted(pieces: list[dict[str, Any]]) -> None:
     reply = streamed(*(call_piece(**each) for each in pieces), piece({}, "stop"))
     assert reply.tool_calls == (ToolCall("a", "add", {}), ToolCall("b", "sub", {}))
 
 
-def test_calls_without_ids_and_numbers_are_told_apart_by_their_names() -> None:
+def test_calls_without_ids_and_indexes_differ_by_name() -> None:
     reply = streamed(*[call_piece(name="add", arguments='{"a": 1}')] * 2, piece({}, "stop"))
     assert [call.arguments for call in reply.tool_calls] == [{"a": 1}, {"a": 1}]
 
@@ -367,7 +367,7 @@ def test_thoughts_in_pieces() -> None:
 
 
 @pytest.mark.parametrize(("first", "then"), [("h", ["m"]), (["h"], "m"), ("h", {"text": "m"})])
-def test_a_thought_that_becomes_one_of_another_kind_is_what_came_last(first: Any, then: Any) -> None:
+def test_thought_of_changing_type_is_the_last_value(first: Any, then: Any) -> None:
     reply = streamed(
         *(piece({"reasoning_content": each}) for each in (first, then)),
         call_piece(index=0, id="call_1", name="add", arguments="{}"),
@@ -389,7 +389,7 @@ def test_many_calls_take_time_in_proportion() -> None:
     assert min(seconds(8000) for _ in range(3)) < 300 * min(seconds(250) for _ in range(3))
 
 
-def test_the_end_is_a_reason_or_done() -> None:
+def test_stream_ends_with_reason_or_done() -> None:
     assert streamed(piece({"content": "x"}, "stop"), done=False).text == "x"
     assert streamed(piece({"content": "x"})).text == "x"
     with pytest.raises(ModelFailed, match="ended before it was complete") as failed:
@@ -400,7 +400,7 @@ def test_the_end_is_a_reason_or_done() -> None:
         streamed(done=False)
 
 
-def test_a_call_that_had_only_begun_when_the_reply_broke_off_is_none() -> None:
+def test_incomplete_call_of_a_broken_reply_is_not_made() -> None:
     begun = {"index": 0, "id": "c", "function": {"name": "remove_all", "arguments": ""}}
     with pytest.raises(ModelFailed, match="broke the reply off") as failed:
         streamed(piece({"tool_calls": [begun]}), piece({}, "insufficient_system_resource"))
@@ -424,11 +424,11 @@ def test_an_event_that_is_not_json() -> None:
 @pytest.mark.parametrize(
     "chunk", ["3", "[]", '{"choices": [3]}', '{"choices": [{"delta": {"tool_calls": 3}}]}']
 )
-def test_events_of_another_shape_say_nothing(chunk: str) -> None:
+def test_events_of_unknown_shape_are_ignored(chunk: str) -> None:
     assert streamed(chunk, piece({"content": "x"}, "stop")).text == "x"
 
 
-def test_a_stream_says_what_the_whole_answer_says() -> None:
+def test_stream_gives_the_same_reply_as_a_whole_answer() -> None:
     refusal = [piece({"refusal": "I "}), piece({"refusal": "cannot."}, "stop")]
     with pytest.raises(ModelFailed, match=r"the model refused: I cannot\."):
         streamed(*refusal)

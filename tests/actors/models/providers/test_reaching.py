@@ -56,7 +56,7 @@ async def failure(model: Model) -> ModelFailed:
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-async def test_a_certificate_counts_when_its_authority_is_trusted(
+async def test_certificate_is_accepted_if_its_authority_is_trusted(
     secure: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
@@ -66,7 +66,7 @@ async def test_a_certificate_counts_when_its_authority_is_trusted(
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-async def test_else_nothing_is_sent_nor_tried_again(
+async def test_other_failures_are_not_retried(
     secure: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
     failed = await failure(opened(kind, secure.url, client, tmp_path, monkeypatch))
@@ -75,7 +75,7 @@ async def test_else_nothing_is_sent_nor_tried_again(
     assert secure.heads == []
 
 
-async def test_authorities_that_cannot_be_read_are_a_failure_in_words(
+async def test_unreadable_certificate_file_fails_with_its_name(
     provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
@@ -87,7 +87,7 @@ async def test_authorities_that_cannot_be_read_are_a_failure_in_words(
         opened("anthropic", provider.url, client, tmp_path, monkeypatch)
 
 
-async def test_a_proxy_without_a_valid_address_is_a_failure_in_words(
+async def test_invalid_proxy_address_fails_with_its_variable(
     provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("https_proxy", "carrier-pigeon://coop")
@@ -98,7 +98,7 @@ async def test_a_proxy_without_a_valid_address_is_a_failure_in_words(
     assert not failed.retryable
 
 
-async def test_what_the_environment_says_of_proxies_holds(
+async def test_proxies_of_the_environment_are_used(
     provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The provider of the test stands in for the proxy: it is asked for an address that is not its own."""

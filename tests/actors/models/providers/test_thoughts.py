@@ -45,7 +45,7 @@ def with_entry(entries: list[Any], entry: Any) -> list[Any]:
 
 
 @given(st.lists(_pieces, min_size=1, max_size=6))
-def test_all_at_once_is_one_after_the_other(pieces: list[Any]) -> None:
+def test_one_feed_equals_many(pieces: list[Any]) -> None:
     before = repr(pieces)
     assert joined(pieces) == reduce(one_after_the_other, pieces)
     assert repr(pieces) == before

@@ -21,7 +21,7 @@ def test_a_good_name_stays(name: str) -> None:
 
 
 @given(st.lists(st.text(max_size=100), unique=True))
-def test_every_name_is_told_in_a_way_all_providers_take_and_found_again(names: list[str]) -> None:
+def test_wire_names_are_valid_and_reversible(names: list[str]) -> None:
     tools = [ModelTool(name, "", {}) for name in names]
     told = [wire_name(name) for name in names]
     back = own_names(tools)
@@ -29,7 +29,7 @@ def test_every_name_is_told_in_a_way_all_providers_take_and_found_again(names: l
     assert [back.get(name, name) for name in told] == names
 
 
-def test_names_that_differ_only_in_what_is_replaced_stay_apart() -> None:
+def test_names_that_differ_in_replaced_characters_stay_unique() -> None:
     assert wire_name("files.read") != wire_name("files/read")
     assert wire_name("files.read").startswith("files_read_")
 
@@ -43,7 +43,7 @@ def test_ids_are_valid_and_differ(ids: list[str], valid: re.Pattern[str]) -> Non
 
 
 @given(st.lists(st.text(max_size=20), max_size=10), st.lists(st.text(max_size=20), max_size=10))
-def test_ids_do_not_change_when_the_history_grows(before: list[str], later: list[str]) -> None:
+def test_ids_stay_when_the_history_grows(before: list[str], later: list[str]) -> None:
     short, long = CallIds(MISTRAL), CallIds(MISTRAL)
     assert [short.give(id) for id in before] == [long.give(id) for id in before + later][: len(before)]
 

@@ -53,20 +53,20 @@ def test_a_conversation_with_a_tool() -> None:
     )
 
 
-def test_results_come_in_the_order_of_the_calls_and_before_any_text() -> None:
+def test_results_precede_text_in_the_order_of_calls() -> None:
     both = AssistantMessage("", (ONE, TWO))
     *_, last = of(USER, both, result("two", "2"), result("one", "1"), UserMessage("go on"))
     assert last == UserTurn((Result("one", "add", "1", False), Result("two", "add", "2", False)), ("go on",))
 
 
-def test_a_call_without_a_result_gets_one_and_a_result_without_a_call_is_dropped() -> None:
+def test_missing_results_are_added_and_stray_ones_dropped() -> None:
     *_, last = of(USER, AssistantMessage("", (ONE, TWO)), result("two", "2"), result("three", "3"))
     missing = Result("one", "add", NO_RESULT, is_error=True)
     assert last == UserTurn(results=(missing, Result("two", "add", "2", False)))
     assert of(USER, result("one", "late")) == (ASKED,)
 
 
-def test_neighbours_of_one_side_are_one_turn() -> None:
+def test_adjacent_messages_of_one_side_are_one_turn() -> None:
     assert of(USER, UserMessage("are you there?")) == (UserTurn(texts=("hi", "are you there?")),)
     _, turn = of(USER, AssistantMessage("yes"), AssistantMessage("", (ONE,)))[:2]
     assert turn == ModelTurn((PastReply("yes", (), None), PastReply("", (ONE,), None)))
@@ -83,7 +83,7 @@ def test_no_text_is_empty() -> None:
     assert of(USER, AssistantMessage(" ", (ONE,)))[1] == ModelTurn((PastReply("", (ONE,), None),))
 
 
-def test_ids_are_valid_and_unique_in_the_whole_history_and_results_follow() -> None:
+def test_ids_are_valid_and_unique_in_a_history() -> None:
     odd = AssistantMessage("", (ToolCall("SAME", "add", {}), ToolCall("SAME", "add", {})))
     found = of(USER, odd, result("SAME", "1"), result("SAME", "2"), odd, result("SAME", "3"))
     calls = [call.id for turn in found if isinstance(turn, ModelTurn) for call in turn.replies[0].calls]
@@ -94,7 +94,7 @@ def test_ids_are_valid_and_unique_in_the_whole_history_and_results_follow() -> N
     assert [each.content for each in results] == ["1", "2", "3", NO_RESULT]
 
 
-def test_verbatim_content_counts_for_its_own_provider_only() -> None:
+def test_verbatim_is_used_only_for_its_provider() -> None:
     def said(provider: str) -> object:
         turn = of(USER, AssistantMessage("hello", (), Verbatim(provider, ["kept"])))[1]
         assert isinstance(turn, ModelTurn)
