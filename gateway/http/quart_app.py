@@ -91,6 +91,21 @@ class Context(RequestContext):
         _cv_request.reset(token)
 
 
+def _no_url(*_: object) -> tuple[str, str]:
+    raise NotImplementedError("a path is never made of a route")
+
+
+class MatchedRule(Rule):
+    """A route that is only matched.
+
+    Werkzeug also compiles two functions for each rule, which make URLs. Nothing here uses them, and they
+    would take more time than the rest of `make_app`.
+    """
+
+    def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
+        return _no_url
+
+
 class Application(QuartTrio):
     """A Quart application without hooks, signals, sessions, application contexts and routes by host."""
 
@@ -107,12 +122,12 @@ class Application(QuartTrio):
     def add(self, path: str, id: str, view: View, methods: list[str]) -> None:
         """Add a route. Variables of the path are in braces."""
         self._views[id] = view
-        self.url_map.add(Rule(_rule(path), endpoint=id, methods=[*methods, "OPTIONS"]))
+        self.url_map.add(MatchedRule(_rule(path), endpoint=id, methods=[*methods, "OPTIONS"]))
 
     def add_socket(self, path: str, id: str, view: SocketView) -> None:
         """Add a route for websockets."""
         self._sockets[id] = view
-        self.url_map.add(Rule(_rule(path), endpoint=id, websocket=True))
+        self.url_map.add(MatchedRule(_rule(path), endpoint=id, websocket=True))
 
     async def asgi_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Check every request and every websocket handshake, then route it."""

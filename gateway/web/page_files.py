@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
 
 import attrs
@@ -75,6 +76,7 @@ class PageFiles:
         return await self._answer(request, "icon.svg")
 
 
+@cache
 def read_page() -> PageFiles:
     folder = files("stopgo.gateway.web").joinpath("page")
     bodies = {

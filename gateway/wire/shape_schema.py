@@ -6,6 +6,7 @@ import inspect
 import re
 import types
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import attrs
@@ -23,7 +24,8 @@ _PLAIN: Mapping[Any, Schema] = {
 }
 
 
-def components() -> dict[str, Schema]:
+@cache
+def components() -> Mapping[str, Schema]:
     """The schema of every shape, by name."""
     return {name: _shape(cls) for name, cls in SHAPES.items()}
 

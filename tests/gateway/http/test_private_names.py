@@ -1,6 +1,6 @@
-"""The names of Hypercorn and Quart that `gateway/http` overrides or uses, although they are not documented.
+"""The undocumented names of Hypercorn, Quart and Werkzeug that `gateway/http` overrides or uses.
 
-A new version of either may rename them. Then a test fails here, rather than a request at run time.
+If a new version renames one of them, a test fails here, rather than a request at run time.
 """
 
 import inspect
@@ -11,7 +11,7 @@ import pytest
 
 from stopgo.gateway.http.access_log import ServerLog
 from stopgo.gateway.http.http_protocol import HTTP1, WebsocketStream
-from stopgo.gateway.http.quart_app import Application, ASGIRequest, Context
+from stopgo.gateway.http.quart_app import Application, ASGIRequest, Context, MatchedRule
 
 OWN: dict[type, set[str]] = {
     HTTP1: {"_open_stream", "_refuse", "beat"},
@@ -22,6 +22,7 @@ OWN: dict[type, set[str]] = {
     },
     ASGIRequest: set(),
     Context: set(),
+    MatchedRule: set(),
     ServerLog: set(),
 }
 """Methods of each class that override nothing."""
