@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
@@ -149,6 +149,8 @@ class HttpPeer:
     """From where each call came: a connection's other end."""
     other_bearers: list[str] = attrs.field(factory=list)
     """`Authorization` headers of requests that are no call."""
+    token: str = ""
+    """The only token that is accepted; empty: any, or none."""
     content: str = ""
     """What the text of a result is; none, the name of the tool."""
     reply_id: int | None = None
@@ -202,10 +204,27 @@ LONG = 30_000_000
 @pytest.fixture
 def http_peer() -> Iterator[HttpPeer]:
     peer = HttpPeer()
+    with serving_peer(peer):
+        yield peer
+
+
+@contextmanager
+def serving_peer(peer: HttpPeer, port: int = 0) -> Iterator[None]:
+    """Serve the peer in a thread for the length of a block; then close all of its connections."""
+    connections: set[socket.socket] = set()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         used = False
+
+        def setup(self) -> None:
+            super().setup()
+            connections.add(self.connection)
+
+        def finish(self) -> None:
+            connections.discard(self.connection)
+            with suppress(OSError):  # closed by us
+                super().finish()
 
         def do_POST(self) -> None:
             if self.used and peer.leaves:
@@ -228,18 +247,21 @@ def http_peer() -> Iterator[HttpPeer]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     peer.url = f"http://127.0.0.1:{server.server_port}/mcp"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
-        yield peer
+        yield
     finally:
         peer.slow.set()
         server.shutdown()
         thread.join()
         server.server_close()
+        for connection in list(connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 def answer_get(peer: HttpPeer, handler: BaseHTTPRequestHandler) -> None:
@@ -269,6 +291,8 @@ def answer_stream(peer: HttpPeer, handler: BaseHTTPRequestHandler) -> None:
 
 def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[str, Any]) -> None:
     authorization = handler.headers["authorization"]
+    if peer.token and authorization != f"Bearer {peer.token}":
+        return reply(handler, 401)
     if message["method"] != "tools/call" and authorization is not None:
         peer.other_bearers.append(authorization)
     if message["method"] != "tools/call" and peer.on_connect != 200:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from stopgo.actors.mcp import connection
+from stopgo.actors.mcp import connection, http
 from stopgo.actors.mcp.admission import Admission
 from stopgo.actors.mcp.caller import Caller
 from stopgo.actors.mcp.connection import Connection
@@ -158,24 +158,20 @@ async def test_token_of_a_call_connects(
 
 
 async def test_token_repairs_lost_connections_until_refused(
-    serving: Open, statuses: list[ServerStatus], free_port: int
+    http_peer: HttpPeer, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = {**os.environ, "TOKENS": "good-a"}
-    config = web(f"http://127.0.0.1:{free_port}/mcp", mode="legacy")
-    with ExitStack() as stack:
-        stack.enter_context(asking_server("http", env, port=free_port))
-        async with serving(config) as server:
-            await server.ask(Authenticate("good-a"))
-            stack.close()
-            stack.enter_context(asking_server("http", env, port=free_port))
-            await until(lambda: [each.state for each in statuses].count("connected") == 2)
-            stack.close()
-            env = {**os.environ, "TOKENS": "good-b"}
-            stack.enter_context(asking_server("http", env, port=free_port))
-            # This finds the session lost and good-a of no use, and so brings what connects.
-            assert (await server.ask(CallTool("look", {"text": "x"}, "good-b"))).content == "x"
-            refused = [each for each in statuses if each.state == "auth_required"][-1]
-            assert "look" in [tool.name for tool in refused.tools]  # they stay where they are
+    monkeypatch.setattr(http, "STREAM_PAUSE", 0.01)
+    http_peer.token = "good-a"
+    http_peer.streams = ["end", "404"]  # the second shows that the session is lost
+    async with serving(web(http_peer.url)) as server:
+        await server.ask(Authenticate("good-a"))
+        await until(lambda: [each.state for each in statuses].count("connected") == 2)
+        http_peer.session, http_peer.token = "second", "good-b"
+        # The call finds the session lost. The next connection refuses good-a and takes the call's own token.
+        assert (await server.ask(CallTool("echo", {}, "good-b"))).content == "echo"
+        refused = [each for each in statuses if each.state == "auth_required"][-1]
+        assert "echo" in [tool.name for tool in refused.tools]  # the tools stay known
+    assert http_peer.calls == [("echo", "Bearer good-b")]
 
 
 async def test_agent_obtains_its_own_token(

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Any
 
 import pytest
@@ -27,7 +23,7 @@ from stopgo.actors.tools.tool import CallTool, ListTools, ServerMessage, ToolOut
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
-from tests.actors.mcp.conftest import LONG, attempts_end, times_out
+from tests.actors.mcp.conftest import LONG, HttpPeer, attempts_end, serving_peer, times_out
 from tests.actors.mcp.test_streamable import call
 from tests.waiting import PATIENCE, until
 
@@ -36,24 +32,6 @@ Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
 def web(url: str, **changes: Any) -> McpServerConfig:
     return McpServerConfig(name="web", url=url, **{"timeout": 600.0, "connect_timeout": 600.0, **changes})
-
-
-@contextmanager
-def resource_server(db: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    """`stopgo mcp-resources` over HTTP, listening when the block begins."""
-    code = (
-        "import argparse; from stopgo.gateway.cli.mcp_resources_command import register;"
-        "parser = argparse.ArgumentParser(); register(parser.add_subparsers());"
-        "args = parser.parse_args(); raise SystemExit(args.run(args))"
-    )
-    argv = [sys.executable, "-c", code, "mcp-resources", "--db", str(db), "--http", f"127.0.0.1:{port}"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == f"listening on http://127.0.0.1:{port}\n"
-            yield process
-        finally:
-            process.kill()
 
 
 async def test_tools_and_calls(http_peer: Any, serving: Open) -> None:
@@ -380,52 +358,36 @@ async def test_refused_connection_is_retried_until_the_timeout(
     assert str(raised.value).endswith(": connection refused")
 
 
-async def test_permanent_refusal_is_not_retried(http_peer: Any, serving: Open) -> None:
-    http_peer.on_connect = 410
-    with trio.fail_after(PATIENCE), pytest.raises(ServerStartFailed, match="HTTP 410 Gone"):
-        async with serving(web(http_peer.url)):
-            pass
-
-
 async def test_start_waits_for_a_late_server(
-    free_port: int, serving: Open, tmp_path: Path, statuses: list[ServerStatus], nursery: trio.Nursery
+    free_port: int, serving: Open, statuses: list[ServerStatus], nursery: trio.Nursery
 ) -> None:
-    done = threading.Event()
+    with ExitStack() as stack:
 
-    def come() -> None:
-        with resource_server(tmp_path / "r.db", free_port):
-            done.wait()
+        async def start_late() -> None:
+            await until(lambda: [status.state for status in statuses].count("connecting") > 1)
+            stack.enter_context(serving_peer(HttpPeer(), free_port))
 
-    async def come_late() -> None:
-        await until(lambda: [status.state for status in statuses].count("connecting") > 1)
-        await trio.to_thread.run_sync(come)
-
-    nursery.start_soon(come_late)
-    try:
+        nursery.start_soon(start_late)
         async with serving(web(f"http://127.0.0.1:{free_port}/mcp")) as server:
-            tools = await server.ask(ListTools())
-        assert len(tools) == 3
-    finally:
-        done.set()
+            assert len(await server.ask(ListTools())) == 2
 
 
 async def test_calls_are_unavailable_while_the_server_is_gone(
-    free_port: int, serving: Open, tmp_path: Path, statuses: list[ServerStatus]
+    free_port: int, serving: Open, statuses: list[ServerStatus]
 ) -> None:
-    db = tmp_path / "r.db"
-    add = CallTool("resources_add", {"name": "a", "value": 1})
-    with resource_server(db, free_port) as process:
-        async with serving(web(f"http://127.0.0.1:{free_port}/mcp", max_retries=2)) as server:
-            assert not (await server.ask(add)).is_error
-            process.kill()
-            await trio.to_thread.run_sync(process.wait)
+    peer, echo = HttpPeer(), CallTool("echo", {})
+    with ExitStack() as stack:
+        stack.enter_context(serving_peer(peer, free_port))
+        async with serving(web(peer.url, max_retries=2)) as server:
+            assert not (await server.ask(echo)).is_error
+            stack.close()
             with (
                 trio.fail_after(PATIENCE),
                 pytest.raises(ToolUnavailable, match=r'MCP server "web" not connected: .*refused'),
             ):
-                await server.ask(add)
+                await server.ask(echo)
             assert statuses[-1].state in ("connecting", "disconnected")
-            with resource_server(db, free_port):
-                await until(lambda: statuses[-1].state == "connected")
-                listing = (await server.ask(CallTool("resources_list", {}))).content
-    assert '"count": 1' in listing
+            stack.enter_context(serving_peer(peer, free_port))
+            await until(lambda: statuses[-1].state == "connected")
+            assert not (await server.ask(echo)).is_error
+    assert len(peer.calls) == 2
