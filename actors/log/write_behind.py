@@ -9,8 +9,9 @@ can happen to it:
    of the event loop.
 3. The process crashes, and the event is lost. The replay does the step again.
 
-Because of 3, only the run itself, and the models that it asks, may use a pending write. It is not
-published, and no tool call is sent before it is committed.
+Pending writes save commits: without them, a turn takes 1.8 times the CPU, and 1.1 times with 16 turns at a
+time (`tests/bench/test_turn_bench.py`). Because of 3, only the run itself, and the models that it asks, may
+use a pending write. It is not published, and no tool call is sent before it is committed.
 """
 
 from __future__ import annotations
