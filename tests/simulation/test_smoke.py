@@ -14,7 +14,7 @@ from .simulate import how_to_repeat
 @pytest.mark.parametrize(
     "seed", [*range(100, 160), 202, 700_536, *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 20)]
 )
-def test_nothing_goes_wrong(seed: int, tmp_path: Path) -> None:
+def test_random_story_has_no_violations(seed: int, tmp_path: Path) -> None:
     try:
         simulate(seed, None if seed % 20 else tmp_path)
     except AssertionError as wrong:

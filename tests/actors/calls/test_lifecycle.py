@@ -277,7 +277,7 @@ ROOTS = [
 ]
 
 
-def test_no_life_of_a_call_breaks_a_promise() -> None:
+def test_every_reachable_history_keeps_the_promises() -> None:
     soonest: dict[Story, Story] = {}
     waiting, reached, taken = deque(ROOTS), set(map(consequence, ROOTS)), Counter[type[Step]]()
     while waiting:
@@ -464,11 +464,11 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
 
 
 @pytest.mark.parametrize(("story", "expected"), TABLE.values(), ids=TABLE)
-def test_what_comes_next(story: Story, expected: Step) -> None:
+def test_next_step_by_table(story: Story, expected: Step) -> None:
     assert [step_of(story), step_of(story)] == [expected, expected]
 
 
-def test_a_changed_tool_takes_back_its_question() -> None:
+def test_changed_tool_replaces_the_pending_approval() -> None:
     story = Story("changed", questions=(asked("pending"),))
     _, (old,) = facts(story.questions, (), False, False)
     assert step_of(story) == Replace(old, f"{KEY}~1", "a")

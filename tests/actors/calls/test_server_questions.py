@@ -163,7 +163,7 @@ async def test_a_question_is_an_approval_and_its_answer_reaches_the_server(
         {},
     ],
 )
-async def test_what_is_no_answer_leaves_the_question_pending(
+async def test_invalid_answer_leaves_the_approval_pending(
     asking: Asking, autojump_clock: MockClock, words: Mapping[str, Any]
 ) -> None:
     async with asking.agent() as agent:
@@ -196,7 +196,7 @@ async def test_an_answer_may_be_repeated(
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_no_is_an_answer(asking: Asking, autojump_clock: MockClock, action: str) -> None:
+async def test_declined_question_is_answered(asking: Asking, autojump_clock: MockClock, action: str) -> None:
     async with asking.agent() as agent:
         turn = await agent.start_conversation("go")
         question = await only(agent, turn.conversation.id)
@@ -205,7 +205,7 @@ async def test_a_no_is_an_answer(asking: Asking, autojump_clock: MockClock, acti
         assert answer(turn).response == "done"  # it is no rejection of the call
 
 
-async def test_nobody_answers_in_time(asking: Asking, autojump_clock: MockClock) -> None:
+async def test_expired_question_is_cancelled(asking: Asking, autojump_clock: MockClock) -> None:
     asking.settings["approval"] = {"expires_after": 30, "on_expiry": "fail"}
     async with asking.agent() as agent:
         turn = await agent.start_conversation("go")
@@ -215,7 +215,7 @@ async def test_nobody_answers_in_time(asking: Asking, autojump_clock: MockClock)
         assert result_of(await agent.get(turn.conversation.id)) == "cancel {}"
 
 
-async def test_thinking_takes_nobodys_time_and_nobodys_place(
+async def test_waiting_for_an_answer_uses_no_time_limit_and_no_slot(
     asking: Asking, autojump_clock: MockClock
 ) -> None:
     """No limit of node or run runs, the conversation stays in memory, and others may call the server."""
@@ -238,7 +238,7 @@ async def test_thinking_takes_nobodys_time_and_nobodys_place(
         assert not agent._cast.conversations.active
 
 
-async def test_one_question_after_the_other(asking: Asking, autojump_clock: MockClock) -> None:
+async def test_questions_of_a_call_are_put_one_at_a_time(asking: Asking, autojump_clock: MockClock) -> None:
     async def twice(message: CallTool) -> str:
         said: dict[str, ElicitationAnswer] = {}
 
@@ -262,7 +262,7 @@ async def test_one_question_after_the_other(asking: Asking, autojump_clock: Mock
         assert told in ("first? accept, second? decline", "first? decline, second? accept")
 
 
-async def test_questions_of_two_branches_reach_their_own(asking: Asking, autojump_clock: MockClock) -> None:
+async def test_answers_reach_the_calls_of_their_branches(asking: Asking, autojump_clock: MockClock) -> None:
     asking.settings |= {
         "agent": parallel("fan", llm("a"), llm("b")),
         "mcp_servers": [{"name": "tools", "command": "none", "max_concurrency": 2}],
@@ -282,7 +282,7 @@ async def test_questions_of_two_branches_reach_their_own(asking: Asking, autojum
         assert told == {"a": "accept {'name': 'Ada', 'colour': 'blue'}", "b": "decline {}"}
 
 
-async def test_after_a_question_of_no_known_call_calls_go_one_at_a_time(
+async def test_question_without_call_id_serializes_later_calls(
     asking: Asking, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "stopgo.mcp.tools")
@@ -312,7 +312,7 @@ async def test_after_a_question_of_no_known_call_calls_go_one_at_a_time(
     assert caplog.text.count("one at a time") == 1
 
 
-async def test_cancelling_the_run_tells_the_server(asking: Asking, autojump_clock: MockClock) -> None:
+async def test_cancelling_the_run_cancels_open_questions(asking: Asking, autojump_clock: MockClock) -> None:
     async def insist(message: CallTool) -> str:
         said = await ask_who(message)
         assert await ask_who(message) == said  # nobody is asked any more
@@ -332,7 +332,7 @@ async def test_cancelling_the_run_tells_the_server(asking: Asking, autojump_cloc
         assert caught.value.code == "void"
 
 
-async def test_a_call_that_ends_without_the_answer_takes_its_question_along(
+async def test_call_that_ends_unanswered_voids_its_question(
     asking: Asking, autojump_clock: MockClock
 ) -> None:
     async def impatient(message: CallTool) -> str:
@@ -368,7 +368,7 @@ async def test_a_call_that_ends_without_the_answer_takes_its_question_along(
         Elicitation("Log in", SECRET),
     ],
 )
-async def test_what_cannot_be_put_to_anybody_is_declined(
+async def test_unaskable_question_is_declined(
     asking: Asking, autojump_clock: MockClock, elicitation: Elicitation, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def server(message: CallTool) -> str:
@@ -397,7 +397,7 @@ async def test_form_asking_for_a_secret_is_declined_and_not_stored(
     assert "its form asks for a secret ('db_password')" in caplog.text
 
 
-async def test_a_shutdown_tells_the_server(asking: Asking, autojump_clock: MockClock) -> None:
+async def test_shutdown_cancels_open_questions(asking: Asking, autojump_clock: MockClock) -> None:
     """So the call can end, and is not one whose outcome nobody knows."""
 
     async def clean_up(message: CallTool) -> str:
@@ -422,7 +422,7 @@ async def test_a_shutdown_tells_the_server(asking: Asking, autojump_clock: MockC
 
 
 @pytest.mark.parametrize("hints", [HARMLESS, READ_ONLY])
-async def test_a_question_is_lost_with_the_process_and_promise_two_decides(
+async def test_question_in_flight_is_voided_after_restart(
     asking: Asking, autojump_clock: MockClock, hints: Hints
 ) -> None:
     async def deaf(message: CallTool) -> str:
@@ -455,7 +455,7 @@ async def test_a_question_is_lost_with_the_process_and_promise_two_decides(
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_call_is_made_anew_with_the_answers(
+async def test_next_attempt_brings_the_answers(
     asking: Asking, autojump_clock: MockClock, restart: bool
 ) -> None:
     seen: list[CallTool] = []
@@ -490,7 +490,9 @@ async def test_a_call_is_made_anew_with_the_answers(
     assert intents == [(1, "finished"), (2, "finished")]
 
 
-async def test_a_no_to_the_first_leg_is_told_in_the_second(asking: Asking, autojump_clock: MockClock) -> None:
+async def test_declined_prerequisite_is_sent_with_the_next_attempt(
+    asking: Asking, autojump_clock: MockClock
+) -> None:
     seen: list[CallTool] = []
     asking.settings["approval"] = {"expires_after": 30}
     asking.offer("ask", two_legs({"a": WHO, "b": WHO, "c": Elicitation("!", url="ftp://x")}, seen))
@@ -505,7 +507,7 @@ async def test_a_no_to_the_first_leg_is_told_in_the_second(asking: Asking, autoj
         )
 
 
-async def test_a_server_that_asks_on_and_on_is_given_up(asking: Asking, autojump_clock: MockClock) -> None:
+async def test_server_that_keeps_asking_is_given_up(asking: Asking, autojump_clock: MockClock) -> None:
     async def server(message: CallTool) -> str:
         assert asking.called("ask") < 1000
         raise ToolInputRequired({"c": Elicitation("!", url="ftp://x")})
@@ -519,7 +521,7 @@ async def test_a_server_that_asks_on_and_on_is_given_up(asking: Asking, autojump
 
 
 @pytest.mark.parametrize("action", ["accept", "decline"])
-async def test_an_address_that_must_be_visited_first(
+async def test_url_elicitation_before_the_call(
     asking: Asking, autojump_clock: MockClock, action: str
 ) -> None:
     seen: list[CallTool] = []
@@ -537,9 +539,7 @@ async def test_an_address_that_must_be_visited_first(
         assert "declined" in str(result_of(turn.conversation))
 
 
-async def test_answers_are_not_lost_when_a_token_is_wanted_then(
-    asking: Asking, autojump_clock: MockClock
-) -> None:
+async def test_answers_survive_a_later_token_prerequisite(asking: Asking, autojump_clock: MockClock) -> None:
     asking.settings["mcp_servers"] = [{"name": "tools", "url": "http://127.0.0.1:1/mcp"}]
     seen: list[CallTool] = []
     inner = two_legs({"who": WHO}, seen)

@@ -80,9 +80,7 @@ async def test_a_decision_brings_its_own_token(http: World, autojump_clock: Mock
     assert OTHER not in at_rest(http.journal)
 
 
-async def test_a_run_that_lost_its_token_asks_for_one_and_never_goes_out_without(
-    http: World, autojump_clock: MockClock
-) -> None:
+async def test_run_that_lost_its_token_never_calls_without(http: World, autojump_clock: MockClock) -> None:
     http.plan("agent", use(call("wipe"), call("local")), say("done"))
     async with http.agent() as agent:
         turn = await agent.start_conversation("go", token=SECRET)
@@ -166,7 +164,7 @@ async def test_a_queued_message_keeps_its_own_token(http: World, autojump_clock:
     assert http.bearers == [f"token {text[1]}" if text != "last" else None for text in order]
 
 
-async def test_the_key_of_another_does_not_bring_in_its_token(http: World, autojump_clock: MockClock) -> None:
+async def test_repeated_key_does_not_replace_the_first_token(http: World, autojump_clock: MockClock) -> None:
     """Neither a repeat nor a refused request takes the place of the token the run goes by."""
     http.plan("agent", after(5, use(call("look"))), say("done"))
     async with http.agent() as agent:
@@ -180,7 +178,7 @@ async def test_the_key_of_another_does_not_bring_in_its_token(http: World, autoj
     assert http.bearers == [SECRET]
 
 
-async def test_who_repeats_a_message_after_a_restart_brings_its_token_again(
+async def test_message_repeated_after_restart_restores_its_token(
     http: World, autojump_clock: MockClock
 ) -> None:
     http.plan("agent", after(50, use(call("look"))), say("done"))
@@ -194,7 +192,7 @@ async def test_who_repeats_a_message_after_a_restart_brings_its_token_again(
     assert http.bearers == [SECRET]
 
 
-async def test_resume_is_refused_when_nothing_waits_for_it(http: World, autojump_clock: MockClock) -> None:
+async def test_resume_is_refused_unless_a_run_needs_a_token(http: World, autojump_clock: MockClock) -> None:
     http.plan("agent", use(call("wipe")), say("done"))
     async with http.agent() as agent:
         turn = await agent.start_conversation("go", token=SECRET)
@@ -204,9 +202,7 @@ async def test_resume_is_refused_when_nothing_waits_for_it(http: World, autojump
             assert caught.value.code == "not_waiting_for_credential"
 
 
-async def test_two_branches_that_both_need_a_token_go_on_with_one(
-    http: World, autojump_clock: MockClock
-) -> None:
+async def test_one_token_resumes_two_branches(http: World, autojump_clock: MockClock) -> None:
     http.settings |= {
         "approval": {"in_parallel": "ask"},
         "agent": sequential("root", parallel("fan", llm("a"), llm("b"), llm("c")), llm("sum")),
@@ -238,9 +234,7 @@ async def test_two_branches_that_both_need_a_token_go_on_with_one(
     assert OTHER not in at_rest(journal)
 
 
-async def test_a_decision_with_a_token_frees_a_branch_that_waits_for_one_while_others_work(
-    http: World, autojump_clock: MockClock
-) -> None:
+async def test_token_of_a_decision_resumes_a_waiting_branch(http: World, autojump_clock: MockClock) -> None:
     http.settings |= {
         "approval": {"in_parallel": "ask"},
         "agent": parallel("fan", llm("a"), llm("b"), llm("c")),

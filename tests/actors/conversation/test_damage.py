@@ -83,7 +83,7 @@ def at_once() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("statement", [*ONE_CHARACTER.values(), *MORE.values()], ids=[*ONE_CHARACTER, *MORE])
-async def test_damage_is_told_at_once_and_disturbs_nobody_else(
+async def test_damaged_conversation_is_refused_and_others_work(
     world: World, autojump_clock: MockClock, statement: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.settings["approval"] = {"expires_after": 30}

@@ -106,9 +106,7 @@ async def test_cancel_in_every_state(world: World, autojump_clock: MockClock, st
         assert answer(await agent.send(id, "next")).state == "finished"
 
 
-async def test_a_call_under_way_gets_five_seconds_for_its_result(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_call_in_flight_gets_five_seconds_on_cancel(world: World, autojump_clock: MockClock) -> None:
     world.tool("slow", HARMLESS, slow)
     world.plan("agent", use(call("slow")), say("never"))
     async with world.agent() as agent, trio.open_nursery() as nursery:
@@ -123,7 +121,7 @@ async def test_a_call_under_way_gets_five_seconds_for_its_result(
         assert [m.call.result for m in turn.conversation.messages if m.call] == ["slow ok"]
 
 
-async def test_a_call_that_does_not_come_back_is_unknown_and_nobody_is_asked(
+async def test_cancelled_call_without_result_is_unknown_unasked(
     world: World, autojump_clock: MockClock
 ) -> None:
     async def never(_: Mapping[str, Any]) -> str:
@@ -149,9 +147,7 @@ async def test_a_call_that_does_not_come_back_is_unknown_and_nobody_is_asked(
     assert world.called("wipe") == 1
 
 
-async def test_a_call_that_waits_for_its_server_is_not_sent_any_more(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_queued_call_of_a_cancelled_run_is_not_sent(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.out_of_reach = 4
     world.plan("agent", use(call("wipe")), say("never"), turn=1)
@@ -172,7 +168,7 @@ async def test_a_call_that_waits_for_its_server_is_not_sent_any_more(
     assert world.called("wipe") == 0
 
 
-async def test_a_run_that_is_cancelled_while_an_intent_is_saved_sends_nothing(
+async def test_cancel_while_an_intent_is_saved_sends_nothing(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -293,7 +289,7 @@ async def test_delete_in_every_state_leaves_nothing(
         assert (await agent.conversations()).conversations == ()
 
 
-async def test_who_waits_for_a_deleted_conversation_is_told(world: World, autojump_clock: MockClock) -> None:
+async def test_waiting_sender_gets_an_error_on_delete(world: World, autojump_clock: MockClock) -> None:
     world.plan("agent", after(30, say("late")))
     told: list[str] = []
     async with world.agent() as agent:
@@ -317,7 +313,7 @@ async def test_who_waits_for_a_deleted_conversation_is_told(world: World, autoju
 
 @pytest.mark.repeat(3)
 @pytest.mark.parametrize("ticks", range(24))
-async def test_a_message_and_a_delete_at_once_both_end(
+async def test_concurrent_message_and_delete_both_end(
     world: World, autojump_clock: MockClock, ticks: int
 ) -> None:
     outcomes: list[str] = []
@@ -355,9 +351,7 @@ class DeletedAfterRow(MemoryJournal):
         return found
 
 
-async def test_who_reads_a_conversation_while_it_is_deleted_is_told(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_reader_gets_an_error_if_deleted_meanwhile(world: World, autojump_clock: MockClock) -> None:
     journal = world.journal = DeletedAfterRow(wall)
     async with world.agent() as agent:
         id = (await agent.start_conversation("hi")).conversation.id
@@ -367,7 +361,7 @@ async def test_who_reads_a_conversation_while_it_is_deleted_is_told(
 
 
 @pytest.mark.repeat(10)
-async def test_two_deletes_at_once_both_succeed(world: World, autojump_clock: MockClock) -> None:
+async def test_concurrent_deletes_both_succeed(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation("hi")).conversation.id
         errors = []
@@ -385,7 +379,7 @@ async def test_two_deletes_at_once_both_succeed(world: World, autojump_clock: Mo
     assert len(errors) < 2
 
 
-async def test_a_deleted_conversation_can_be_made_again_with_its_key(
+async def test_deleted_conversation_can_be_recreated_with_its_key(
     world: World, autojump_clock: MockClock
 ) -> None:
     async with world.agent() as agent:
@@ -397,7 +391,7 @@ async def test_a_deleted_conversation_can_be_made_again_with_its_key(
 
 
 @pytest.mark.repeat(10)
-async def test_a_decision_and_a_cancel_at_once(world: World, autojump_clock: MockClock) -> None:
+async def test_concurrent_decision_and_cancel(world: World, autojump_clock: MockClock) -> None:
     """Whoever is second is told; a call that was decided too late is not sent."""
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")), say("done"), turn=1)

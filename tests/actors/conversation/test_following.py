@@ -61,7 +61,7 @@ async def test_replay_and_live_are_one_stream(world: World, autojump_clock: Mock
     assert seen["half"] == stored[4:]
 
 
-async def test_where_a_log_ends(world: World, autojump_clock: MockClock) -> None:
+async def test_log_end_has_session_and_last_seq(world: World, autojump_clock: MockClock) -> None:
     world.plan("agent", say("done"))
     async with world.agent() as agent:
         turn = await agent.start_conversation("hi", session_id="mine")
@@ -98,9 +98,7 @@ async def test_a_slow_reader_misses_nothing(world: World, autojump_clock: MockCl
     assert seen == list(range(1, last + 1))
 
 
-async def test_a_reader_that_misses_the_last_events_still_gets_them(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_reader_gets_last_events_that_the_bus_dropped(world: World, autojump_clock: MockClock) -> None:
     """Whatever else goes by on the topic pushes events out of the buffer; the reader must know."""
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
@@ -167,7 +165,7 @@ async def test_following_while_it_is_deleted_ends(
     assert ended in (["conversation.deleted"], ["conversation_not_found"])
 
 
-async def test_readers_come_and_go_and_leave_nothing(world: World, autojump_clock: MockClock) -> None:
+async def test_readers_leave_no_subscriptions(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation("hi")).conversation.id
         async with trio.open_nursery() as nursery:
@@ -180,7 +178,7 @@ async def test_readers_come_and_go_and_leave_nothing(world: World, autojump_cloc
         assert not agent._cast.services.bus._by_topic.keys() - {None, EXPIRIES}
 
 
-async def test_following_activates_nobody(world: World, autojump_clock: MockClock) -> None:
+async def test_following_does_not_activate_the_conversation(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")), say("done"))
     async with world.agent() as agent:
@@ -193,7 +191,7 @@ async def test_following_activates_nobody(world: World, autojump_clock: MockCloc
             nursery.cancel_scope.cancel()
 
 
-async def test_nothing_is_told_before_it_is_on_disk(world: World, autojump_clock: MockClock) -> None:
+async def test_follower_gets_events_after_their_commit(world: World, autojump_clock: MockClock) -> None:
     """The output gate: events, answers and reads, each against what a crash at that moment would leave."""
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")), say("done"))
@@ -224,9 +222,7 @@ async def test_nothing_is_told_before_it_is_on_disk(world: World, autojump_clock
     assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
 
 
-async def test_a_publication_that_is_no_event_of_ours_is_passed_over(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_follower_ignores_other_publications(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
         seen: list[Event] = []
@@ -239,9 +235,7 @@ async def test_a_publication_that_is_no_event_of_ours_is_passed_over(
     assert not isinstance(seen[-1], NewEvent)
 
 
-async def test_who_saw_more_than_there_is_misses_nothing_that_comes(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_cursor_beyond_the_end_misses_no_later_event(world: World, autojump_clock: MockClock) -> None:
     """An older copy of the journal took its place since."""
     seen: list[Event] = []
     async with world.agent() as agent:
@@ -256,7 +250,7 @@ async def test_who_saw_more_than_there_is_misses_nothing_that_comes(
 
 
 @pytest.mark.parametrize("page", [1, 2, 3])
-async def test_what_is_longer_than_a_page_is_read_to_its_end(
+async def test_log_longer_than_a_page_is_read_completely(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     for module in (follow, stored):

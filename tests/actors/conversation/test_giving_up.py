@@ -43,7 +43,7 @@ def timed(world: World) -> World:
     return world
 
 
-async def test_a_node_that_failed_takes_its_questions_back(timed: World, autojump_clock: MockClock) -> None:
+async def test_failed_node_voids_its_approvals(timed: World, autojump_clock: MockClock) -> None:
     timed.settings["agent"] = sequential(
         "root", llm("one", timeout=1.0, on_error="continue"), llm("two", output_key="k")
     )
@@ -65,9 +65,7 @@ async def test_a_node_that_failed_takes_its_questions_back(timed: World, autojum
 
 
 @pytest.mark.repeat(10)
-async def test_a_decision_at_the_moment_of_the_failure_is_answered(
-    timed: World, autojump_clock: MockClock
-) -> None:
+async def test_decision_during_a_failure_is_answered(timed: World, autojump_clock: MockClock) -> None:
     timed.settings["agent"] = sequential("root", llm("one", timeout=1.0, on_error="continue"), llm("two"))
     async with timed.agent() as agent:
         turn = await agent.start_conversation("go", wait=False)
@@ -87,9 +85,7 @@ async def test_a_decision_at_the_moment_of_the_failure_is_answered(
 
 
 @pytest.mark.repeat(10)
-async def test_a_branch_that_fails_while_it_is_stopped_crashes_nothing(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_error_in_a_cancelled_branch_is_no_crash(world: World, autojump_clock: MockClock) -> None:
     world.settings["agent"] = parallel(
         "root", parallel("inner", llm("one", timeout=1.0), llm("two")), llm("three", timeout=1.0)
     )
@@ -103,9 +99,7 @@ async def test_a_branch_that_fails_while_it_is_stopped_crashes_nothing(
 
 
 @pytest.mark.repeat(10)
-async def test_nobody_is_told_that_a_run_waits_that_is_about_to_fail(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_failing_run_is_not_announced_as_waiting(world: World, autojump_clock: MockClock) -> None:
     world.settings["agent"] = parallel("root", llm("one"), llm("two", timeout=1.0))
     world.settings["approval"] = {"in_parallel": "ask"}
     world.tool("wipe", DESTRUCTIVE)

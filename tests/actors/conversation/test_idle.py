@@ -22,9 +22,7 @@ class SlowJournal(MemoryJournal):
         return await super().save(*args, **more)
 
 
-async def test_idle_time_that_ends_while_the_wait_is_announced(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_idle_timeout_during_announcement_is_retried(world: World, autojump_clock: MockClock) -> None:
     world.journal = SlowJournal(wall)
     world.tool("rm", DESTRUCTIVE)
     world.plan("agent", use(call("rm")))
@@ -36,7 +34,7 @@ async def test_idle_time_that_ends_while_the_wait_is_announced(
         assert agent._cast.conversations.active == 0
 
 
-async def test_whoever_wakes_a_conversation_that_is_gone_wakes_nobody(
+async def test_stray_wake_of_a_deleted_conversation_is_harmless(
     world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world.agent() as agent:

@@ -40,7 +40,7 @@ async def talk(world: World) -> list[Event]:
     return list(await events(world.journal, id))
 
 
-async def test_a_script_goes_by_the_id_of_the_message(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_script_matches_message_ids(tmp_path: Path, autojump_clock: MockClock) -> None:
     history = await talk(World(tmp_path))
     runs = [event.body for event in history if event.type == "run.started"]
     assert [run.get("message_id", "none") for run in runs] == ["tck-reject-1", "tck-stream-1", "none"]
@@ -54,13 +54,15 @@ async def test_a_script_goes_by_the_id_of_the_message(tmp_path: Path, autojump_c
     ]
 
 
-async def test_such_a_conversation_can_be_recorded(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_conversation_with_message_ids_can_be_recorded(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
     history = await talk(World(tmp_path))
     recorded = parse_script(script_of(decode(event).event for event in history), "recorded.yaml")
     assert [entry.text for entry in recorded.replies] == ["No.", "", "Hello."]
 
 
-async def test_every_model_call_of_the_turn_has_the_id(world: World, autojump_clock: MockClock) -> None:
+async def test_all_model_calls_of_a_turn_have_the_message_id(world: World, autojump_clock: MockClock) -> None:
     world.tool("list")
     world.plan("agent", use(call("list")), say("done"))
     async with world.agent() as agent:

@@ -50,7 +50,7 @@ async def test_a_message_is_required(world: World, autojump_clock: MockClock, te
             assert await code_of(agent.start_conversation(text)) == "message_required"
 
 
-async def test_an_unknown_conversation_is_said_to_be_unknown(world: World, autojump_clock: MockClock) -> None:
+async def test_unknown_conversation_is_not_found(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         for command in (
             agent.send("x", "hi"),
@@ -63,7 +63,7 @@ async def test_an_unknown_conversation_is_said_to_be_unknown(world: World, autoj
             assert await code_of(command) == "conversation_not_found"
 
 
-async def test_any_text_comes_through_as_it_is(world: World, autojump_clock: MockClock) -> None:
+async def test_any_text_is_passed_unchanged(world: World, autojump_clock: MockClock) -> None:
     text = "Ω \u2028 \0 'quotes\" {agent} ${HOME}\n\ttabs"
     async with world.agent() as agent:
         turn = await agent.start_conversation(text)
@@ -94,7 +94,7 @@ async def test_messages_sent_at_once_run_one_after_another(world: World, autojum
 
 @pytest.mark.parametrize("first", ["message", "create"])
 @pytest.mark.parametrize("since", [0, 1], ids=["the start is not written yet", "the start is written"])
-async def test_sixteen_wait_and_the_next_is_refused(
+async def test_seventeenth_queued_message_is_refused(
     world: World, autojump_clock: MockClock, first: str, since: float
 ) -> None:
     go = trio.Event()
@@ -124,7 +124,9 @@ async def test_sixteen_wait_and_the_next_is_refused(
         assert users(turn)[-1] == "one too many"
 
 
-async def test_fifty_at_once_are_answered_or_refused(world: World, autojump_clock: MockClock) -> None:
+async def test_fifty_concurrent_messages_are_answered_or_refused(
+    world: World, autojump_clock: MockClock
+) -> None:
     world.plan("agent", after(1, say("ok")))
     outcomes: list[str] = []
     async with world.agent() as agent:
@@ -145,7 +147,7 @@ async def test_fifty_at_once_are_answered_or_refused(world: World, autojump_cloc
     assert len(users(turn)) == outcomes.count("finished") + 1 >= QUEUE_LIMIT
 
 
-async def test_a_message_queued_behind_a_run_that_asks_is_told_and_runs_afterwards(
+async def test_queued_message_is_answered_when_the_run_blocks(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -176,7 +178,7 @@ async def test_a_message_queued_behind_a_run_that_asks_is_told_and_runs_afterwar
         assert turn.conversation.messages[-1].content == "second"
 
 
-async def test_a_message_queued_behind_a_question_survives_passivation_and_cancel(
+async def test_queued_message_survives_passivation_and_cancel(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -222,7 +224,7 @@ class OneCommit(MemoryJournal):
         return await super().save(fence, expected_seq, events, **more)
 
 
-async def test_a_message_is_not_forgotten_when_the_run_ends_while_the_next_command_is_carried_out(
+async def test_queued_message_runs_if_the_run_ends_during_a_look(
     world: World, autojump_clock: MockClock
 ) -> None:
     journal = world.journal = OneCommit()
@@ -240,9 +242,7 @@ async def test_a_message_is_not_forgotten_when_the_run_ends_while_the_next_comma
         assert (await agent.get(id)).messages[-1].content == "second"
 
 
-async def test_no_message_is_accepted_that_the_completion_before_it_would_refuse(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_message_after_a_queued_completion_is_refused(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
         await world.journal.deliver(id, "c", "complete", {})  # and nobody has looked at it yet
@@ -252,7 +252,9 @@ async def test_no_message_is_accepted_that_the_completion_before_it_would_refuse
         assert (await agent.get(id)).head.completed
 
 
-async def test_no_completion_overtakes_a_message_that_waits(world: World, autojump_clock: MockClock) -> None:
+async def test_completion_is_refused_while_a_message_is_queued(
+    world: World, autojump_clock: MockClock
+) -> None:
     go = trio.Event()
     world.plan("agent", once(go, say("never")), turn=1)
     world.plan("agent", say("second"), turn=2)
@@ -298,7 +300,7 @@ async def test_a_message_while_an_approval_is_pending_is_not_stored(
 # --------------------------------------------------------------------------------- keys
 
 
-async def test_a_conversation_derives_from_its_key(world: World, autojump_clock: MockClock) -> None:
+async def test_conversation_id_derives_from_the_key(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         first = await agent.start_conversation("hi", key="k")
         again = await agent.start_conversation("hi", key="k")
@@ -308,9 +310,7 @@ async def test_a_conversation_derives_from_its_key(world: World, autojump_clock:
     assert len(world.requests) == 2
 
 
-async def test_a_repeat_during_the_first_waits_for_the_same_answer(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_repeat_during_the_first_gets_the_same_answer(world: World, autojump_clock: MockClock) -> None:
     world.plan("agent", after(10, say("slow")))
     results = []
     async with world.agent() as agent:
@@ -329,7 +329,7 @@ async def test_a_repeat_during_the_first_waits_for_the_same_answer(
 
 
 @pytest.mark.repeat(10)
-async def test_a_repeat_keeps_its_token_when_the_first_is_cancelled_before_it_is_handed_over(
+async def test_repeat_keeps_its_token_if_the_first_is_cancelled(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.plan("agent", after(10, say("ok")))
@@ -351,7 +351,7 @@ async def test_a_repeat_keeps_its_token_when_the_first_is_cancelled_before_it_is
         assert agent._cast.services.tokens.get(id, "k") is None
 
 
-async def test_a_repeat_gets_the_first_result_with_the_conversation_as_it_is_now(
+async def test_repeat_gets_first_result_and_present_conversation(
     world: World, autojump_clock: MockClock
 ) -> None:
     async with world.agent() as agent:
@@ -364,9 +364,7 @@ async def test_a_repeat_gets_the_first_result_with_the_conversation_as_it_is_now
     assert len(world.requests) == 2
 
 
-async def test_the_same_key_with_another_body_is_refused_and_changes_nothing(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_reused_key_with_another_body_is_refused(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         turn = await agent.start_conversation("one", key="k")
         id = turn.conversation.id
@@ -406,7 +404,7 @@ async def test_commands_of_every_kind_can_be_repeated(world: World, autojump_clo
     assert world.called("wipe") == 1
 
 
-async def test_a_refused_command_uses_up_no_key(world: World, autojump_clock: MockClock) -> None:
+async def test_refused_command_leaves_its_key_free(world: World, autojump_clock: MockClock) -> None:
     go = trio.Event()
     world.plan("agent", once(go, say("ok")))
     async with world.agent() as agent:
@@ -437,7 +435,7 @@ async def test_a_session_is_kept_from_the_start(world: World, autojump_clock: Mo
 
 @pytest.mark.repeat(5)
 @pytest.mark.parametrize("ticks", range(0, 30, 3))
-async def test_a_client_that_goes_away_takes_nothing_with_it(
+async def test_disconnected_client_does_not_stop_its_run(
     world: World, autojump_clock: MockClock, ticks: int
 ) -> None:
     world.plan("agent", after(1, say("ok")))
@@ -460,7 +458,7 @@ async def test_a_client_that_goes_away_takes_nothing_with_it(
     ]
 
 
-async def test_not_waiting_is_an_answer_of_its_own(world: World, autojump_clock: MockClock) -> None:
+async def test_send_without_waiting_returns_no_result(world: World, autojump_clock: MockClock) -> None:
     world.plan("agent", after(10, say("ok")))
     async with world.agent() as agent:
         start = trio.current_time()
@@ -471,9 +469,7 @@ async def test_not_waiting_is_an_answer_of_its_own(world: World, autojump_clock:
         assert answer(await agent.start_conversation("hi", key="k")).response == "ok"
 
 
-async def test_a_conversation_that_is_not_begun_yet_is_shown_as_it_will_be(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_conversation_is_shown_before_its_first_event(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         await trio.sleep(10)
         asked = wall()
@@ -485,7 +481,7 @@ async def test_a_conversation_that_is_not_begun_yet_is_shown_as_it_will_be(
         assert (begun.created, begun.head.session_id) == (asked, "mine")
 
 
-async def test_a_conversation_that_came_to_nothing_is_unknown(
+async def test_conversation_whose_create_was_refused_is_unknown(
     world: World, autojump_clock: MockClock
 ) -> None:
     """Its id was taken, and the command that was to make it is gone."""
@@ -496,7 +492,7 @@ async def test_a_conversation_that_came_to_nothing_is_unknown(
         assert await code_of(agent.get("x")) == "conversation_not_found"
 
 
-async def test_reads_wake_nobody_and_change_nothing(world: World, autojump_clock: MockClock) -> None:
+async def test_reads_activate_nothing(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation("hi")).conversation.id
         await trio.sleep(60)

@@ -58,7 +58,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("event", BROKEN, ids=lambda event: event.type)
-async def test_a_log_that_makes_no_sense_is_answered_and_disturbs_nobody(
+async def test_contradictory_log_is_refused_and_others_work(
     world: World, autojump_clock: MockClock, event: NewEvent, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world.agent() as agent:
@@ -106,9 +106,7 @@ async def test_an_event_of_a_newer_version_makes_a_conversation_read_only(
     assert len(world.requests) == 1
 
 
-async def test_a_command_of_a_newer_version_is_refused_and_holds_up_nobody(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_unknown_command_is_refused(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation("one")).conversation.id
         with agent._cast.services.bus.subscribe(reply_topic(id, "k")) as replies:
@@ -205,7 +203,7 @@ async def begin(agent: Agent, failing: Failing, type: str, times: int) -> str:
 
 
 @pytest.mark.parametrize("type", ["message.added", "step.finished", "tool.started", "run.finished"])
-async def test_a_crash_now_and_then_is_survived(
+async def test_occasional_crashes_are_survived(
     world: World, autojump_clock: MockClock, failing: Failing, type: str
 ) -> None:
     world.tool("put", HARMLESS)
@@ -219,7 +217,7 @@ async def test_a_crash_now_and_then_is_survived(
         assert agent._cast.services.active_runs.count == 0
 
 
-async def test_a_run_that_always_crashes_is_given_up_and_the_conversation_lives_on(
+async def test_run_that_always_crashes_is_failed(
     world: World, autojump_clock: MockClock, failing: Failing, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.tool("put", HARMLESS)
@@ -263,7 +261,7 @@ async def test_a_conversation_that_was_given_up_survives_the_next_crash(
         assert answer(await agent.send(id, "next")).response == "second"
 
 
-async def test_a_message_behind_a_run_that_is_given_up_has_its_own(
+async def test_message_behind_a_failed_run_gets_its_own_run(
     world: World, autojump_clock: MockClock, failing: Failing
 ) -> None:
     world.tool("put", HARMLESS)
@@ -291,7 +289,7 @@ async def test_a_conversation_that_crashes_as_it_begins_fails_its_first_run(
 
 
 @pytest.mark.parametrize("last", [NewEvent("conversation.completed", {}), NewEvent("branch.merged", {})])
-async def test_what_takes_no_message_is_given_none_when_it_is_given_up(
+async def test_no_run_starts_for_a_command_that_takes_no_message(
     world: World, autojump_clock: MockClock, failing: Failing, last: NewEvent
 ) -> None:
     async with world.agent() as agent:
@@ -303,7 +301,7 @@ async def test_what_takes_no_message_is_given_none_when_it_is_given_up(
     assert (await types(world.journal, id))[-1] == last.type
 
 
-async def test_a_run_with_an_event_of_a_newer_version_is_not_given_up(
+async def test_read_only_run_is_not_failed_after_crashes(
     world: World, autojump_clock: MockClock, failing: Failing
 ) -> None:
     world.plan("agent", after(20, say("done")))
@@ -363,7 +361,7 @@ TRIED_AT_ROOT = {**TRIED, "key": "1/!"}
 
 
 @pytest.mark.parametrize("step", [REPLIED, TRIED, TRIED_AT_ROOT], ids=lambda step: step["key"])
-async def test_a_log_with_another_step_where_this_one_should_be_stops_with_nothing_sent(
+async def test_replay_mismatch_fails_the_run_before_any_call(
     world: World, autojump_clock: MockClock, step: dict[str, Any]
 ) -> None:
     node = {"type": "llm", "name": "agent", "retries": 1}
@@ -385,7 +383,7 @@ async def test_a_log_with_another_step_where_this_one_should_be_stops_with_nothi
         assert answer(turn).state == "finished"
 
 
-async def test_a_run_of_another_replay_version_stops_with_nothing_sent(
+async def test_other_replay_version_fails_the_run_before_any_call(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)

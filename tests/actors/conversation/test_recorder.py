@@ -82,7 +82,7 @@ def _without_ids(value: Any) -> Any:
     return UUID.sub("ID", value) if isinstance(value, str) else value
 
 
-async def test_a_recording_played_again_gives_the_same_events(tmp_path: Path, recordings: Path) -> None:
+async def test_replayed_recording_gives_the_same_events(tmp_path: Path, recordings: Path) -> None:
     world = World(tmp_path)
     world.tool("remove", DESTRUCTIVE, "removed")
     world.tool("look", work="nothing here, $${odd}")
@@ -138,7 +138,7 @@ async def test_a_recording_played_again_gives_the_same_events(tmp_path: Path, re
     ).read_bytes()
 
 
-async def test_a_run_that_waits_is_recorded_as_far_as_it_is(tmp_path: Path, recordings: Path) -> None:
+async def test_waiting_run_is_recorded_up_to_the_wait(tmp_path: Path, recordings: Path) -> None:
     world = World(tmp_path)
     world.tool("remove", DESTRUCTIVE, "removed")
     world.plans[("agent", None)] = [use(call("remove")), say("gone")]
@@ -152,7 +152,7 @@ async def test_a_run_that_waits_is_recorded_as_far_as_it_is(tmp_path: Path, reco
     assert "canary" not in file.read_text()
 
 
-async def test_a_folder_that_cannot_be_written_disturbs_nobody(
+async def test_unwritable_folder_is_only_a_warning(
     tmp_path: Path, recordings: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(tmp_path)
@@ -169,7 +169,7 @@ def rights(folder: Path) -> list[int]:
     return [stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())]
 
 
-async def test_recordings_are_for_their_owner(tmp_path: Path, recordings: Path) -> None:
+async def test_recordings_are_readable_by_their_owner_only(tmp_path: Path, recordings: Path) -> None:
     world = World(tmp_path)
     world.plans[("agent", None)] = [say("fine")]
     victim = tmp_path / "victim"
@@ -186,7 +186,7 @@ async def test_recordings_are_for_their_owner(tmp_path: Path, recordings: Path) 
     assert victim.read_text() == "precious"
 
 
-async def test_a_folder_that_is_none_is_told_at_the_start(tmp_path: Path, recordings: Path) -> None:
+async def test_path_that_is_no_folder_fails_startup(tmp_path: Path, recordings: Path) -> None:
     await trio.Path(recordings).write_text("a file is in the way")
     with pytest.RaisesGroup(StartError, allow_unwrapped=True, flatten_subgroups=True):
         async with life(World(tmp_path), MemoryJournal(wall), record=recordings):

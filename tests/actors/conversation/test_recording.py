@@ -43,7 +43,7 @@ def asked(step: str, *, node: str = "main", turn: int = 1, call: int = 1, iterat
     return ModelRequest("", (), (), "anything", node, turn, call, iteration=iteration, step=step)
 
 
-def test_before_a_model_was_asked_there_is_nothing_to_record() -> None:
+def test_no_recording_before_the_first_reply() -> None:
     assert script_of([e.ConversationCreated("s", "You help."), e.MessageAdded("hi", "k")]) == ""
 
 
@@ -54,11 +54,11 @@ def test_before_a_model_was_asked_there_is_nothing_to_record() -> None:
         ("agent", "context-agent.yaml"),
     ],
 )
-def test_an_id_that_a_client_chose_names_no_file_of_others(conversation: str, name: str) -> None:
+def test_client_chosen_id_gets_a_file_prefix(conversation: str, name: str) -> None:
     assert file_name(conversation) == name
 
 
-def test_a_recording_is_for_people_to_read() -> None:
+def test_recording_is_readable_yaml() -> None:
     history = [
         model_step("1/:1", tool_calls=[ToolCall("x", "add", {"name": "a"})]),
         model_step("1/:2", text="made a", usage=StepUsage(7, 2, cost_usd=0.1)),
@@ -73,7 +73,7 @@ def test_a_recording_is_for_people_to_read() -> None:
     )
 
 
-async def test_turns_nodes_calls_and_iterations_are_told_apart() -> None:
+async def test_replies_match_by_turn_node_iteration_and_call() -> None:
     places: list[tuple[str, dict[str, Any]]] = [
         ("1/:1", {"call": 1}),
         ("1/:2", {"call": 2}),
@@ -87,7 +87,7 @@ async def test_turns_nodes_calls_and_iterations_are_told_apart() -> None:
         assert (await model.complete(asked(key, **where), unheard)).text == key
 
 
-async def test_retries_and_nested_loops_are_told_apart_by_the_step() -> None:
+async def test_ambiguous_replies_match_by_step() -> None:
     keys = ["1/:1", "1/!2:1", "1/!3:1"]
     text = script_of(model_step(key, text=key) for key in keys)
     assert text.count("step:") == len(keys)
@@ -96,14 +96,14 @@ async def test_retries_and_nested_loops_are_told_apart_by_the_step() -> None:
         assert (await model.complete(asked(key), unheard)).text == key
 
 
-async def test_a_failure_is_replayed_as_it_was_told_and_at_once() -> None:
+async def test_recorded_failure_is_replayed_without_retries() -> None:
     model = replayed(script_of([failed_step("1/:1", "model_error", "overloaded (status 529)")]))
     with pytest.raises(ModelFailed, match=r"^overloaded \(status 529\)$") as failed:
         await model.complete(asked("1/:1"), unheard)
     assert not failed.value.retryable
 
 
-def test_what_a_limit_of_ours_said_is_no_models_reply() -> None:
+def test_limit_failures_are_not_recorded() -> None:
     assert script_of([failed_step("1/:1", "limit_reached", "the run stopped")]) == ""
 
 
@@ -141,7 +141,9 @@ calls = st.builds(ToolCall, st.just("x"), texts.filter(bool), st.dictionaries(te
 
 
 @given(text=texts, tool_calls=st.lists(calls, max_size=3), count=st.integers(0, 10**9))
-async def test_whatever_a_model_said_is_said_again(text: str, tool_calls: list[ToolCall], count: int) -> None:
+async def test_any_reply_round_trips_through_a_recording(
+    text: str, tool_calls: list[ToolCall], count: int
+) -> None:
     usage = StepUsage(count, 1, count // 2)
     history = [model_step("1/:1", text=text, tool_calls=tool_calls, usage=usage)]
     reply = await replayed(script_of(history)).complete(asked("1/:1"), unheard)

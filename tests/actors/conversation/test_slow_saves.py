@@ -57,7 +57,7 @@ async def unharmed(world: World) -> AsyncIterator[Agent]:
         assert not [item async for item in heard if isinstance(item, Crashed)]
 
 
-async def test_who_decides_while_the_run_begins_to_wait_moves_it_on(
+async def test_decision_during_the_pause_commit_resumes_the_run(
     world: World, journal: Slow, autojump_clock: MockClock
 ) -> None:
     """Else it counts as waiting while its call is made, and no start after a crash looks for the outcome."""
@@ -78,7 +78,7 @@ async def test_who_decides_while_the_run_begins_to_wait_moves_it_on(
     assert open_work == [question.stream]
 
 
-async def test_a_question_that_is_taken_back_while_its_expiry_waits_is_void(
+async def test_approval_voided_before_its_expiry_is_saved_is_void(
     world: World, journal: Slow, autojump_clock: MockClock
 ) -> None:
     async def work(_: Mapping[str, Any]) -> str:
@@ -97,7 +97,7 @@ async def test_a_question_that_is_taken_back_while_its_expiry_waits_is_void(
     assert [question.state for question in turn.conversation.approvals.values()] == ["void"]
 
 
-async def test_a_question_that_expires_while_the_end_of_its_run_waits_has_expired(
+async def test_expiry_before_the_end_of_the_run_is_saved_wins(
     world: World, journal: Slow, autojump_clock: MockClock
 ) -> None:
     journal.slow = "approval.expired"
@@ -112,7 +112,7 @@ async def test_a_question_that_expires_while_the_end_of_its_run_waits_has_expire
     assert [question.state for question in turn.conversation.approvals.values()] == ["expired"]
 
 
-async def test_who_is_told_that_a_run_waits_while_its_end_waits_is_not_told_of_the_end(
+async def test_sender_answered_at_the_pause_is_not_answered_again(
     world: World, journal: Slow, autojump_clock: MockClock
 ) -> None:
     journal.slow = "run.waiting"

@@ -71,7 +71,7 @@ class Asked:
             yield bus
 
 
-async def test_each_is_told_when_it_is_due(autojump_clock: MockClock) -> None:
+async def test_each_approval_expires_when_due(autojump_clock: MockClock) -> None:
     asked = Asked()
     for id, expires in (("a", 0.5), ("b", 1.25), ("c", 2.5 * LONGEST_SLEEP)):
         asked.ask(id, expires)
@@ -80,7 +80,7 @@ async def test_each_is_told_when_it_is_due(autojump_clock: MockClock) -> None:
     assert asked.told == [("a", 0.5), ("b", 1.25), ("c", 2.5 * LONGEST_SLEEP)]
 
 
-async def test_a_long_list_is_told_to_its_end(autojump_clock: MockClock) -> None:
+async def test_long_list_of_due_approvals_is_expired_completely(autojump_clock: MockClock) -> None:
     asked = Asked()
     for number in range(2 * MOST_DUE):
         asked.ask(str(number), 0)
@@ -89,7 +89,7 @@ async def test_a_long_list_is_told_to_its_end(autojump_clock: MockClock) -> None
     assert len(asked.told) == 2 * MOST_DUE
 
 
-async def test_a_new_question_is_not_slept_over(autojump_clock: MockClock) -> None:
+async def test_new_earlier_deadline_shortens_the_sleep(autojump_clock: MockClock) -> None:
     asked = Asked()
     async with asked.watched() as bus:
         await trio.sleep(100)
@@ -99,7 +99,7 @@ async def test_a_new_question_is_not_slept_over(autojump_clock: MockClock) -> No
     assert asked.told == [("new", 110)]
 
 
-async def test_a_new_question_that_expires_after_those_that_are_there_costs_no_look(
+async def test_later_deadline_causes_no_reading(
     autojump_clock: MockClock,
 ) -> None:
     asked = Asked()
@@ -115,7 +115,7 @@ async def test_a_new_question_that_expires_after_those_that_are_there_costs_no_l
     assert asked.told == [("first", 10), *((str(number), 11 + number) for number in range(5))]
 
 
-async def test_the_soonest_of_many_that_come_at_once_is_not_missed(autojump_clock: MockClock) -> None:
+async def test_earliest_of_many_new_deadlines_is_not_missed(autojump_clock: MockClock) -> None:
     asked = Asked()
     async with asked.watched() as bus:
         await trio.testing.wait_all_tasks_blocked()
@@ -138,7 +138,7 @@ async def test_a_clock_that_is_set_forward_is_noticed(autojump_clock: MockClock)
     assert asked.told == [("a", 120)]
 
 
-async def test_a_clock_that_is_set_back_makes_nothing_due_before_its_time(autojump_clock: MockClock) -> None:
+async def test_clock_set_back_expires_nothing_early(autojump_clock: MockClock) -> None:
     asked = Asked()
     asked.ask("a", expires=50)
     async with asked.watched() as bus:
@@ -150,7 +150,7 @@ async def test_a_clock_that_is_set_back_makes_nothing_due_before_its_time(autoju
     assert asked.told == [("new", 30), ("a", 3650)]
 
 
-async def test_what_nobody_settles_keeps_nothing_from_others(autojump_clock: MockClock) -> None:
+async def test_unsettled_page_does_not_hide_later_questions(autojump_clock: MockClock) -> None:
     """Conversations of a newer version cannot deal with what is due, however many they are."""
     asked = Asked(settles=lambda id: not id.startswith("stuck"))
     for number in range(3 * MOST_DUE):

@@ -51,9 +51,7 @@ async def test_every_event_of_every_conversation_comes_with_the_status_after_it(
     assert theirs[-1].type == "conversation.deleted"
 
 
-async def test_a_slow_watcher_gets_one_gap_in_place_of_what_it_missed(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_slow_watcher_gets_one_gap_for_missed_events(world: World, autojump_clock: MockClock) -> None:
     """What else waits for it is older than what it reads then, so it is dropped, too."""
     world.plan("agent", *[say("done")] * (BUFFER // 3 + 1))
     async with world.agent() as agent:
@@ -98,5 +96,5 @@ async def test_a_slow_watcher_gets_one_gap_in_place_of_what_it_missed(
         ({"types": ["approval.*"], "conversations": ["c2"]}, EVENT, False),
     ],
 )
-def test_what_a_filter_lets_pass(wanted: dict[str, Any], item: Event | AnyDelta, passes: bool) -> None:
+def test_filter_selects_events(wanted: dict[str, Any], item: Event | AnyDelta, passes: bool) -> None:
     assert Filter(**wanted).wants((item, "waiting_approval")) is passes

@@ -39,7 +39,7 @@ def seen(loaded: AgentConfig) -> dict[str, list[str]]:
     }
 
 
-def test_agents_are_tools_to_the_letter(tmp_path: Path) -> None:
+def test_agents_are_listed_as_tools(tmp_path: Path) -> None:
     loaded = config(tmp_path)
     b, c = catalogue(loaded, {}).agents
     assert (b.name, b.description) == ("a2a_b", "Delegate task to A2A agent 'b'. Adds.")
@@ -72,7 +72,9 @@ def test_agents_are_tools_to_the_letter(tmp_path: Path) -> None:
     ],
     ids=["top level", "none", "of nodes", "by name", "no servers", "a node's own"],
 )
-def test_where_agents_are_seen(tmp_path: Path, agent: dict[str, Any], expected: dict[str, list[str]]) -> None:
+def test_agents_are_offered_by_node_settings(
+    tmp_path: Path, agent: dict[str, Any], expected: dict[str, list[str]]
+) -> None:
     assert seen(config(tmp_path, agent)) == expected
 
 
@@ -91,7 +93,7 @@ def test_where_agents_are_seen(tmp_path: Path, agent: dict[str, Any], expected: 
         ),
     ],
 )
-def test_what_a_delegation_does(
+def test_rules_judge_delegations(
     tmp_path: Path, rules: list[Any], agent: dict[str, Any], verdicts: dict[str, str]
 ) -> None:
     loaded = config(tmp_path, agent, approval={"rules": rules})

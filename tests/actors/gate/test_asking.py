@@ -99,7 +99,7 @@ async def test_a_destructive_call_waits_with_its_arguments(world: World, autojum
         assert turn.conversation.approvals[id].state == "decided"
 
 
-async def test_the_remaining_steps_run_after_the_yes_and_earlier_ones_are_not_repeated(
+async def test_approval_continues_without_repeating_earlier_steps(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -114,7 +114,7 @@ async def test_the_remaining_steps_run_after_the_yes_and_earlier_ones_are_not_re
 
 
 @pytest.mark.parametrize("answer_", [{"approved": True}, {"action": "approve"}, {"answer": "yes"}], ids=str)
-async def test_every_format_of_a_yes_runs_the_call(
+async def test_every_format_of_approval_runs_the_call(
     world: World, autojump_clock: MockClock, answer_: Mapping[str, Any]
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -148,7 +148,7 @@ async def test_an_invalid_decision_leaves_it_pending(world: World, autojump_cloc
     assert answer(turn).response == "done"
 
 
-async def test_an_unknown_approval_is_said_to_be_unknown(world: World, autojump_clock: MockClock) -> None:
+async def test_unknown_approval_is_not_found(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         with pytest.raises(AgentError) as caught:
             await agent.decide("no such id", {"approved": True})
@@ -225,9 +225,7 @@ async def test_an_edit_survives_a_restart_before_the_call(world: World, autojump
     assert world.ledger == [("wipe", {"name": "one"})]
 
 
-async def test_a_tool_that_changed_while_the_call_was_parked_is_asked_about_again(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_tool_changed_while_waiting_is_asked_again(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe", name="x")), say("done"))
     async with world.agent() as agent:
@@ -248,9 +246,7 @@ async def test_a_tool_that_changed_while_the_call_was_parked_is_asked_about_agai
     assert world.called("wipe") == 1
 
 
-async def test_a_tool_that_is_gone_when_the_yes_comes_is_a_result(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_tool_gone_after_approval_is_an_error_result(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.tool("look", READ_ONLY)
     world.plan("agent", use(call("wipe")), say("sorry"))
@@ -271,7 +267,7 @@ async def test_a_tool_that_is_gone_when_the_yes_comes_is_a_result(
 @pytest.mark.repeat(5)
 @pytest.mark.parametrize("order", list(itertools.permutations(["rm-a", "rm-b"])), ids=str)
 @pytest.mark.parametrize("restart", [False, True])
-async def test_two_branches_ask_at_once_and_are_answered_in_any_order(
+async def test_two_branches_ask_and_are_decided_in_any_order(
     world: World, autojump_clock: MockClock, order: tuple[str, ...], restart: bool
 ) -> None:
     two_branches(world)
@@ -324,7 +320,7 @@ async def test_both_branches_answered_at_the_same_time(world: World, autojump_cl
     assert sorted(name for name, _ in world.ledger) == ["look", "rm-a", "rm-b"]
 
 
-async def test_a_decision_while_the_other_branch_still_works_is_acted_upon_at_once(
+async def test_decision_takes_effect_while_another_branch_is_active(
     world: World, autojump_clock: MockClock
 ) -> None:
     two_branches(world)
@@ -348,7 +344,7 @@ async def test_a_decision_while_the_other_branch_still_works_is_acted_upon_at_on
 
 
 @pytest.mark.repeat(10)
-async def test_who_decides_for_a_branch_whose_turn_another_has_since_a_restart_is_answered(
+async def test_decision_without_slot_after_restart_is_answered(
     world: World, autojump_clock: MockClock
 ) -> None:
     """Chance gives a branch the turn in each life. A decision about the other one moves nothing."""
@@ -367,7 +363,7 @@ async def test_who_decides_for_a_branch_whose_turn_another_has_since_a_restart_i
     assert (answer(turn).state, world.called("wipe")) == ("finished", 4)
 
 
-async def test_both_get_the_answer_of_the_run(world: World, autojump_clock: MockClock) -> None:
+async def test_both_deciders_get_the_answer_of_the_run(world: World, autojump_clock: MockClock) -> None:
     two_branches(world)
     world.plan("b", after(50, say("B")))
     results = []
@@ -389,7 +385,7 @@ async def test_both_get_the_answer_of_the_run(world: World, autojump_clock: Mock
 # ------------------------------------------------------------------ the first one wins
 
 
-async def test_an_edit_that_comes_while_the_call_is_judged_again_counts(
+async def test_edit_during_judgement_is_not_lost(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gate looks at the call as it was shown; the decision is taken in before it has its answer."""
@@ -421,7 +417,7 @@ async def test_an_edit_that_comes_while_the_call_is_judged_again_counts(
 
 
 @pytest.mark.repeat(20)
-async def test_of_two_decisions_at_once_exactly_one_counts(world: World, autojump_clock: MockClock) -> None:
+async def test_one_of_two_concurrent_decisions_wins(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")), say("done"))
     outcomes: list[str] = []
@@ -448,7 +444,7 @@ async def test_of_two_decisions_at_once_exactly_one_counts(world: World, autojum
     assert [e.type for e in await events(world.journal, conversation.id)].count("approval.resolved") == 1
 
 
-async def test_a_repeat_is_told_which_decision_stood(world: World, autojump_clock: MockClock) -> None:
+async def test_repeated_decision_gets_the_one_that_won(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")), say("done"))
     async with world.agent() as agent:
@@ -506,9 +502,7 @@ async def test_a_decision_has_one_time(world: World, autojump_clock: MockClock) 
     assert turn.conversation.updated > made
 
 
-async def test_a_decision_that_comes_before_the_end_of_its_time_is_taken_in_stands(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_decision_beats_unprocessed_expire_command(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")), say("done"))
     world.settings["approval"] = {"expires_after": 30}

@@ -87,7 +87,7 @@ LONG = "x" * MAX_TEXT + "y"
         (Condition(matches="^a", above=1), [], ["b", "2"], [["a"]]),
     ],
 )
-def test_what_a_condition_answers(
+def test_answers_of_conditions_by_table(
     condition: Condition, holds: list[Any], fails: list[Any], undecided: list[Any]
 ) -> None:
     assert [value for value in holds if answer(condition, value) is not Answer.HOLDS] == []
@@ -117,7 +117,7 @@ def test_what_a_condition_answers(
         ("no", [MISSING]),
     ],
 )
-def test_where_a_path_leads(path: str, expected: list[Any]) -> None:
+def test_readings_of_paths_by_table(path: str, expected: list[Any]) -> None:
     values = {
         "a.b.c": 5,
         "a": {"b": {"c": 1}, "b.c": 2},
@@ -148,7 +148,7 @@ def test_a_condition_has_an_answer_to_anything(condition: Condition, value: Any)
 
 
 @given(CONDITION)
-def test_what_is_missing_satisfies_only_that_it_is(condition: Condition) -> None:
+def test_missing_value_satisfies_only_exists_false(condition: Condition) -> None:
     assert (answer(condition, MISSING) is Answer.HOLDS) == (condition == Condition(exists=False))
 
 
@@ -162,7 +162,7 @@ def test_a_value_equals_itself_and_its_text(value: Any) -> None:
 
 
 @given(CONDITION, CONDITION, JSON)
-def test_all_that_is_given_must_hold(one: Condition, other: Condition, value: Any) -> None:
+def test_all_parts_of_a_condition_must_hold(one: Condition, other: Condition, value: Any) -> None:
     if one.equals is None or other.above is None:
         return
     parts = answer(Condition(equals=one.equals), value), answer(Condition(above=other.above), value)
@@ -177,7 +177,7 @@ def test_a_path_always_leads_somewhere(value: Any, path: str) -> None:
 SLOW, TRAP = "^(?:a|aa)+$", "a" * 60 + "!"
 
 
-def test_slow_patterns_are_given_up_one_by_one_and_all_together() -> None:
+def test_slow_patterns_hit_both_time_limits() -> None:
     began = time.process_time()
     searches = Searches()
     assert answer(Condition(matches=SLOW), TRAP, searches) is Answer.UNDECIDED

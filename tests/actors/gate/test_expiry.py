@@ -48,7 +48,7 @@ LIVES = pytest.mark.parametrize(
 
 
 @LIVES
-async def test_a_call_nobody_approves_in_time_fails_the_run_if_it_is_to(
+async def test_expired_approval_fails_the_run_with_on_expiry_fail(
     world: World, autojump_clock: MockClock, seconds: float, restart: bool
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -61,7 +61,7 @@ async def test_a_call_nobody_approves_in_time_fails_the_run_if_it_is_to(
 
 
 @LIVES
-async def test_else_the_model_is_told(
+async def test_expired_approval_rejects_the_call_by_default(
     world: World, autojump_clock: MockClock, seconds: float, restart: bool
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -77,7 +77,7 @@ async def test_else_the_model_is_told(
 @pytest.mark.parametrize(
     ("on_expiry", "ends"), [("fail", ("failed", "approval_expired")), ("reject", ("finished", None))]
 )
-async def test_a_checkpoint_nobody_answers_in_time(
+async def test_expired_checkpoint(
     world: World, autojump_clock: MockClock, seconds: float, restart: bool, on_expiry: str, ends: Any
 ) -> None:
     world.settings["agent"] = sequential("both", CHECKPOINT, llm("next"))
@@ -89,7 +89,7 @@ async def test_a_checkpoint_nobody_answers_in_time(
 
 @LIVES
 @pytest.mark.parametrize("asker", [llm("first"), CHECKPOINT], ids=["call", "checkpoint"])
-async def test_it_fails_the_run_whatever_is_done_about_failures(
+async def test_on_expiry_fail_ignores_on_error(
     world: World, autojump_clock: MockClock, seconds: float, restart: bool, asker: dict[str, Any]
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)

@@ -58,7 +58,7 @@ PLACE = st.builds(PolicyScope, node=NAME, policy=POLICY, in_parallel=st.booleans
 
 
 @given(TOOL, PLACE, st.dictionaries(st.sampled_from(["x", "y"]), VALUE))
-def test_one_step_decides_and_it_is_the_one_the_gate_names(
+def test_exactly_one_step_decides_as_the_gate_says(
     tool: Tool, scope: PolicyScope, arguments: dict[str, Any]
 ) -> None:
     verdict, steps = explain(tool, arguments, scope)
@@ -129,7 +129,7 @@ def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
         ),
     ],
 )
-def test_the_hints_are_walked_in_order(hints: Hints, scope: PolicyScope, expected: list[Step]) -> None:
+def test_hints_are_explained_in_order(hints: Hints, scope: PolicyScope, expected: list[Step]) -> None:
     assert list(explain(Tool("t", "", {}, "s", hints=hints), {}, scope)[1]) == expected
 
 
@@ -171,7 +171,7 @@ def test_an_undecided_condition_is_explained(monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
-def test_a_number_is_told_as_it_is_written() -> None:
+def test_whole_float_is_shown_without_fraction() -> None:
     policy = ApprovalConfig(rules=(Rule(then="deny", arguments={"n": Condition(above=5.0)}),))
     _, (step, *_) = explain(Tool("t", "", {}, "s"), {"n": 4.0}, PolicyScope(policy=policy))
     assert step.why == "arguments.n is 4, which does not fit above 5"

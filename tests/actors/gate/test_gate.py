@@ -106,9 +106,7 @@ def override(*rules: Rule, **more: Any) -> ApprovalOverride:
         (Hints(idempotent=True), "ask", "ask", "approval.unannotated: ask"),
     ],
 )
-def test_without_a_rule_the_first_hint_that_says_something_decides(
-    hints: Hints, unannotated: str, action: Any, rule: str
-) -> None:
+def test_hints_decide_without_a_rule(hints: Hints, unannotated: str, action: Any, rule: str) -> None:
     assert judge(tool(hints), {}, at(unannotated=unannotated)) == Verdict(action, rule)
 
 
@@ -130,7 +128,7 @@ def test_without_a_rule_the_first_hint_that_says_something_decides(
         ("run", "run", {"ends_on_reject"}, Verdict("ask", "destructiveHint: true")),
     ],
 )
-def test_what_would_ask_below_a_parallel_node_or_a_loop(
+def test_asking_calls_below_parallel_nodes_and_loops(
     in_parallel: Any, in_loop: Any, below: set[str], expected: Verdict
 ) -> None:
     policy = ApprovalConfig(in_parallel=in_parallel, in_loop=in_loop)
@@ -176,7 +174,7 @@ def test_destructive_asks_unless_read_only_or_relaxed(
         (Rule(then="ask"), "ask"),
     ],
 )
-def test_a_rule_decides_what_it_matches(rule: Rule, action: str | None) -> None:
+def test_matching_rule_decides(rule: Rule, action: str | None) -> None:
     arguments = {"name": "prod", "place": {"city": "Paris"}}
     verdict = judge(tool(Hints(destructive=True)), arguments, at(rule))
     assert verdict.action == (action or "ask")
@@ -184,13 +182,13 @@ def test_a_rule_decides_what_it_matches(rule: Rule, action: str | None) -> None:
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent", "once"])
-def test_a_rule_goes_by_the_class_that_a_call_has_unapproved(effect: Any) -> None:
+def test_effect_key_compares_the_unapproved_class(effect: Any) -> None:
     hints = Hints(read_only=effect == "read", destructive=False, idempotent=effect == "idempotent")
     assert judge(tool(hints), {}, at(Rule(then="deny", effect=effect))).action == "deny"
 
 
 @given(TOOL, PLACE, ARGUMENTS)
-def test_the_first_rule_that_matches_decides_and_else_the_hints(
+def test_first_matching_rule_decides_else_hints(
     tool: Tool, scope: PolicyScope, arguments: dict[str, Any]
 ) -> None:
     matching = [rule for rule in scope.policy.rules if is_matched(rule, tool, arguments, scope)]
@@ -221,7 +219,7 @@ def test_a_rule_matches_when_each_of_its_keys_does(
 
 
 @given(TOOL, PLACE, ARGUMENTS)
-def test_where_a_rule_decides_no_ancestor_changes_anything(
+def test_parallel_and_loop_do_not_change_a_rules_verdict(
     tool: Tool, scope: PolicyScope, arguments: dict[str, Any]
 ) -> None:
     flat = attrs.evolve(scope, in_parallel=False, in_loop=False, ends_on_reject=False)
@@ -233,7 +231,7 @@ def test_where_a_rule_decides_no_ancestor_changes_anything(
 
 
 @given(RULES, RULES)
-def test_no_two_rules_are_called_the_same(above: tuple[Rule, ...], own: tuple[Rule, ...]) -> None:
+def test_rule_texts_are_unique(above: tuple[Rule, ...], own: tuple[Rule, ...]) -> None:
     config = AgentConfig(agent=llm("n", approval=override(*own)), approval=ApprovalConfig(rules=above))
     scope = descend(root_scope(config), config.agent)
     # One that matches is looked for alone, for only the first is ever named.
@@ -247,7 +245,7 @@ def test_no_two_rules_are_called_the_same(above: tuple[Rule, ...], own: tuple[Ru
 EVERY: dict[str, Any] = {"server": None, "tool": None, "node": None, "effect": None, "arguments": {}}
 
 
-def test_a_verdict_says_which_rule_and_what_it_looks_at_but_no_value() -> None:
+def test_verdict_names_the_rule_and_keys_but_no_values() -> None:
     rule = Rule(
         then="deny",
         name="no production",
@@ -266,7 +264,7 @@ def test_a_verdict_says_which_rule_and_what_it_looks_at_but_no_value() -> None:
 # ------------------------------------------------------------------------- places
 
 
-def test_a_node_inherits_what_it_does_not_say() -> None:
+def test_node_inherits_unset_policy() -> None:
     outer, inner, own = Rule(then="run", tool="o"), Rule(then="ask", tool="i"), Rule(then="deny", tool="w")
     leaf = llm("leaf", tools=("x*",), approval=override(own, on_expiry="fail"))
     middle = SequentialNode(
@@ -324,7 +322,7 @@ LEAF = llm("leaf")
         (CheckpointNode(name="x", message="?"), set()),
     ],
 )
-def test_a_node_of_each_kind_tells_those_below(node: Node, flags: set[str]) -> None:
+def test_every_node_kind_passes_on_its_policy_scope(node: Node, flags: set[str]) -> None:
     below = child_scope(PolicyScope(), node)
     assert {flag for flag in ("ends_on_reject", "in_parallel", "in_loop") if getattr(below, flag)} == flags
     assert descend(PolicyScope(), node) == PolicyScope(node="x")
@@ -349,7 +347,7 @@ def test_a_node_of_each_kind_tells_those_below(node: Node, flags: set[str]) -> N
         (("s*",), None, False),
     ],
 )
-def test_which_tools_a_node_may_see(servers: Any, tools: Any, seen: bool) -> None:
+def test_offered_tools_by_filters(servers: Any, tools: Any, seen: bool) -> None:
     assert offered(tool(name="resources_add"), PolicyScope(servers=servers, tools=tools)) == seen
 
 
@@ -376,7 +374,7 @@ def test_effect_classes(hints: Hints, approved: bool, effect: str) -> None:
 
 
 @given(HINTS, st.booleans())
-def test_only_what_is_harmless_to_repeat_may_be_repeated(hints: Hints, approved: bool) -> None:
+def test_unapproved_harmless_calls_may_be_repeated(hints: Hints, approved: bool) -> None:
     effect = effect_class(tool(hints), approved=approved)
     if effect == "read":
         assert hints.read_only
@@ -395,7 +393,7 @@ def said(root: Node, *tools: Tool, **approval: Any) -> list[str]:
     return list(unapproved_tools(AgentConfig(agent=root, approval=ApprovalConfig(**approval)), tools))
 
 
-def test_start_up_names_what_would_run_unasked_and_where() -> None:
+def test_startup_warns_of_tools_that_run_unapproved() -> None:
     tree = SequentialNode(name="s", agents=(llm("one"), ParallelNode(name="p", agents=(llm("two"),))))
     harmless = tool(Hints(read_only=True), "look"), tool(Hints(destructive=False), "add")
     unannotated = 'unannotated tool "odd" of server "s" runs without approval in node'
@@ -407,7 +405,7 @@ def test_start_up_names_what_would_run_unasked_and_where() -> None:
     ]
 
 
-def test_start_up_says_nothing_when_everything_asks_or_is_not_there() -> None:
+def test_startup_is_silent_if_everything_asks() -> None:
     tree = ParallelNode(name="p", agents=(llm("one"), LoopNode(name="l", agents=(llm("two"),))))
     assert said(tree, WIPE, ODD, unannotated="ask", in_parallel="ask", in_loop="ask") == []
     assert said(tree, WIPE, ODD, rules=(Rule(then="deny"),)) == []
@@ -415,7 +413,7 @@ def test_start_up_says_nothing_when_everything_asks_or_is_not_there() -> None:
     assert said(llm("one", tools=("wipe",)), ODD) == []
 
 
-def test_start_up_knows_that_a_rule_may_depend_on_arguments() -> None:
+def test_startup_warning_mentions_arguments() -> None:
     small = Rule(then="run", tool="wipe", arguments={"count": Condition(below=3)})
     [line] = said(llm("one"), WIPE, rules=(small,))
     assert 'tool "wipe" of server "s" runs with some arguments without approval' in line
@@ -424,7 +422,7 @@ def test_start_up_knows_that_a_rule_may_depend_on_arguments() -> None:
     assert said(llm("one"), WIPE, rules=(attrs.evolve(small, tool="other"),)) == []
 
 
-def test_start_up_does_not_say_some_of_what_runs_with_all_arguments() -> None:
+def test_startup_warning_without_arguments_if_all_run() -> None:
     small = Rule(then="run", tool="wipe", arguments={"count": Condition(below=3)})
     loop = LoopNode(name="l", agents=(llm("one"),))
     assert said(loop, WIPE, rules=(small,)) == [
@@ -435,7 +433,7 @@ def test_start_up_does_not_say_some_of_what_runs_with_all_arguments() -> None:
 
 
 @given(st.lists(RULE, max_size=3).map(tuple), TOOL, ARGUMENTS)
-def test_what_is_not_named_at_start_up_never_runs_unasked(
+def test_tool_without_startup_warning_never_runs_unapproved(
     rules: tuple[Rule, ...], tool: Tool, arguments: dict[str, Any]
 ) -> None:
     config = AgentConfig(agent=llm("a"), approval=ApprovalConfig(rules=rules))

@@ -303,7 +303,7 @@ def agree_on_each_action(tests: dict[str, Condition], arguments: dict[str, Any])
         agree(READER, arguments, PolicyScope(policy=ApprovalConfig(rules=rules)))
 
 
-def test_each_condition_says_of_each_value_what_the_guide_says() -> None:
+def test_each_condition_agrees_with_the_oracle() -> None:
     for condition, value in itertools.product(SINGLE, VALUES):
         agree_on_each_action({"a": condition}, {"a": value})
 
@@ -311,16 +311,14 @@ def test_each_condition_says_of_each_value_what_the_guide_says() -> None:
 @settings(max_examples=300)
 @given(condition=CONDITION, value=VALUE)
 @example(Condition(matches=SLOW), STUCK)
-def test_all_that_a_condition_says_counts(condition: Condition, value: Any) -> None:
+def test_combined_conditions_agree_with_the_oracle(condition: Condition, value: Any) -> None:
     agree_on_each_action({"a": condition}, {"a": value})
 
 
 @settings(max_examples=300)
 @given(tests=TESTS, arguments=ARGUMENTS)
 @example({"a.b": Condition(above=1000)}, {"a": {"b": 99999}, "a.b": 1})
-def test_every_value_that_a_path_may_mean_counts(
-    tests: dict[str, Condition], arguments: dict[str, Any]
-) -> None:
+def test_all_readings_agree_with_the_oracle(tests: dict[str, Condition], arguments: dict[str, Any]) -> None:
     agree_on_each_action(tests, arguments)
 
 

@@ -47,9 +47,7 @@ async def settle(agent: Agent, turn: Turn, no: str, *, reason: str | None = None
         turn = await agent.decide(pending[0], {"approved": question.body["tool_name"] != no, **words})
 
 
-async def test_alone_the_model_is_told_with_the_reason_and_answers(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_rejection_reason_reaches_a_single_model(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.tool("look", READ_ONLY)
     world.plan("agent", use(call("wipe"), call("look")), say("As you wish."))
@@ -70,7 +68,9 @@ async def test_alone_the_model_is_told_with_the_reason_and_answers(
     assert states == {"wipe": "rejected", "look": "finished"}
 
 
-async def test_the_model_may_try_again_and_is_asked_again(world: World, autojump_clock: MockClock) -> None:
+async def test_model_may_repeat_a_rejected_call_and_asks_again(
+    world: World, autojump_clock: MockClock
+) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe", n=1)), use(call("wipe", n=2)), say("done"))
     async with world.agent() as agent:
@@ -82,7 +82,7 @@ async def test_the_model_may_try_again_and_is_asked_again(world: World, autojump
     assert [arguments for _, arguments in world.ledger] == [{"n": 2}]
 
 
-async def test_in_a_sequence_nothing_further_starts(world: World, autojump_clock: MockClock) -> None:
+async def test_rejection_ends_the_sequence(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.settings["agent"] = sequential("root", llm("a"), llm("b", output_key="k"), llm("c"))
     world.plan("b", use(call("wipe")), say("never said"))
@@ -115,9 +115,7 @@ async def test_other_calls_of_the_reply_settle_first(world: World, autojump_cloc
     assert [r.node for r in world.requests] == ["a"]
 
 
-async def test_parallel_inside_a_sequence_settles_and_then_ends_the_sequence(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_rejection_in_parallel_ends_the_sequence_above(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.tool("drop", DESTRUCTIVE)
     world.settings |= {
@@ -136,9 +134,7 @@ async def test_parallel_inside_a_sequence_settles_and_then_ends_the_sequence(
     assert [name for name, _ in world.ledger] == ["drop"]
 
 
-async def test_with_no_sequence_above_the_model_is_told_in_its_branch(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_rejection_without_sequence_reaches_the_branch(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.settings |= {"approval": ASK, "agent": parallel("fan", llm("a"), llm("b"))}
     world.plan("a", use(call("wipe")), say("A instead"))
@@ -149,9 +145,7 @@ async def test_with_no_sequence_above_the_model_is_told_in_its_branch(
     assert result.response == f"{NOTICE}\n\nA instead\nB"
 
 
-async def test_the_notice_comes_first_wherever_the_no_was_said(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_rejection_notice_comes_first(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.settings |= {
         "approval": ASK,
@@ -195,7 +189,7 @@ CHECKPOINT = {"type": "approval", "name": "leaf", "message": "Go on?"}
         (llm("leaf"), None, 3),
     ],
 )
-async def test_a_no_ends_every_sequence_and_loop_above(
+async def test_rejection_ends_every_sequence_and_loop_above(
     world: World, autojump_clock: MockClock, leaf: dict[str, Any], expires: float | None, depth: int
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -266,7 +260,7 @@ FAILING = parallel("fan", llm("leaf"), llm("bad"), retries=1)
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("leaf", [TIMED, FAILING])
-async def test_no_failure_after_a_no_cancels_it(
+async def test_later_failure_does_not_undo_a_rejection(
     world: World, autojump_clock: MockClock, leaf: dict[str, Any], depth: int
 ) -> None:
     """Neither `retries` nor `on_error` starts anything further, of the node that fails or of any above."""
@@ -296,7 +290,7 @@ async def test_no_failure_after_a_no_cancels_it(
         ({"type": "parallel", "on_error": "collect"}, {"leaf": 1, "b": 1}),
     ],
 )
-async def test_nor_does_a_timeout_of_a_node_above(
+async def test_timeout_above_does_not_undo_a_rejection(
     world: World, autojump_clock: MockClock, inner: dict[str, Any], asked: dict[str, int]
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -309,7 +303,7 @@ async def test_nor_does_a_timeout_of_a_node_above(
     assert (run.state, run.rejected, found) == ("finished", True, asked)
 
 
-async def test_with_neither_above_a_node_is_tried_again_after_a_no(
+async def test_node_is_retried_after_rejection_without_sequence(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -323,7 +317,7 @@ async def test_with_neither_above_a_node_is_tried_again_after_a_no(
 @pytest.mark.repeat(4)  # after a restart, either branch may get the first turn
 @pytest.mark.parametrize(("above", "started"), [("sequential", 1), ("parallel", 2)])
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_branch_that_waits_for_its_turn_does_not_start_after_a_no(
+async def test_queued_branch_does_not_start_after_rejection(
     world: World, autojump_clock: MockClock, above: str, started: int, restart: bool
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -362,7 +356,7 @@ async def test_loop_continued_by_an_earlier_version_goes_on(
 
 
 @pytest.mark.parametrize("again", [{"approved": True}, {"answer": "yes"}])
-async def test_a_no_stands(world: World, autojump_clock: MockClock, again: dict[str, Any]) -> None:
+async def test_rejection_is_final(world: World, autojump_clock: MockClock, again: dict[str, Any]) -> None:
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")), say("ok"))
     async with world.agent() as agent:

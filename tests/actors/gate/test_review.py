@@ -99,7 +99,7 @@ MISSED = 'approval.rules[0].tool: no tool is called "wiep" (did you mean "wipe"?
         ((), {}, {"then": "deny"}, None, False),
     ],
 )
-def test_a_rule_names_a_tool_that_exists(
+def test_rule_about_a_known_tool_is_accepted(
     servers: Sequence[McpServerConfig], offers: Offers, rule: Any, told: str | None, refused: bool
 ) -> None:
     findings = found(servers, offers, Rule(**{"tool": "wiep", **rule}))
@@ -107,7 +107,7 @@ def test_a_rule_names_a_tool_that_exists(
     assert [finding.problem is not None for finding in findings] == ([refused] if told else [])
 
 
-async def test_a_misspelt_rule_stops_the_start(world: World, autojump_clock: MockClock) -> None:
+async def test_misspelled_rule_fails_startup(world: World, autojump_clock: MockClock) -> None:
     world.tool("resources_remove", DESTRUCTIVE)
     deny: Any = {"tool": "resources_remov", "then": "deny"}
     world.settings["approval"] = {"rules": [deny, {"tool": "resources_remove", "then": "run"}]}
@@ -156,7 +156,7 @@ def late(tmp_path: Any) -> Late:
     return Late(tmp_path)
 
 
-async def test_what_shows_after_the_start_is_a_warning(
+async def test_findings_after_startup_are_warnings(
     late: Late, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     late.tool("look", READ_ONLY)
@@ -194,7 +194,7 @@ def contradictions(*tools: Tool, rules: Sequence[Rule] = ()) -> list[str]:
     return [finding.text for finding in found((A, B), offers, *rules)]
 
 
-def test_contradictory_tools_are_named_with_a_rule() -> None:
+def test_contradictory_hints_suggest_a_rule() -> None:
     [line, other] = contradictions(
         tool("*", hints=BOTH), tool("look: ${HOME}", hints=BOTH), WIPE, tool("peek", "b", BOTH)
     )
@@ -220,7 +220,7 @@ def test_suggested_rule_runs_the_tool_and_ends_the_warning() -> None:
 # ------------------------------------------------------------------------ names
 
 
-def test_a_tool_that_calls_itself_what_a_tool_of_another_server_is_called_is_told() -> None:
+def test_misleading_tool_name_is_a_warning() -> None:
     [line] = [each.text for each in found((A, B), {"a": [tool("mcp__b__wipe")], "b": []})]
     assert line == (
         'MCP server "a": "mcp__b__wipe" could be taken for tools of another server, so rules and filters of '
@@ -228,7 +228,7 @@ def test_a_tool_that_calls_itself_what_a_tool_of_another_server_is_called_is_tol
     )
 
 
-def test_a_rule_does_not_name_a_tool_by_a_name_that_another_server_gave_its_own() -> None:
+def test_rule_ignores_misleading_names() -> None:
     offers = {"a": [tool("mcp__b__wipe")], "b": [LIST]}
     [_, finding] = found((A, B), offers, Rule(then="deny", tool="mcp__b__wipe"))
     assert finding.text.startswith('approval.rules[0].tool: no tool is called "mcp__b__wipe"')
@@ -246,7 +246,7 @@ def test_a_rule_does_not_name_a_tool_by_a_name_that_another_server_gave_its_own(
         ({"then": "deny", "tool": "list"}, False),
     ],
 )
-def test_a_rule_that_runs_tools_of_several_servers_is_told(rule: Any, told: bool) -> None:
+def test_run_rule_for_several_servers_is_a_warning(rule: Any, told: bool) -> None:
     one, two = server("a"), server("b", expose="server")
     findings = found((one, two), {"a": [tool("list")], "b": [LIST]}, Rule(**rule))
     line = (
@@ -290,7 +290,7 @@ DEFS = {
     ],
 )
 @pytest.mark.parametrize("condition", [Condition(above=1000), Condition(below=1)])
-def test_a_condition_on_numbers_meets_numbers(
+def test_numeric_condition_on_other_types_is_a_warning(
     schema: dict[str, Any], path: str, told: bool, condition: Condition
 ) -> None:
     pay = attrs.evolve(tool("pay"), input_schema={"type": "object", "properties": schema, "$defs": DEFS})

@@ -77,7 +77,7 @@ def pending(conversation: Conversation) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("before", [READ_ONLY, IDEMPOTENT])
 @pytest.mark.parametrize(("today", "approval"), [(DESTRUCTIVE, {}), (None, ASK)])
-async def test_a_call_that_would_ask_today_is_not_repeated_by_itself(
+async def test_call_that_would_ask_today_is_not_resent(
     world: World,
     autojump_clock: MockClock,
     before: Hints,
@@ -102,7 +102,7 @@ async def test_a_call_that_would_ask_today_is_not_repeated_by_itself(
         assert states(await agent.get(id)) == ["unknown", "finished"]
 
 
-async def test_what_has_become_laxer_does_not_count(world: World, autojump_clock: MockClock) -> None:
+async def test_weaker_hints_do_not_weaken_a_sent_call(world: World, autojump_clock: MockClock) -> None:
     """Its tool says today that it only reads: a human is asked what became of it all the same."""
     world.settings["approval"] = {"on_weaker_hints": "trust"}
     world.tool("wipe", DESTRUCTIVE, never)
@@ -120,9 +120,7 @@ async def test_what_has_become_laxer_does_not_count(world: World, autojump_clock
     assert world.called("wipe") == 1
 
 
-async def test_a_call_that_may_not_be_repeated_today_is_not_though_it_would_run(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_call_that_is_once_today_is_not_resent(world: World, autojump_clock: MockClock) -> None:
     world.tool("put", READ_ONLY, never)
     world.plan("agent", use(call("put")), say("done"))
     id = await cut_off(world)
@@ -133,7 +131,7 @@ async def test_a_call_that_may_not_be_repeated_today_is_not_though_it_would_run(
     assert world.called("put") == 1
 
 
-async def test_a_call_that_was_sent_goes_to_no_other_server(world: World, autojump_clock: MockClock) -> None:
+async def test_sent_call_is_not_resent_to_another_server(world: World, autojump_clock: MockClock) -> None:
     world.tool("put", READ_ONLY, never)
     world.plan("agent", use(call("put")), say("done"))
     id = await cut_off(world)
@@ -145,9 +143,7 @@ async def test_a_call_that_was_sent_goes_to_no_other_server(world: World, autoju
 
 
 @pytest.mark.parametrize("changed", [False, True])
-async def test_a_retry_is_a_yes_to_what_was_shown(
-    world: World, autojump_clock: MockClock, changed: bool
-) -> None:
+async def test_retry_approves_the_shown_call(world: World, autojump_clock: MockClock, changed: bool) -> None:
     world.tool("put", DESTRUCTIVE, never)
     world.plan("agent", use(call("put")), say("done"))
     world.settings["shutdown_grace"] = 1
@@ -171,7 +167,7 @@ async def test_a_retry_is_a_yes_to_what_was_shown(
 
 
 @pytest.mark.parametrize("changed", [False, True])
-async def test_a_retry_is_of_the_tool_that_was_called(
+async def test_retry_covers_only_the_tool_that_was_called(
     world: World, autojump_clock: MockClock, changed: bool
 ) -> None:
     world.tool("put", DESTRUCTIVE, never)
@@ -194,7 +190,7 @@ async def test_a_retry_is_of_the_tool_that_was_called(
 
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("yes", [False, True])
-async def test_a_call_that_was_turned_away_and_has_become_destructive_asks(
+async def test_refused_call_of_a_now_destructive_tool_asks(
     guarded: Guarded, autojump_clock: MockClock, restart: bool, yes: bool
 ) -> None:
     guarded.tool("put", READ_ONLY)
@@ -225,9 +221,7 @@ async def test_a_call_that_was_turned_away_and_has_become_destructive_asks(
         assert (last.effect, last.body["asks"]) == ("once", True)
 
 
-async def test_a_call_that_was_turned_away_is_not_laxer_than_it_was(
-    guarded: Guarded, autojump_clock: MockClock
-) -> None:
+async def test_refused_call_keeps_its_stricter_class(guarded: Guarded, autojump_clock: MockClock) -> None:
     guarded.settings["approval"] = {"on_weaker_hints": "trust"}
     guarded.tool("put", HARMLESS)
     async with guarded.agent() as agent:
@@ -239,7 +233,7 @@ async def test_a_call_that_was_turned_away_is_not_laxer_than_it_was(
     assert [each.effect for each in await intents_of(guarded.journal, turn.conversation.id)] == ["once"] * 2
 
 
-async def test_an_approved_call_that_was_turned_away_asks_anew_about_a_changed_tool(
+async def test_refused_approved_call_of_a_changed_tool_asks(
     guarded: Guarded, autojump_clock: MockClock
 ) -> None:
     guarded.tool("put", DESTRUCTIVE)
@@ -261,9 +255,7 @@ async def test_an_approved_call_that_was_turned_away_asks_anew_about_a_changed_t
     assert guarded.ledger == [("put", {"name": "b"})]
 
 
-async def test_a_call_that_was_turned_away_asks_as_a_new_rule_wants(
-    guarded: Guarded, autojump_clock: MockClock
-) -> None:
+async def test_refused_call_obeys_a_new_rule(guarded: Guarded, autojump_clock: MockClock) -> None:
     guarded.tool("put", HARMLESS)
     async with guarded.agent() as agent:
         turn = await agent.start_conversation("go", token=STALE)
@@ -280,9 +272,7 @@ async def test_a_call_that_was_turned_away_asks_as_a_new_rule_wants(
 # -------------------------------------------------------------- what was asked about
 
 
-async def test_nobody_is_asked_any_more_about_a_tool_that_is_gone(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_approval_is_voided_when_its_tool_is_gone(world: World, autojump_clock: MockClock) -> None:
     world.tool("put", DESTRUCTIVE)
     world.tool("drop", DESTRUCTIVE, server="other")
     world.settings["approval"] = {"in_parallel": "ask"}

@@ -35,7 +35,7 @@ async def batches(world: World, id: str) -> list[Mapping[str, Any]]:
     return [event.body for event in await events(world.journal, id) if event.type == "batch.finished"]
 
 
-async def test_a_batch_is_summed_up(
+async def test_batch_event_has_the_statistics_of_its_calls(
     world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "stopgo.tools")
@@ -66,7 +66,7 @@ async def test_a_batch_is_summed_up(
     )
 
 
-async def test_calls_that_never_left_took_no_time(world: World, autojump_clock: MockClock) -> None:
+async def test_calls_that_were_not_sent_have_no_duration(world: World, autojump_clock: MockClock) -> None:
     world.plan("agent", use(call("missing"), call("missing")), say("done"))
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
@@ -75,7 +75,7 @@ async def test_calls_that_never_left_took_no_time(world: World, autojump_clock: 
     assert [batch[name] for name in figures] == [2, 0, 0.0, 0.0, 0, 2]
 
 
-async def test_waiting_for_people_is_not_in_it(world: World, autojump_clock: MockClock) -> None:
+async def test_batch_duration_excludes_waits_for_decisions(world: World, autojump_clock: MockClock) -> None:
     world.tool("sleep", READ_ONLY, sleep, schema={})
     world.tool("wipe", DESTRUCTIVE, sleep, schema={})
     world.plan("agent", use(call("sleep", s=2), call("wipe", s=4)), say("done"))
@@ -88,7 +88,7 @@ async def test_waiting_for_people_is_not_in_it(world: World, autojump_clock: Moc
     assert (batch["duration"], batch["average_duration"], batch["concurrency"]) == (6.0, 3.0, 1)
 
 
-async def test_every_attempt_counts(world: World, autojump_clock: MockClock) -> None:
+async def test_average_duration_counts_every_attempt(world: World, autojump_clock: MockClock) -> None:
     async def lost(_: Mapping[str, Any]) -> str:
         await trio.sleep(1 if world.called("read") > 1 else 3)
         if world.called("read") == 1:
@@ -103,9 +103,7 @@ async def test_every_attempt_counts(world: World, autojump_clock: MockClock) -> 
     assert (batch["duration"], batch["average_duration"], batch["succeeded"]) == (4.0, 2.0, 1)
 
 
-async def test_a_life_that_ends_before_the_sum_leaves_it_to_the_next(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_batch_event_is_written_after_restart(world: World, autojump_clock: MockClock) -> None:
     world.tool("sleep", work=sleep, schema={})
     world.plan("agent", sleeps(2), say("done"))
     async with world.agent() as agent:
@@ -130,9 +128,7 @@ async def test_a_life_that_ends_before_the_sum_leaves_it_to_the_next(
     assert world.called("sleep") == 1
 
 
-async def test_calls_of_two_servers_overlap_and_the_answer_uses_what_came_of_both(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_calls_of_two_servers_run_concurrently(world: World, autojump_clock: MockClock) -> None:
     for server in ("mail", "calendar", "broken"):
         world.tool(f"ask_{server}", READ_ONLY, sleep, schema={}, server=server)
 
@@ -158,9 +154,7 @@ async def test_calls_of_two_servers_overlap_and_the_answer_uses_what_came_of_bot
     ]
 
 
-async def test_sixty_four_calls_of_which_some_fail_each_its_own_way(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_64_calls_with_every_kind_of_failure(world: World, autojump_clock: MockClock) -> None:
     async def odd(arguments: Mapping[str, Any]) -> ToolResult:
         n = arguments["n"]
         await trio.sleep(n % 7)
@@ -196,7 +190,7 @@ async def test_sixty_four_calls_of_which_some_fail_each_its_own_way(
     assert batch["concurrency"] == 3
 
 
-async def test_a_batch_that_is_cancelled_sends_nothing_further_and_gives_every_place_back(
+async def test_cancelled_batch_sends_nothing_and_frees_its_slots(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("read", READ_ONLY, sleep, schema={})
@@ -227,7 +221,7 @@ async def test_a_batch_that_is_cancelled_sends_nothing_further_and_gives_every_p
 
 
 @given(st.lists(st.tuples(st.floats(-5, 100), st.floats(-5, 50)), max_size=20))
-def test_the_sum_of_any_calls(spans: list[tuple[float, float]]) -> None:
+def test_tally_of_arbitrary_calls_matches_oracle(spans: list[tuple[float, float]]) -> None:
     moments = sorted(
         (at, kind, n) for n, (a, d) in enumerate(spans) for kind, at in ((0, a), (1, a + abs(d)))
     )
@@ -245,7 +239,7 @@ def test_the_sum_of_any_calls(spans: list[tuple[float, float]]) -> None:
     assert total <= batch.duration * max(1, batch.concurrency) + 0.01
 
 
-def test_a_clock_that_is_put_back_makes_nothing_shorter() -> None:
+def test_clock_set_back_gives_zero_durations() -> None:
     tally = Tally()
     tally.start(100.0)
     tally.finish(100.0, 40.0)

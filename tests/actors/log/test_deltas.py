@@ -64,7 +64,7 @@ def told(seen: list[Event | AnyDelta]) -> list[tuple[str, int, str]]:
     return found
 
 
-async def test_pieces_come_in_their_place_and_name_their_call(
+async def test_deltas_arrive_between_their_events_with_their_keys(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("list", READ_ONLY)
@@ -86,7 +86,7 @@ async def test_pieces_come_in_their_place_and_name_their_call(
     assert told(seen) == [("test:model", 1, "Let meok")]
 
 
-async def test_a_retry_and_the_next_model_begin_anew_under_a_higher_number(
+async def test_retry_and_next_model_have_higher_attempt_numbers(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.settings["llm"] = {"model": "test:a", "fallbacks": ["test:b"]}
@@ -106,7 +106,7 @@ async def test_a_retry_and_the_next_model_begin_anew_under_a_higher_number(
     ]
 
 
-async def test_branches_are_told_apart_by_key_and_node(world: World, autojump_clock: MockClock) -> None:
+async def test_deltas_of_branches_differ_by_key_and_node(world: World, autojump_clock: MockClock) -> None:
     world.settings["agent"] = parallel("p", llm("a"), llm("b"))
     for name in "ab":
         world.plan(name, Streamed(pieces(name * 3), say(name)))
@@ -115,7 +115,7 @@ async def test_branches_are_told_apart_by_key_and_node(world: World, autojump_cl
     assert set(said) == {("a", "1/.0:1"), ("b", "1/.1:1")}
 
 
-async def test_who_did_not_ask_for_them_gets_none(world: World, autojump_clock: MockClock) -> None:
+async def test_follower_without_deltas_gets_events_only(world: World, autojump_clock: MockClock) -> None:
     world.plan("agent", Streamed(pieces("x" * 1000), say("done"), pause=0))
     seen: list[str] = []
     async with world.agent() as agent:
@@ -136,7 +136,7 @@ async def test_who_did_not_ask_for_them_gets_none(world: World, autojump_clock: 
 
 
 @pytest.mark.parametrize("pace", [0.01, 0.5, 100.0])
-async def test_who_reads_slowly_loses_pieces_and_no_events(
+async def test_slow_reader_loses_deltas_but_no_events(
     world: World, autojump_clock: MockClock, pace: float
 ) -> None:
     world.tool("list", READ_ONLY)
@@ -176,7 +176,7 @@ async def test_who_reads_slowly_loses_pieces_and_no_events(
             assert item.key not in over
 
 
-async def test_who_missed_events_gets_them_although_only_pieces_follow(
+async def test_missed_events_are_read_again_when_only_deltas_follow(
     world: World, autojump_clock: MockClock
 ) -> None:
     async with world.agent() as agent:
@@ -195,7 +195,7 @@ async def test_who_missed_events_gets_them_although_only_pieces_follow(
         assert seen == [event.type for event in await events(world.journal, id)]
 
 
-async def test_who_comes_late_gets_what_is_said_from_then_on(world: World, autojump_clock: MockClock) -> None:
+async def test_late_follower_gets_deltas_from_then_on(world: World, autojump_clock: MockClock) -> None:
     world.plan("agent", Streamed(pieces("abcdef"), say("abcdef")), after(1, say("done")))
     seen: list[Event | AnyDelta] = []
     async with world.agent() as agent:

@@ -178,7 +178,7 @@ def facts(conversation: Conversation) -> dict[str, Any]:
 
 
 @given(histories(), st.data())
-def test_any_prefix_folds_and_two_parts_are_one_whole(told: list[e.LogEvent], data: st.DataObject) -> None:
+def test_fold_of_two_parts_equals_fold_of_the_whole(told: list[e.LogEvent], data: st.DataObject) -> None:
     history = stored(told)
     cut = data.draw(st.integers(0, len(history)))
     conversation = fold("c", history[:cut])
@@ -191,7 +191,7 @@ def test_any_prefix_folds_and_two_parts_are_one_whole(told: list[e.LogEvent], da
 
 
 @given(histories())
-def test_events_are_stored_as_they_were_before_they_were_read(told: list[e.LogEvent]) -> None:
+def test_decoded_events_encode_to_the_same_json(told: list[e.LogEvent]) -> None:
     for place in stored(told):
         event = decode(place).event
         assert event is not None
@@ -199,7 +199,7 @@ def test_events_are_stored_as_they_were_before_they_were_read(told: list[e.LogEv
 
 
 @pytest.mark.parametrize(("artifact", "body"), [(None, None), *ARTIFACTS])
-def test_how_the_end_of_a_task_is_stored(artifact: ScriptedArtifact | None, body: object) -> None:
+def test_a2a_end_is_stored_with_its_reply(artifact: ScriptedArtifact | None, body: object) -> None:
     step = e.StepFinished.of(
         "1/:1", "model", "n", Replied(text="", tool_calls=(), a2a=A2AEnd("failed", artifact))
     )
@@ -219,7 +219,7 @@ def test_how_the_end_of_a_task_is_stored(artifact: ScriptedArtifact | None, body
         {"state": "failed", "artifact": {"data": []}},
     ],
 )
-def test_the_end_of_a_task_of_another_shape_is_not_read(body: object) -> None:
+def test_a2a_end_of_another_shape_is_refused(body: object) -> None:
     (event,) = stored([e.StepFinished.of("1/:1", "model", "n", Replied(text="", tool_calls=()))])
     assert "a2a" not in event.body
     with pytest.raises((LookupError, TypeError, ValueError)):
@@ -227,7 +227,7 @@ def test_the_end_of_a_task_of_another_shape_is_not_read(body: object) -> None:
 
 
 @given(histories(), st.data())
-def test_what_always_holds_of_a_conversation(history: list[e.LogEvent], data: st.DataObject) -> None:
+def test_fold_invariants_hold_for_any_history(history: list[e.LogEvent], data: st.DataObject) -> None:
     history = history[: data.draw(st.integers(0, len(history)))]
     c = fold("c", stored(history))
     texts = [event.text for event in history if isinstance(event, e.MessageAdded)]
@@ -270,7 +270,7 @@ def _check_turns(c: Conversation, history: list[e.LogEvent]) -> None:
 
 
 @given(histories(), st.data())
-def test_a_head_survives_its_summary(history: list[e.LogEvent], data: st.DataObject) -> None:
+def test_head_round_trips_through_its_summary(history: list[e.LogEvent], data: st.DataObject) -> None:
     head = fold_head(Head(), history[: data.draw(st.integers(0, len(history)))])
     made = head.summary()
     kept = Summary(made.status, made.title, made.open, json.loads(json.dumps(made.body)))
@@ -279,9 +279,7 @@ def test_a_head_survives_its_summary(history: list[e.LogEvent], data: st.DataObj
 
 
 @given(histories(), st.data(), st.text(min_size=1).filter(lambda word: word not in e.TYPES))
-def test_an_unknown_event_makes_it_read_only_and_changes_nothing_else(
-    told: list[e.LogEvent], data: st.DataObject, type: str
-) -> None:
+def test_unknown_event_only_sets_read_only(told: list[e.LogEvent], data: st.DataObject, type: str) -> None:
     history = stored(told)
     cut = data.draw(st.integers(0, len(history)))
     plain = facts(fold("c", history[:cut]))
@@ -291,7 +289,7 @@ def test_an_unknown_event_makes_it_read_only_and_changes_nothing_else(
 
 
 @given(histories())
-def test_what_was_used_adds_up(history: list[e.LogEvent]) -> None:
+def test_usage_is_the_sum_over_steps_and_runs(history: list[e.LogEvent]) -> None:
     head, run, all_runs, steps = Head(), NOTHING, NOTHING, list[StepUsage]()
     for event in history:
         head = fold_head(head, [event])
@@ -309,7 +307,7 @@ def test_what_was_used_adds_up(history: list[e.LogEvent]) -> None:
     assert (all_runs.cost_usd or 0) == sum(usage.cost_usd or 0 for usage in steps)
 
 
-def test_a_summary_of_an_older_version_is_read() -> None:
+def test_summary_of_an_older_version_is_read() -> None:
     run = {"id": "r", "turn": 2, "state": "failed", "code": "x", "input_tokens": 3, "output_tokens": 4}
     head = head_of_summary(Summary("active", "t", False, {"session_id": "s", "run": run}))
     assert head.run == RunHead("r", 2, "failed", "x", usage=Spent(3, 4))
@@ -337,7 +335,7 @@ def model(*calls: ToolCall, text: str = "") -> e.LogEvent:
 CALL = ToolCall("c", "wipe", {"a": 1})
 
 
-def test_a_title_is_the_first_message_in_one_line() -> None:
+def test_title_is_the_first_message_on_one_line() -> None:
     head = fold_head(Head(), [e.MessageAdded("  a\n\n b  ", "k"), e.MessageAdded("later", "l")])
     assert head.title == "a b"
     assert len(fold_head(Head(), [e.MessageAdded("x" * 500, "k")]).title) == 80
@@ -346,7 +344,7 @@ def test_a_title_is_the_first_message_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("token", "driving", "kept"), [(True, "k2", True), (False, "k", True)], ids=["with a token", "without"]
 )
-def test_a_decision_without_a_token_takes_none_away(token: bool, driving: str, kept: bool) -> None:
+def test_decision_without_token_keeps_the_runs_token(token: bool, driving: str, kept: bool) -> None:
     question = e.ApprovalRequested(asked(id="a", key="1/:1.0"))
     c = said(model(CALL), question, e.ApprovalResolved("a", Approved(), "k2", token))
     assert c.live_run is not None
@@ -354,13 +352,13 @@ def test_a_decision_without_a_token_takes_none_away(token: bool, driving: str, k
     assert c.live_run.unsettled == ["k", "k2"]
 
 
-def test_who_was_answered_is_settled() -> None:
+def test_answered_commands_are_not_unsettled() -> None:
     c = said(e.RunWaiting("r", [], ["k"], {}), e.RunResumed("r", "k2", True, answer=True))
     assert c.live_run is not None
     assert c.live_run.unsettled == ["k2"]
 
 
-def test_the_final_answer_is_a_message_once() -> None:
+def test_final_answer_is_not_duplicated_as_a_message() -> None:
     ended = said(model(text="done"), e.RunFinished("r", "done", ["k"]))
     assert [m.content for m in ended.messages] == ["p", "m", "done"]
     joined = said(model(text="a"), e.RunFinished("r", "a\nb", ["k"]))
@@ -385,19 +383,19 @@ REJECTED = "Operation rejected by the user."
     ],
     ids=["a call", "a call that was lost", "a call that has ended"],
 )
-def test_a_rejection_says_no_more_than_is_known(events: list[e.LogEvent], text: str) -> None:
+def test_rejection_text_depends_on_earlier_attempts(events: list[e.LogEvent], text: str) -> None:
     c = said(model(CALL), *events)
     assert [(m.content, m.call.result) for m in c.messages if m.call] == [(text, text)]
 
 
-def test_a_call_that_was_never_made_ends_cancelled() -> None:
+def test_unsent_call_of_an_ended_run_is_cancelled() -> None:
     c = said(model(CALL), e.RunCancelled("r", ["k"]))
     assert [m.call.state for m in c.messages if m.call] == ["cancelled"]
     assert c.head.run is not None
     assert c.head.run.state == "cancelled"
 
 
-def test_an_interrupted_call_that_is_denied_today_is_lost_after_its_batch() -> None:
+def test_interrupted_call_denied_on_replay_ends_after_its_batch() -> None:
     ended = said(
         model(CALL),
         e.ToolStarted("1/:1.0", 1, "a", "s", {}, "read", asks=False, node="n"),
@@ -420,7 +418,7 @@ def test_an_interrupted_call_that_is_denied_today_is_lost_after_its_batch() -> N
     ],
     ids=lambda event: event.type,
 )
-def test_events_that_do_not_follow_are_not_made_sense_of(strange: e.LogEvent | NewEvent) -> None:
+def test_fold_refuses_events_that_contradict_the_state(strange: e.LogEvent | NewEvent) -> None:
     with pytest.raises((LookupError, TypeError)):
         said(strange)
     if strange.type != e.RunStarted.type:
@@ -438,6 +436,6 @@ RUN: dict[str, Any] = {"id": "r", "turn": 1, "state": "waiting", "used": [0, 0, 
         {**RUN, "state": "x"},
     ],
 )
-def test_a_summary_without_the_state_of_its_run_is_damage(damaged: dict[str, Any]) -> None:
+def test_summary_without_run_state_is_damaged(damaged: dict[str, Any]) -> None:
     with pytest.raises((LookupError, TypeError, ValueError)):
         head_of_summary(Summary("active", "t", False, {"session_id": "s", "run": damaged, "used": []}))

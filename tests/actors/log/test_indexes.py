@@ -141,7 +141,7 @@ async def test_indexes_agree_with_the_events_after_every_save(
         assert await checked.open_work() == ()
 
 
-async def test_lists_date_conversations_like_their_events(
+async def test_lists_have_the_times_of_the_events(
     world: World, checked: Checked, autojump_clock: MockClock
 ) -> None:
     body = {"message": "go", "session_id": None, "token": False}
@@ -159,7 +159,7 @@ async def test_lists_date_conversations_like_their_events(
         assert (item.created, item.updated) == (asked_for, asked_for + 120)
 
 
-async def test_lists_say_what_conversations_say(
+async def test_lists_agree_with_folded_conversations(
     world: World, checked: Checked, autojump_clock: MockClock
 ) -> None:
     async with world.agent() as agent:

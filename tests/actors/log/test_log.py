@@ -127,7 +127,7 @@ async def answer(log: ConversationLog, id: str) -> None:
 # ----------------------------------------------------------------------------- saving
 
 
-async def test_nobody_hears_of_a_save_before_its_commit(bench: Bench) -> None:
+async def test_save_publishes_after_its_commit(bench: Bench) -> None:
     log = await bench.begin()
     bench.journal.let = trio.Event()
     with bench.bus.subscribe(topic(ID)) as live, bench.bus.subscribe(reply_topic(ID, "k")) as replies:
@@ -146,7 +146,7 @@ async def test_nobody_hears_of_a_save_before_its_commit(bench: Bench) -> None:
     assert log.state.last_seq == 4
 
 
-async def test_readers_are_not_shown_what_the_journal_may_have_gone_past(bench: Bench) -> None:
+async def test_no_snapshot_during_a_save(bench: Bench) -> None:
     log = await bench.begin()
     before = log.snapshot()
     bench.journal.let = trio.Event()
@@ -162,7 +162,7 @@ async def test_readers_are_not_shown_what_the_journal_may_have_gone_past(bench: 
 
 
 @pytest.mark.repeat(10)
-async def test_saves_side_by_side_have_one_order(bench: Bench) -> None:
+async def test_concurrent_saves_are_serialized(bench: Bench) -> None:
     log = await bench.begin()
     with bench.bus.subscribe(topic(ID)) as live:
         async with trio.open_nursery() as nursery:
@@ -176,7 +176,7 @@ async def test_saves_side_by_side_have_one_order(bench: Bench) -> None:
     assert all(names[i][:-1] == names[i + 1][:-1] for i in range(0, 40, 2))  # each save in one piece
 
 
-async def test_a_save_that_fails_leaves_nothing_behind(bench: Bench) -> None:
+async def test_failed_save_changes_nothing(bench: Bench) -> None:
     log = await bench.begin()
     await log.save_soon(mark("soon"))
     bench.journal.fail = JournalError("no")
@@ -192,7 +192,7 @@ async def test_a_save_that_fails_leaves_nothing_behind(bench: Bench) -> None:
     assert await stored(bench) == ["soon", "b"]
 
 
-async def test_a_condition_is_looked_at_when_its_turn_comes(bench: Bench) -> None:
+async def test_save_condition_is_checked_when_the_save_starts(bench: Bench) -> None:
     log = await bench.begin()
     bench.journal.let = trio.Event()
     results: list[bool] = []
@@ -210,7 +210,7 @@ async def test_a_condition_is_looked_at_when_its_turn_comes(bench: Bench) -> Non
     assert await stored(bench) == ["a"]
 
 
-async def test_a_writer_that_was_replaced_writes_nothing_more(bench: Bench) -> None:
+async def test_replaced_writer_cannot_write(bench: Bench) -> None:
     old = await bench.begin()
     new = await bench.open()
     await new.save(mark("new"))
@@ -219,7 +219,7 @@ async def test_a_writer_that_was_replaced_writes_nothing_more(bench: Bench) -> N
     assert await stored(bench) == ["new"]
 
 
-async def test_a_life_folds_what_the_last_one_wrote(bench: Bench) -> None:
+async def test_next_activation_folds_the_stored_events(bench: Bench) -> None:
     old = await bench.begin()
     await old.save(*[mark(str(n)) for n in range(1200)])  # more than one page
     new = await bench.open()
@@ -234,7 +234,7 @@ def passing(log: ConversationLog, key: str) -> ModelDelta:
     return ModelDelta(ID, log.state.last_seq, key, "n", "m", 1, TextDelta(key))
 
 
-async def test_nobody_hears_of_what_is_saved_soon_before_its_commit(bench: Bench) -> None:
+async def test_pending_writes_are_published_after_their_commit(bench: Bench) -> None:
     log = await bench.begin()
     heard: list[Event | ModelDelta] = []
     with bench.bus.subscribe(topic(ID)) as live:
@@ -263,7 +263,7 @@ async def test_nobody_hears_of_what_is_saved_soon_before_its_commit(bench: Bench
     assert folded.head == (await read(bench.journal, ID)).head
 
 
-async def test_what_passes_while_a_disk_does_not_answer_is_bounded(bench: Bench) -> None:
+async def test_deltas_during_a_slow_commit_are_bounded(bench: Bench) -> None:
     log = await bench.begin()
     await log.save_soon(mark("soon"))
     with bench.bus.subscribe(topic(ID), buffer=2 * MAX_UNPUBLISHED) as live:
@@ -277,7 +277,7 @@ async def test_what_passes_while_a_disk_does_not_answer_is_bounded(bench: Bench)
     assert heard[-1].key == "last"
 
 
-async def test_what_is_ahead_is_flushed_when_no_save_takes_it_along(
+async def test_pending_writes_are_flushed_without_a_save(
     bench: Bench, autojump_clock: trio.testing.MockClock
 ) -> None:
     log = await bench.begin()
@@ -300,7 +300,7 @@ async def test_what_is_ahead_is_flushed_when_no_save_takes_it_along(
         nursery.cancel_scope.cancel()
 
 
-async def test_nothing_is_flushed_that_a_save_has_taken_along_unless_it_fails(
+async def test_save_replaces_the_flush_unless_it_fails(
     bench: Bench, autojump_clock: trio.testing.MockClock
 ) -> None:
     log = await bench.begin()
@@ -325,7 +325,7 @@ async def test_nothing_is_flushed_that_a_save_has_taken_along_unless_it_fails(
         nursery.cancel_scope.cancel()
 
 
-async def test_what_is_saved_soon_waits_for_the_save_that_is_under_way(bench: Bench) -> None:
+async def test_save_soon_waits_for_the_running_save(bench: Bench) -> None:
     log = await bench.begin()
     bench.journal.let = trio.Event()
     saved: list[bool] = []
@@ -349,7 +349,7 @@ async def test_what_is_saved_soon_waits_for_the_save_that_is_under_way(bench: Be
 # ------------------------------------------------------------------------------ steps
 
 
-async def test_a_step_is_done_once(bench: Bench) -> None:
+async def test_recorded_step_is_not_done_again(bench: Bench) -> None:
     log = await bench.begin()
     done = 0
 
@@ -367,7 +367,7 @@ async def test_a_step_is_done_once(bench: Bench) -> None:
     assert done == 1
 
 
-async def test_another_step_under_the_key_is_a_mismatch(bench: Bench) -> None:
+async def test_another_fingerprint_under_the_key_is_a_mismatch(bench: Bench) -> None:
     log = await bench.begin()
 
     async def work() -> Ended:
@@ -383,7 +383,7 @@ async def test_another_step_under_the_key_is_a_mismatch(bench: Bench) -> None:
             await other
 
 
-async def test_a_step_is_on_disk_with_what_follows_from_it(bench: Bench) -> None:
+async def test_step_and_its_further_events_share_a_commit(bench: Bench) -> None:
     log = await bench.begin()
 
     async def work() -> Ended:
@@ -424,7 +424,7 @@ async def test_gather_keeps_the_order_of_the_jobs(bench: Bench, autojump_clock: 
     assert bench.stalls == 0
 
 
-async def test_the_first_error_cancels_the_others_and_comes_out_bare(
+async def test_gather_cancels_on_first_error_and_raises_it_bare(
     bench: Bench, autojump_clock: MockClock
 ) -> None:
     log = await bench.begin()
@@ -446,7 +446,7 @@ async def test_the_first_error_cancels_the_others_and_comes_out_bare(
     assert bench.stalls == 0
 
 
-async def test_waiting_for_somebody_outside_is_not_being_active(bench: Bench) -> None:
+async def test_branch_that_waits_for_a_human_is_not_active(bench: Bench) -> None:
     log = await bench.begin()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(
@@ -468,7 +468,7 @@ async def test_waiting_for_somebody_outside_is_not_being_active(bench: Bench) ->
     assert (log.active, bench.active_runs.count) == (0, 0)
 
 
-async def test_a_question_is_put_once_and_an_answer_on_record_returns_at_once(bench: Bench) -> None:
+async def test_question_is_put_once_and_recorded_decision_returns(bench: Bench) -> None:
     log = await bench.begin()
     put: list[str] = []
 
@@ -505,7 +505,7 @@ async def cancelled_after(ticks: int) -> AsyncIterator[trio.Nursery]:
 
 @pytest.mark.repeat(4)
 @pytest.mark.parametrize("ticks", range(16))
-async def test_cancelled_at_any_moment_the_count_is_exactly_right(bench: Bench, ticks: int) -> None:
+async def test_active_count_is_exact_after_any_cancellation(bench: Bench, ticks: int) -> None:
     """Questions, credentials, limited branches and errors, cancelled while others answer them."""
     log = await bench.begin()
     limiter = BranchLimiter(1)
@@ -543,9 +543,7 @@ async def test_cancelled_at_any_moment_the_count_is_exactly_right(bench: Bench, 
 
 
 @pytest.mark.repeat(5)
-async def test_turns_are_taken_in_order_and_never_more_than_there_are(
-    bench: Bench, autojump_clock: MockClock
-) -> None:
+async def test_branch_limiter_is_first_come_first_served(bench: Bench, autojump_clock: MockClock) -> None:
     log = await bench.begin()
     limiter, now, most, order = BranchLimiter(2), 0, 0, list[int]()
 
@@ -570,7 +568,7 @@ async def test_turns_are_taken_in_order_and_never_more_than_there_are(
 # --------------------------------------------------------------------------- shutting down
 
 
-async def test_nothing_new_is_admitted_while_draining(bench: Bench) -> None:
+async def test_admit_parks_the_branch_while_draining(bench: Bench) -> None:
     log = await bench.begin()
     await log.admit()
     await log.save_soon(mark("soon"))
@@ -594,7 +592,7 @@ async def test_nothing_new_is_admitted_while_draining(bench: Bench) -> None:
     assert log.active == 1
 
 
-async def test_who_decides_while_a_wait_is_being_announced_is_answered_too(bench: Bench) -> None:
+async def test_decision_during_announcement_is_answered(bench: Bench) -> None:
     """The decision moves nothing, for its branch waits for a turn; the run waits for the other question."""
     log = await bench.begin()
     services = cast(Any, SimpleNamespace(wake=lambda id: None))
@@ -618,7 +616,7 @@ async def test_who_decides_while_a_wait_is_being_announced_is_answered_too(bench
     assert cast(Any, reply)["result"]["approvals"] == ["a"]
 
 
-async def test_who_decides_for_a_branch_that_waits_for_its_turn_is_answered(
+async def test_decision_for_a_branch_without_slot_is_answered(
     bench: Bench, autojump_clock: MockClock
 ) -> None:
     """It moves nothing: since a restart another branch has the turn, and waits for a human, too."""
@@ -671,7 +669,7 @@ async def while_saving(
 
 
 @pytest.mark.parametrize(("take_back", "saved"), [(end_what_asked, [e.StateSet.type]), (ask_anew, [])])
-async def test_a_question_that_expires_meanwhile_is_not_taken_back(
+async def test_approval_that_expires_meanwhile_is_not_voided(
     bench: Bench, take_back: Callable[[ConversationLog], Awaitable[None]], saved: list[str]
 ) -> None:
     log = await bench.begin()
@@ -681,7 +679,7 @@ async def test_a_question_that_expires_meanwhile_is_not_taken_back(
     assert kept == [e.ApprovalRequested.type, e.ApprovalExpired.type, *saved]
 
 
-async def test_a_run_that_begins_to_wait_meanwhile_goes_on(bench: Bench) -> None:
+async def test_run_recorded_as_waiting_meanwhile_is_resumed(bench: Bench) -> None:
     """Else it would count as waiting: nobody is told when it waits again, and a crash ends it."""
     log = await bench.begin()
     await put(log, "a")

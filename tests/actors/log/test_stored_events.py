@@ -316,7 +316,7 @@ def rows(*tables: Rows) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("value", "name", "body"), found, ids=ids)
 
 
-def test_every_class_has_a_row() -> None:
+def test_table_covers_every_stored_class() -> None:
     values = [value for value, _ in (*FULL, *SHORT)]
     steps = [value for value in values if isinstance(value, e.StepFinished)]
     needs = [value.need for value in values if isinstance(value, e.ToolFinished)]
@@ -327,23 +327,23 @@ def test_every_class_has_a_row() -> None:
 
 
 @rows(FULL, SHORT)
-def test_the_stored_form_is_written_and_read(value: Stored, name: str, body: str) -> None:
+def test_stored_form_round_trips(value: Stored, name: str, body: str) -> None:
     assert written(value) == f"{name} {plain(body)}"
     assert read(name, body) == value
 
 
 @rows(EARLIER)
-def test_what_earlier_versions_wrote_is_read(value: Stored, name: str, body: str) -> None:
+def test_forms_of_earlier_versions_are_read(value: Stored, name: str, body: str) -> None:
     assert read(name, body) == value
 
 
 @rows(FULL)
-def test_fields_that_this_version_does_not_know_are_ignored(value: Stored, name: str, body: str) -> None:
+def test_unknown_fields_are_ignored(value: Stored, name: str, body: str) -> None:
     assert read(name, json_text.dump(extended(json_text.load(plain(body))))) == value
 
 
 @rows(FULL)
-def test_a_change_that_damages_a_body_is_refused_and_no_other(value: Stored, name: str, body: str) -> None:
+def test_damaged_bodies_are_refused_and_no_others(value: Stored, name: str, body: str) -> None:
     found = changes(json_text.load(body))
     assert [change for change, changed, sound in found if is_sound(name, changed) is not sound] == []
 
@@ -356,17 +356,17 @@ def test_a_change_that_damages_a_body_is_refused_and_no_other(value: Stored, nam
         (e.StepFinished.type, {"kind": "vote", "error": "late"}),
     ],
 )
-def test_an_event_of_an_unknown_type_or_kind_keeps_its_place(type: str, body: Json) -> None:
+def test_unknown_event_decodes_to_an_empty_entry(type: str, body: Json) -> None:
     assert decode(Event("c", 7, type, 1.5, body)) == e.Entry(7, 1.5, None)
 
 
-def test_a_step_of_a_known_kind_without_an_outcome_is_refused() -> None:
+def test_step_without_outcome_is_refused() -> None:
     assert not is_sound(
         e.StepFinished.type, {"key": "1/", "kind": "attempt", "node": "n", "fingerprint": "f"}
     )
 
 
-def test_a_command_of_an_unknown_kind_keeps_its_place() -> None:
+def test_unknown_command_is_received_without_value() -> None:
     row = Command("c", "k", "pause", {"run": 5}, 1.5)
     assert inbox.received(row) == inbox.Received("c", "k", 1.5, "pause", None)
 
@@ -377,7 +377,7 @@ JSON: Any = st.recursive(SCALAR, lambda it: st.lists(it) | st.dictionaries(st.te
 
 
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=3), JSON)
-def test_free_json_comes_back_as_it_was(free: dict[str, Any], anything: Any) -> None:
+def test_free_json_round_trips(free: dict[str, Any], anything: Any) -> None:
     call = ToolCall("c", "t", free)
     for value in (
         step("model", o.Replied(text="", tool_calls=(call,), verbatim=Verbatim("p", anything))),

@@ -51,7 +51,9 @@ def commits(world: World) -> Commits:
     return world.journal
 
 
-async def test_the_commits_of_a_turn(world: World, commits: Commits, autojump_clock: MockClock) -> None:
+async def test_turn_makes_the_expected_commits(
+    world: World, commits: Commits, autojump_clock: MockClock
+) -> None:
     world.tool("look", READ_ONLY)
     world.plan("agent", use(call("look", name="a")), say("done"))
     async with world.agent() as agent:
@@ -62,7 +64,7 @@ async def test_the_commits_of_a_turn(world: World, commits: Commits, autojump_cl
     ]
 
 
-async def test_calls_after_each_other_share_commits(
+async def test_consecutive_calls_share_commits(
     world: World, commits: Commits, autojump_clock: MockClock
 ) -> None:
     world.settings["tools"] = {"max_parallel": 1}
@@ -77,7 +79,7 @@ async def test_calls_after_each_other_share_commits(
     ("work", "outcome"),
     [(None, "tool.finished"), (ToolOutcomeUnknown("the connection broke"), "tool.unknown")],
 )
-async def test_a_model_is_told_of_what_must_not_be_repeated_when_it_is_on_disk(
+async def test_once_result_is_on_disk_before_the_model_gets_it(
     work: Exception | None, outcome: str, world: World, commits: Commits, autojump_clock: MockClock
 ) -> None:
     """The message of its run is in the inbox; the outcome of a call that is sent once is among the events."""
@@ -104,7 +106,7 @@ async def test_a_model_is_told_of_what_must_not_be_repeated_when_it_is_on_disk(
     assert kept[1][1][-1] == [outcome]
 
 
-async def test_a_result_is_on_disk_soon_while_the_model_thinks_it_over(
+async def test_result_is_flushed_while_the_model_is_asked(
     world: World, commits: Commits, autojump_clock: MockClock
 ) -> None:
     thinks = trio.Event()
@@ -119,7 +121,7 @@ async def test_a_result_is_on_disk_soon_while_the_model_thinks_it_over(
         await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_a_call_leaves_when_what_led_to_it_is_on_disk(
+async def test_call_is_sent_after_all_pending_writes_are_committed(
     world: World, commits: Commits, autojump_clock: MockClock
 ) -> None:
     """The result that a model has thought over is in the commit of the intent which that came to."""
@@ -138,7 +140,7 @@ async def test_a_call_leaves_when_what_led_to_it_is_on_disk(
 
 
 @pytest.mark.repeat(10)
-async def test_a_message_that_was_taken_in_is_not_taken_in_again(
+async def test_message_with_pending_writes_is_not_executed_again(
     world: World, commits: Commits, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its inbox row is open until the commit; whoever wakes the conversation meanwhile has it look there."""
@@ -165,7 +167,7 @@ async def test_a_message_that_was_taken_in_is_not_taken_in_again(
     assert texts == ["go", "again"]
 
 
-async def test_readers_are_shown_what_is_on_disk(
+async def test_readers_get_the_committed_state(
     world: World, commits: Commits, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushes: list[Any] = []
@@ -184,7 +186,7 @@ async def test_readers_are_shown_what_is_on_disk(
         await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_what_nothing_follows_is_on_disk_soon(
+async def test_last_pending_write_is_flushed(
     world: World, commits: Commits, autojump_clock: MockClock
 ) -> None:
     comes = trio.Event()
@@ -205,7 +207,7 @@ async def test_what_nothing_follows_is_on_disk_soon(
         await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_a_shutdown_leaves_nothing_behind(
+async def test_shutdown_flushes_pending_writes(
     world: World, commits: Commits, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The flusher has not come round yet when a run is stopped between two steps."""
@@ -231,9 +233,7 @@ async def test_a_shutdown_leaves_nothing_behind(
 
 
 @pytest.mark.repeat(10)
-async def test_a_conversation_that_cannot_be_saved_keeps_nobody_else_from_being_flushed(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_failing_flush_does_not_stop_other_flushes(world: World, autojump_clock: MockClock) -> None:
     """What is still saved while it unwinds is nothing to flush: it cannot start a task any more."""
 
     saving = trio.Event()
@@ -282,7 +282,7 @@ class FailsOnce(MemoryJournal):
 
 
 @pytest.mark.repeat(5)
-async def test_a_result_that_comes_when_its_conversation_has_crashed_is_kept(
+async def test_result_after_a_crash_of_its_conversation_is_saved(
     world: World, autojump_clock: MockClock
 ) -> None:
     """A call that must not be repeated is seen through; else a human would be asked what became of it."""
@@ -305,7 +305,7 @@ async def test_a_result_that_comes_when_its_conversation_has_crashed_is_kept(
 
 
 @pytest.mark.repeat(5)
-async def test_a_call_that_has_not_left_when_its_conversation_crashes_is_known_not_to_have(
+async def test_unsent_call_of_a_crashed_conversation_is_recorded(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.journal = FailsOnce(wall)
