@@ -194,7 +194,9 @@ class Result(Shape):
     response: str = about("The answer, or the question to the person.")
     waiting_approval: bool = about("Whether a person has to decide first.")
     auth_required: bool = about("Whether a bearer token is needed first.")
-    state: Literal["queued", RunState] = about("`queued`: it waits for the current run. Else as in a Run.")
+    state: Literal["queued", RunState] = about(
+        "`queued`: the message waits for the current run. Else as in a Run."
+    )
     approvals: Sequence[Approval] = about("The approvals that the run waits for, the oldest first.")
     approval: Approval | None = maybe("The oldest of these approvals.")
     code: str | None = maybe(
@@ -237,7 +239,7 @@ class NewMessage(Shape):
 
     SCHEMA: ClassVar = {"additionalProperties": False}
 
-    message: str = about("Its text.")
+    message: str = about("Text of the message.")
 
 
 class ApprovalBody(Shape):

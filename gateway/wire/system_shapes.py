@@ -11,13 +11,13 @@ from .shapes import Approval
 
 
 class Alive(Shape):
-    """The process answers."""
+    """The answer of a process that is alive."""
 
     status: Literal["ok"] = about("Always `ok`.")
 
 
 class Hints(Shape):
-    """A tool's annotations, as MCP names them. Absent: not given."""
+    """A tool's annotations, with the names of MCP. An annotation that the server does not give is absent."""
 
     readOnlyHint: bool | None = maybe("Whether the tool changes nothing.")
     destructiveHint: bool | None = maybe("Whether the tool may destroy something.")
@@ -29,7 +29,7 @@ class HeldTool(Shape):
     """A tool whose server lists weaker hints than the ones in effect. A person has to accept them."""
 
     tool: str = about("The server's name of the tool.")
-    hash: str = about("Of the definition that the server lists: name, title, description, schema and hints.")
+    hash: str = about("Hash of the listed definition: name, title, description, schema and hints.")
     counts: Hints = about("The hints in effect.")
     listed: Hints = about("The hints that the server lists.")
     change: str = about("The difference between the two, as a sentence.")
