@@ -17,7 +17,7 @@ class Event(Shape):
     conversation_id: str = about("The conversation.")
     seq: int = about("Number of the event, from 1 without gaps; the cursor of the conversation's stream.")
     type: str = about("Type of the event.")
-    at: Time = about("When it happened.")
+    at: Time = about("Time of the event.")
     body: Mapping[str, Any] = about("Fields of the event, by type.")
     status: Status | None = maybe(
         "The conversation's status after the event; only in a stream over all conversations."
@@ -57,7 +57,7 @@ class Progress(Shape):
     tool: str = about("The tool.")
     server: str = about("The tool server.")
     attempt: int = about("Number of the attempt, from 1.")
-    progress: float = about("Amount of work done. It only grows.")
+    progress: float = about("Amount of work done. Servers should increase it; the agent does not check this.")
     total: float | None = maybe("Total amount of work.")
     message: str | None = maybe("Description of the current work, up to 500 characters.")
 
