@@ -118,7 +118,7 @@ class ConversationLog(Waits):
 
         Raises the errors of `Journal.save`; then nothing was written.
         """
-        await self._queue.acquire()
+        await self._acquire()
         try:
             if not when():
                 return False
@@ -173,7 +173,7 @@ class ConversationLog(Waits):
         Only for events that nothing but the run itself acts on. A crash before the commit has the same effect
         as a crash a moment earlier: the commands of `ack` are still in the inbox.
         """
-        await self._queue.acquire()
+        await self._acquire()
         try:
             if not when():
                 return False
@@ -226,6 +226,14 @@ class ConversationLog(Waits):
         pending = self._pending_writes
         creates = len(pending.events) == self.state.last_seq
         return 0 if creates else len(pending.ack)
+
+    async def _acquire(self) -> None:
+        # `acquire` alone would raise Cancelled in a branch that was cancelled just now, and what the branch
+        # has to save would be lost. If the lock is free, the save still begins.
+        try:
+            self._queue.acquire_nowait()
+        except trio.WouldBlock:
+            await self._queue.acquire()
 
     def _ask_for_flush(self) -> None:
         if not self._closed:
