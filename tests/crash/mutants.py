@@ -1396,7 +1396,7 @@ MUTANTS = (
     Mutant(
         "rules: GET /tools has no warnings",
         (Edit("gateway/system_routes.py", "list(self.agent.warnings)", "[]"),),
-        ("tests/gateway/test_with_agent.py::test_tools_come_with_what_is_said_of_them_at_the_start",),
+        ("tests/gateway/test_with_agent.py::test_tools_are_listed_with_warnings",),
     ),
     Mutant(
         "rules: a misspelt server or node is a warning",

@@ -1,6 +1,6 @@
-"""Decisions that come too late or ask for what must not be, and rules that cannot be read.
+"""Late and invalid decisions, and invalid rules, at a real server.
 
-Each gets its clear error, decides nothing, and leaves no traceback (which the end of the servers checks).
+Each gets its error code, decides nothing, and leaves no traceback in the log (checked when the servers stop).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def approval(server: Server, uuid: str) -> dict[str, Any]:
     return body
 
 
-def test_an_edit_that_breaks_the_schema_leaves_it_pending(strict: Server) -> None:
+def test_invalid_edit_leaves_approval_pending(strict: Server) -> None:
     uuid = strict.ask_for("add misfit with value 1")
 
     error = edit(strict, uuid, {"name": ["misfit"], "value": {}}, status=422)
@@ -80,7 +80,7 @@ def test_an_edit_that_breaks_the_schema_leaves_it_pending(strict: Server) -> Non
     assert approval(strict, uuid)["state"] == "pending"
 
 
-def test_an_edit_that_a_rule_denies_leaves_it_pending(strict: Server) -> None:
+def test_denied_edit_leaves_approval_pending(strict: Server) -> None:
     uuid = strict.ask_for("add staging with value 1")
 
     error = edit(strict, uuid, {"name": "prod-1", "value": 1}, status=422)
@@ -138,7 +138,7 @@ def test_a_deleted_question_is_unknown(strict: Server) -> None:
     assert ("deleted", "1") not in strict.resources()
 
 
-def test_an_expired_question_is_gone(serve: Serve, tmp_path: Path) -> None:
+def test_decision_after_expiry_is_410(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "agent.yaml").write_text(BRIEF, encoding="utf-8")
     server = serve(tmp_path / "data", config=tmp_path / "agent.yaml")
     uuid = server.ask_for("add late with value 1")
@@ -155,7 +155,7 @@ def test_an_expired_question_is_gone(serve: Serve, tmp_path: Path) -> None:
     assert server.resources() == {}
 
 
-def test_rules_and_routes_that_cannot_be_read_are_told_by_line(tmp_path: Path) -> None:
+def test_invalid_rules_and_routes_are_reported_by_line(tmp_path: Path) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text(MISTAKES, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Bad input: each gets its clear error, and the log no traceback (which the end of the servers checks)."""
+"""Bad input at a real server: each gets its error code, and leaves no traceback (checked at the stop)."""
 
 from __future__ import annotations
 
@@ -54,22 +54,15 @@ LINES_OF_MISTAKES = [1, 2, 3, 6, 8, 11, 12, 14, 16, 19]
     ("content", "status", "code", "says"),
     [
         (b'{"message": ', 400, "invalid_request_body", "invalid request body: "),
-        (b"{'message': 'hi'}", 400, "invalid_request_body", "invalid request body: "),
-        (b'"hi"', 400, "invalid_request_body", "expected an object, not a string"),
-        (b"[]", 400, "invalid_request_body", "expected an object, not an array"),
         (b'{"message": 5}', 400, "invalid_request_body", "message must be a string, not a number"),
-        (b'{"message": ["hi"]}', 400, "invalid_request_body", "message must be a string, not an array"),
-        (b'{"message": NaN}', 400, "invalid_request_body", "NaN is not JSON"),
-        (b'{"message": "\xff"}', 400, "invalid_request_body", "not UTF-8"),
-        (b"[" * 100_000, 400, "invalid_request_body", "nested too deeply"),
         (b"", 400, "message_required", "message is required"),
-        (b"{}", 400, "message_required", "message is required"),
-        (b'{"message": "  "}', 400, "message_required", "message is required"),
         (b'{"message": "' + b"x" * (2 << 20) + b'"}', 413, "body_too_large", "larger than 1048576 bytes"),
     ],
     ids=lambda value: repr(value[:24]) if isinstance(value, bytes) else "",
 )
-def test_bodies(shipped: Server, content: bytes, status: int, code: str, says: str) -> None:
+def test_invalid_body_changes_nothing(
+    shipped: Server, content: bytes, status: int, code: str, says: str
+) -> None:
     id = shipped.new()
 
     response = shipped.client.post(f"/conversations/{id}/messages", content=content)
@@ -104,7 +97,9 @@ UNKNOWN = "00000000-0000-0000-0000-000000000000"
         ("GET", "/approvals?state=perhaps", 400, "invalid_request"),
     ],
 )
-def test_unknown_ids_and_words(shipped: Server, method: str, path: str, status: int, code: str) -> None:
+def test_unknown_id_or_word_has_its_code(
+    shipped: Server, method: str, path: str, status: int, code: str
+) -> None:
     bodies = {"messages": {"message": "hi"}, UNKNOWN: {"approved": True}}
     response = shipped.client.request(method, path, json=bodies.get(path.rpartition("/")[2], {}))
 
@@ -127,7 +122,7 @@ def test_unknown_ids_and_words(shipped: Server, method: str, path: str, status: 
         ({"approved": True, "arguments": {"name": "x", "value": [1]}}, 422, "invalid_arguments"),
     ],
 )
-def test_an_invalid_decision_decides_nothing(
+def test_invalid_decision_leaves_approval_pending(
     shipped: Server, decision: dict[str, Any], status: int, code: str
 ) -> None:
     asked = shipped.ask_for("add never-decided with value 1")
@@ -140,7 +135,7 @@ def test_an_invalid_decision_decides_nothing(
     shipped.post(f"/conversations/{approval['conversation_id']}/cancel")
 
 
-def test_an_edited_decision_counts_once(shipped: Server) -> None:
+def test_edited_decision_takes_effect_once(shipped: Server) -> None:
     asked = shipped.ask_for("add edited with value 1")
     edit = {"approved": True, "arguments": {"name": "edited", "value": 2}}
 
@@ -154,7 +149,7 @@ def test_an_edited_decision_counts_once(shipped: Server) -> None:
     }
 
 
-def test_a_void_approval_is_gone(shipped: Server) -> None:
+def test_decision_on_void_approval_is_410(shipped: Server) -> None:
     asked = shipped.ask_for("add void with value 1")
     id = shipped.get(f"/approvals/{asked}")["approval"]["conversation_id"]
     shipped.post(f"/conversations/{id}/cancel")
@@ -163,7 +158,7 @@ def test_a_void_approval_is_gone(shipped: Server) -> None:
     assert ("void", "1") not in shipped.resources()
 
 
-async def test_of_decisions_at_once_one_wins(shipped: Server) -> None:
+async def test_one_of_concurrent_decisions_wins(shipped: Server) -> None:
     asked = shipped.ask_for("add contested with value 1")
     answers: list[httpx2.Response] = []
 
@@ -183,7 +178,7 @@ async def test_of_decisions_at_once_one_wins(shipped: Server) -> None:
     assert shipped.resources()["contested", "1"] == int(decision["approved"])
 
 
-async def test_of_fifty_messages_at_once_none_is_lost_or_doubled(serve: Serve, tmp_path: Path) -> None:
+async def test_fifty_concurrent_messages_are_neither_lost_nor_doubled(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text(SLOW_FIRST, encoding="utf-8")
     config = tmp_path / "agent.yaml"
     config.write_text("llm: {model: script:replies.yaml}\n", encoding="utf-8")
@@ -214,15 +209,12 @@ async def test_of_fifty_messages_at_once_none_is_lost_or_doubled(serve: Serve, t
     assert responses == Counter(["first", *(each.replace("message", "answer") for each in said[1:])])
 
 
-@pytest.mark.parametrize(
-    "command", [["config", "check"], ["serve", "--port", "0", "--config"]], ids=["check", "serve"]
-)
-def test_every_mistake_of_an_agent_file_is_told(tmp_path: Path, command: list[str]) -> None:
+def test_serve_reports_every_mistake_in_an_agent_file(tmp_path: Path) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text(TEN_MISTAKES, encoding="utf-8")
 
     done = subprocess.run(
-        [find_command("stopgo"), *command, str(file)],
+        [find_command("stopgo"), "serve", "--port", "0", "--config", str(file)],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -235,16 +227,3 @@ def test_every_mistake_of_an_agent_file_is_told(tmp_path: Path, command: list[st
     lines = [int(line.removeprefix(f"{file}:").partition(":")[0]) for line in done.stderr.splitlines()]
     assert lines == LINES_OF_MISTAKES
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_a_data_directory_has_one_process(shipped: Server) -> None:
-    command = [find_command("stopgo"), "serve", "--port", "0", "--data-dir", str(shipped.data_dir)]
-
-    done = subprocess.run(command, cwd=shipped.data_dir, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"stopgo serve: process {shipped.run.process.pid} is using the journal in {shipped.data_dir} "
-        f"(listening on {shipped.run.url})\n"
-    )
-    assert shipped.get("/health") == {"status": "ok"}

@@ -66,7 +66,7 @@ def test_ts_012_a_request_to_list_is_a_completed_task(shipped: Server, tongue: T
     assert same_in_rest(shipped, task)["id"] == task.id
 
 
-def test_an_unknown_method_is_told_as_such(shipped: Server) -> None:
+def test_unknown_method_is_32601(shipped: Server) -> None:
     with httpx2.Client(base_url=shipped.run.url) as client:
         answer = client.post("/a2a", json={"jsonrpc": "2.0", "id": 1, "method": "tasks/guess", "params": {}})
     assert (answer.status_code, answer.json()["error"]["code"]) == (200, -32601)

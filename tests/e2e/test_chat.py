@@ -311,7 +311,7 @@ def test_a_request_that_is_not_answered_is_given_up(
 
 @pytest.mark.streams
 @pytest.mark.parametrize(("key", "says"), [("\x04", "The run goes on without you"), (None, "")])
-def test_leaving_while_a_run_goes_on(
+def test_chat_can_be_left_during_a_run(
     chat: Chat, serve: Serve, scripted: Path, tmp_path: Path, key: str | None, says: str
 ) -> None:
     server = serve(tmp_path / "data", config=scripted)

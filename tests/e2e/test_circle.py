@@ -94,7 +94,7 @@ def test_an_agent_that_delegates_to_itself(serve: Serve, tmp_path: Path, port: i
     assert total(server) == 1
 
 
-def test_a_message_goes_through_sixteen_agents_at_most(serve: Serve, tmp_path: Path) -> None:
+def test_message_passes_at_most_sixteen_agents(serve: Serve, tmp_path: Path) -> None:
     """It has come through some agents already, of which the message says so itself."""
     last = serve(tmp_path / "last", config=written(tmp_path / "b", {"llm": {"model": "offline:rules"}}))
     first = start(serve, tmp_path / "a", "b", "node", next=int(last.run.url.rpartition(":")[2]))

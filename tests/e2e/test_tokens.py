@@ -97,7 +97,7 @@ def test_each_call_arrives_with_its_own_token(
     assert leaks(server, answers, "good-canary") == []
 
 
-def test_a_run_without_its_token_calls_nobody(
+def test_run_without_its_token_makes_no_call(
     serve: Serve, guarded: str, tmp_path: Path, ledger: Path
 ) -> None:
     server = start(serve, tmp_path, guarded)

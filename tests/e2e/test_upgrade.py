@@ -23,9 +23,7 @@ PLACES = sorted(UPGRADE.iterdir())
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
-def test_a_directory_of_a_released_version_goes_on_as_before(
-    serve: Serve, place: Path, tmp_path: Path
-) -> None:
+def test_data_directory_of_a_released_version_still_works(serve: Serve, place: Path, tmp_path: Path) -> None:
     data_dir = shutil.copytree(place / "data", tmp_path / "data")
     before = stored_events(data_dir)
     told = tell(serve, place, data_dir)

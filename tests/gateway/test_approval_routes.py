@@ -24,9 +24,7 @@ async def test_the_inbox_lists_approvals(agent: Any, client: httpx2.AsyncClient)
     assert agent.calls == [("approvals", (), {"state": "pending", "kind": None, "limit": 50, "cursor": None})]
 
 
-async def test_a_page_of_the_inbox_tells_where_the_next_begins(
-    agent: Any, client: httpx2.AsyncClient
-) -> None:
+async def test_approval_page_has_the_next_cursor(agent: Any, client: httpx2.AsyncClient) -> None:
     agent.more = "next"
     assert (await client.get("/approvals?limit=1")).json()["next_cursor"] == "next"
 
@@ -90,7 +88,7 @@ async def test_an_invalid_decision_is_refused(
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
-async def test_who_comes_too_late_is_told_what_stands(agent: Any, client: httpx2.AsyncClient) -> None:
+async def test_late_decision_gets_the_decided_approval(agent: Any, client: httpx2.AsyncClient) -> None:
     decision = Rejected(decided_by="someone")
     agent.grow(events.ApprovalResolved(ex.APPROVAL_ID, decision, "c2", False))
     agent.raises["decide"] = AgentError("already_decided", "it is decided")
@@ -106,7 +104,9 @@ async def test_who_comes_too_late_is_told_what_stands(agent: Any, client: httpx2
 
 
 @pytest.mark.parametrize("code", ["expired", "void"])
-async def test_what_is_gone_names_its_successor(agent: Any, client: httpx2.AsyncClient, code: Any) -> None:
+async def test_expired_or_void_approval_names_its_successor(
+    agent: Any, client: httpx2.AsyncClient, code: Any
+) -> None:
     requested = agent.log[4]
     agent.log[4] = attrs.evolve(requested, body={**requested.body, "superseded_by": "another"})
     agent.raises["decide"] = AgentError(code, "it is gone")

@@ -57,7 +57,7 @@ def no_traceback(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         (b'{"message": {"a": [{"b": 1, "\\u0062": 2}]}}', "twice"),
     ],
 )
-async def test_a_body_that_is_no_json_object(
+async def test_body_that_is_not_a_json_object_is_400(
     client: httpx2.AsyncClient, agent: Any, body: bytes, why: str
 ) -> None:
     answer = await client.post("/conversations", content=body)
@@ -70,7 +70,7 @@ async def test_a_body_that_is_no_json_object(
 
 
 @pytest.mark.parametrize("body", [b"approved=true", b"{'message': 'x'}", b"[]"])
-async def test_who_sends_something_else_is_told_what_to_send(client: httpx2.AsyncClient, body: bytes) -> None:
+async def test_invalid_body_gets_a_hint_with_an_example(client: httpx2.AsyncClient, body: bytes) -> None:
     for path, example in (("/conversations", "message"), (f"/approvals/{ex.APPROVAL_ID}", "approved")):
         answer = await client.post(path, content=body)
         assert answer.json()["hint"].startswith("Send one JSON object")
@@ -83,7 +83,7 @@ def changes(agent: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", POSTS)
-async def test_every_post_looks_at_its_body(client: httpx2.AsyncClient, agent: Any, path: str) -> None:
+async def test_every_post_checks_its_body(client: httpx2.AsyncClient, agent: Any, path: str) -> None:
     answer = await client.post(path, content=b"{bad", headers={"Authorization": "Bearer x"})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request_body")
     assert not changes(agent)
@@ -93,7 +93,7 @@ async def test_every_post_looks_at_its_body(client: httpx2.AsyncClient, agent: A
     "content_type",
     ["application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"],
 )
-async def test_json_is_read_whatever_its_content_type(
+async def test_content_type_of_a_body_is_ignored(
     client: httpx2.AsyncClient, agent: Any, content_type: str
 ) -> None:
     answer = await client.post(
@@ -104,7 +104,7 @@ async def test_json_is_read_whatever_its_content_type(
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"{}"])
-async def test_nothing_is_an_empty_object(client: httpx2.AsyncClient, body: bytes) -> None:
+async def test_empty_body_is_an_empty_object(client: httpx2.AsyncClient, body: bytes) -> None:
     assert (await client.post("/conversations", content=body)).status_code == 201
 
 
@@ -113,7 +113,7 @@ async def test_nothing_is_an_empty_object(client: httpx2.AsyncClient, body: byte
     [(5, "a number"), (1.5, "a number"), (True, "a boolean"), ([], "an array"), ({}, "an object")],
 )
 @pytest.mark.parametrize("path", POSTS[:2])
-async def test_a_wrong_type_names_its_field(
+async def test_wrong_type_names_its_field(
     client: httpx2.AsyncClient, agent: Any, path: str, value: object, kind: str
 ) -> None:
     answer = await client.post(path, json={"message": value})

@@ -129,7 +129,7 @@ async def test_others_have_their_turn_while_a_long_answer_is_made(
     assert asked.headers["Content-Length"] == answer.headers["Content-Length"]
 
 
-async def test_a_client_that_leaves_in_the_middle_leaves_nothing(
+async def test_client_disconnect_mid_answer_leaks_nothing(
     agent: Any, raw: Any, client: httpx2.AsyncClient
 ) -> None:
     for number in range(20):

@@ -312,7 +312,7 @@ def test_an_agent_that_cannot_start(
     assert "listening" not in done.stdout
 
 
-def test_a_data_directory_has_one_process(serve: Callable[..., Served]) -> None:
+def test_second_process_on_a_data_directory_is_refused(serve: Callable[..., Served]) -> None:
     url = serve().url()
     second = serve()
     assert second.end() == 1

@@ -113,7 +113,7 @@ async def test_what_the_agent_refuses_has_a_status(
 
 
 @pytest.mark.parametrize("accepted", [True, False])
-async def test_shutting_down_says_what_became_of_the_request(
+async def test_shutting_down_says_whether_request_was_accepted(
     agent: Any, client: httpx2.AsyncClient, accepted: bool
 ) -> None:
     agent.raises["send"] = AgentError("shutting_down", "stopping", details={"accepted": accepted})

@@ -124,7 +124,7 @@ async def test_it_connects_again_with_its_cursor(
     assert states[-1] is None
 
 
-async def test_a_server_that_says_nothing_is_given_up() -> None:
+async def test_silent_server_times_out() -> None:
     async def silent(request: WebSocketRequest) -> None:
         await request.accept()
         await trio.sleep_forever()

@@ -65,7 +65,7 @@ async def test_requests_sent_at_once_are_answered_in_their_order(raw: Any) -> No
         (b"no HTTP\r\n\r\n", 400),
     ],
 )
-async def test_a_connection_that_is_closed_is_left_alone(
+async def test_closed_connection_logs_no_error(
     raw: Any, caplog: pytest.LogCaptureFixture, asked: bytes, status: int
 ) -> None:
     for _ in range(3):
@@ -103,7 +103,7 @@ async def test_a_head_may_come_in_pieces(raw: Any) -> None:
     assert (await read(stream, HEALTHY)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_a_head_that_is_too_large_is_refused_in_one_piece_as_in_many(raw: Any) -> None:
+async def test_oversized_head_is_refused_however_it_is_split(raw: Any) -> None:
     head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Large: " + b"x" * MAX_HEAD + b"\r\n\r\n"
     for size in (len(head), 10_000):
         stream = await raw(b"")
@@ -114,14 +114,14 @@ async def test_a_head_that_is_too_large_is_refused_in_one_piece_as_in_many(raw: 
         assert answer.startswith(b"HTTP/1.1 431 ")
 
 
-async def test_a_body_nobody_wants_is_read_and_forgotten(raw: Any) -> None:
+async def test_unread_body_is_discarded(raw: Any) -> None:
     size = 4 * MAX_QUEUED * MAX_RECEIVED
     stream = await raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size)
     await stream.send_all(b"x" * size + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await read(stream, HEALTHY, HEALTHY)
 
 
-async def test_a_body_nobody_wants_is_not_read_for_ever(raw: Any) -> None:
+async def test_unread_body_is_discarded_up_to_a_bound(raw: Any) -> None:
     stream = await raw(b"POST /nope HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % 2**40)
     sent = 0
     with suppress(trio.BrokenResourceError):
@@ -164,7 +164,7 @@ async def test_a_client_that_would_like_http_2_is_answered_as_it_asked(raw: Any)
     await read(stream, HEALTHY)
 
 
-async def test_requests_and_connections_leave_nothing_to_the_garbage_collector(raw: Any) -> None:
+async def test_requests_and_connections_make_no_reference_cycles(raw: Any) -> None:
     """It stops everything while it looks, and with many clients looks through all that they wait for."""
 
     def left(*kinds: type) -> int:
@@ -201,7 +201,7 @@ async def test_an_application_that_fails_holds_up_nothing(caplog: pytest.LogCapt
     assert any("the application failed" in record.getMessage() for record in caplog.records)
 
 
-async def test_a_client_that_left_before_anybody_looked_is_nobody() -> None:
+async def test_client_gone_before_accept_is_ignored() -> None:
     async with trio.SocketStream(trio.socket.socket()) as never_connected:
         nothing = cast(Any, None)
         await Connection(nothing, nothing, nothing, never_connected).run()

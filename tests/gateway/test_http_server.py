@@ -149,7 +149,7 @@ def test_an_address_that_is_taken_is_a_clear_error() -> None:
             bind("127.0.0.1", port)
 
 
-async def test_an_address_that_somebody_else_begins_to_serve_first_is_a_clear_error(probe: Probe) -> None:
+async def test_address_taken_between_bind_and_listen_is_a_bind_error(probe: Probe) -> None:
     sockets = bind("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     late = bind("127.0.0.1", port)
@@ -214,7 +214,7 @@ async def test_idle_connections_are_closed_in_the_end(
         assert await stream.receive_some() == b""
 
 
-async def test_an_idle_connection_is_closed_at_the_very_moment_it_is_looked_for(
+async def test_idle_connection_is_closed_at_its_deadline(
     server: Server, connect: Connect, mock_clock: trio.testing.MockClock
 ) -> None:
     mock_clock.jump(0.3)
@@ -270,7 +270,7 @@ async def test_a_head_has_a_deadline_however_slowly_it_comes(
 
 
 @pytest.mark.parametrize("requests", [0, 1, 3])
-async def test_a_client_that_leaves_an_idle_connection_leaves_nothing(
+async def test_idle_connection_ends_when_its_client_disconnects(
     connect: Connect, mock_clock: trio.testing.MockClock, requests: int
 ) -> None:
     tasks = trio.lowlevel.current_statistics().tasks_living
@@ -285,7 +285,7 @@ async def test_a_client_that_leaves_an_idle_connection_leaves_nothing(
 
 
 @pytest.mark.parametrize("path", ["/flood", "/spin"])
-async def test_a_client_that_leaves_with_requests_still_to_be_answered_leaves_nothing(
+async def test_disconnect_with_pipelined_requests_leaks_nothing(
     server: Server, connect: Connect, path: str
 ) -> None:
     tasks = trio.lowlevel.current_statistics().tasks_living
@@ -340,7 +340,7 @@ async def test_a_client_that_stops_reading_cannot_keep_the_server(
 
 
 @pytest.mark.parametrize("request_", [get("/spin"), UPGRADE % b"/socket"], ids=["http", "websocket"])
-async def test_an_app_that_only_sends_starves_nobody(
+async def test_app_that_only_sends_does_not_starve_others(
     server: Server, connect: Connect, caplog: pytest.LogCaptureFixture, request_: bytes
 ) -> None:
     """Without the second guard nothing runs any more once the client has left."""
@@ -397,7 +397,7 @@ async def test_a_connection_that_fails_harms_no_other(
     ],
     ids=["waiting", "waiting for the body", "answered", "websocket"],
 )
-async def test_leaving_closes_what_is_still_open(
+async def test_exit_closes_open_connections(
     probe: Probe, caplog: pytest.LogCaptureFixture, request_: bytes, start: bytes, told: bool
 ) -> None:
     caplog.set_level(logging.INFO, logger="stopgo.access")
@@ -433,7 +433,7 @@ async def test_one_connection_too_many_is_turned_away(
 
 
 @pytest.mark.parametrize("said", [b"", get("/quick")[:-1], get("/quick")])
-async def test_idle_connections_and_unfinished_heads_keep_nobody_out(
+async def test_idle_and_unfinished_connections_make_room(
     probe: Probe, server: Server, connect: Connect, said: bytes
 ) -> None:
     """The oldest of them make room at once; a connection that is answered never does."""

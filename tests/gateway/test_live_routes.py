@@ -48,7 +48,7 @@ async def close_of(connection: WebSocketConnection) -> tuple[int, str | None]:
     return caught.value.reason.code, caught.value.reason.reason
 
 
-async def test_what_is_stored_comes_first_and_then_what_follows(agent: Any, server: Server) -> None:
+async def test_stored_events_precede_live_events(agent: Any, server: Server) -> None:
     agent.deltas = [ModelDelta(ex.CONVERSATION_ID, 6, "1/:2", "agent", "fast", 1, TextDelta("Hel"))]
     async with socket(server, f"{PATH}?after=4&deltas=true") as connection:
         seen = await frames(connection, 3)
@@ -144,7 +144,7 @@ def slow_close(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
     return ended
 
 
-async def test_a_heartbeat_that_is_due_when_its_client_has_left_harms_nothing(
+async def test_heartbeat_after_disconnect_is_harmless(
     agent: Any, server: Server, slow_close: list[Connection]
 ) -> None:
     async with socket(server, f"{PATH}?after=6"):
@@ -170,7 +170,7 @@ async def test_frames_after_a_refused_handshake_are_discarded(
     assert "a connection failed" not in caplog.text
 
 
-async def test_a_server_that_stops_says_so(agent: Any, server: Server) -> None:
+async def test_stopping_server_closes_with_1001(agent: Any, server: Server) -> None:
     async with socket(server, f"{PATH}?after=6") as one, socket(server, "/events/ws") as every:
         await frames(every, 6)
         async with trio.open_nursery() as nursery:

@@ -77,7 +77,7 @@ async def test_a_refusal_names_the_conversation_and_its_session(
     assert line.endswith(f" conversation={ex.CONVERSATION_ID} sid=1f0c9a7e")
 
 
-async def test_a_refusal_is_as_it_was_when_the_conversation_cannot_be_named(
+async def test_refusal_is_unchanged_if_naming_the_conversation_fails(
     agent: Any, client: httpx2.AsyncClient, lines: Any
 ) -> None:
     agent.raises = {"complete": BUSY, "log_end": AgentError("conversation_broken", "damaged")}
@@ -100,7 +100,7 @@ async def test_what_is_refused_for_now_is_no_error(
     assert " WARNING stopgo.access: GET /health/ready 503 " in (await lines())[0]
 
 
-async def test_a_client_that_left_is_499(agent: Any, client: httpx2.AsyncClient, lines: Any) -> None:
+async def test_client_disconnect_is_logged_as_499(agent: Any, client: httpx2.AsyncClient, lines: Any) -> None:
     agent.gate = trio.Event()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -112,7 +112,7 @@ async def test_a_client_that_left_is_499(agent: Any, client: httpx2.AsyncClient,
 
 
 @pytest.mark.repeat(10)
-async def test_a_client_that_leaves_with_the_last_byte_was_answered(raw: Any, lines: Any) -> None:
+async def test_disconnect_with_the_last_byte_counts_as_answered(raw: Any, lines: Any) -> None:
     for _ in range(5):
         stream = await raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = b""
@@ -169,9 +169,7 @@ def test_everything_goes_to_stdout(capsys: pytest.CaptureFixture[str], monkeypat
 
 
 @pytest.mark.parametrize("length", [999, 3500], ids=["lines", "lines that are cut"])
-def test_a_reader_that_stalls_holds_up_nothing_and_is_told_what_it_missed(
-    monkeypatch: Any, length: int
-) -> None:
+def test_stalled_reader_blocks_nothing_and_gets_a_count(monkeypatch: Any, length: int) -> None:
     monkeypatch.setattr("stopgo.gateway.log_lines.STALL", 0.01)
     read, write = os.pipe()
     with open(read, "rb", buffering=0) as reader, open(write, "w") as out:

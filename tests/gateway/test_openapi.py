@@ -46,7 +46,7 @@ def examples() -> Iterator[Any]:
                         yield pytest.param(content, id=f"{method} {path} {status}")
 
 
-def test_what_is_described_is_what_is_served(agent: Any) -> None:
+def test_described_operations_are_the_served_ones(agent: Any) -> None:
     served = {
         (method, re.sub("<([^>]+)>", r"{\1}", rule.rule))
         for rule in make_app(agent).url_map.iter_rules()
@@ -226,7 +226,7 @@ def test_a_hostile_name_stays_text() -> None:
     assert json.loads(embedded[1])["info"]["title"] == name
 
 
-def test_the_page_makes_no_markup_of_what_it_shows() -> None:
+def test_docs_page_uses_no_markup_sinks() -> None:
     page = docs_page(b"{}").html.decode()
     for sink in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "new Function"):
         assert sink not in page

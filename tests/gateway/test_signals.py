@@ -21,14 +21,14 @@ async def signals(*pauses: float) -> AsyncIterator[int]:
         yield number
 
 
-async def test_what_comes_together_is_one_wish(autojump_clock: MockClock) -> None:
+async def test_signals_in_quick_succession_count_once(autojump_clock: MockClock) -> None:
     almost = REPEAT * 0.9
     heard = [number async for number in distinct(signals(0, 0, almost, almost, almost, 10, 0))]
     assert heard == [0, 3, 5]
 
 
 @pytest.mark.parametrize(("pause", "at_once"), [(0, False), (REPEAT, True)])
-async def test_a_run_is_cancelled_in_good_order_unless_it_is_asked_twice(
+async def test_second_signal_cancels_a_run_at_once(
     autojump_clock: MockClock, pause: float, at_once: bool
 ) -> None:
     interrupt = Interrupt(running=True)
@@ -44,7 +44,7 @@ async def test_before_there_is_a_run_one_signal_stops_at_once(autojump_clock: Mo
 
 
 @pytest.mark.parametrize("stops_at", [1, 4])
-def test_a_process_that_was_stopped_while_it_ends_has_its_time_all_the_same(
+def test_suspended_time_does_not_count_for_the_last_resort(
     monkeypatch: pytest.MonkeyPatch, stops_at: int
 ) -> None:
     """Else it is ended with calls whose results are here, as soon as it goes on."""

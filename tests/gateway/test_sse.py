@@ -16,7 +16,7 @@ values = st.recursive(
 
 
 @given(st.integers(1, 2**53), st.dictionaries(st.text(), values, max_size=4))
-def test_whatever_the_data_it_is_one_event(seq: int, data: dict[str, Any]) -> None:
+def test_any_data_encodes_as_one_event(seq: int, data: dict[str, Any]) -> None:
     text = sse.encode(data, "message.added", seq).decode()
     assert text.endswith("\n\n")
     # The standard ends a line at CR, LF or CRLF, and at nothing else.
@@ -25,11 +25,11 @@ def test_whatever_the_data_it_is_one_event(seq: int, data: dict[str, Any]) -> No
     assert json.loads(payload.removeprefix("data: ")) == data
 
 
-def test_half_a_surrogate_pair_does_not_fail_the_stream() -> None:
+def test_unpaired_surrogate_is_replaced() -> None:
     assert sse.encode({"a": "\ud800"}, "x", 1).endswith(b'data: {"a":"\xef\xbf\xbd"}\n\n')
 
 
-def test_an_event_without_id_leaves_the_place_of_the_reader_alone() -> None:
+def test_event_without_id_has_no_id_line() -> None:
     assert sse.encode({"text": "a"}, "model.delta") == b'event: model.delta\ndata: {"text":"a"}\n\n'
 
 

@@ -118,7 +118,7 @@ async def test_at_the_end_it_waits(agent: Any, client: httpx2.AsyncClient) -> No
         assert (await reader.event())["id"] == "7"
 
 
-async def test_what_is_there_leaves_in_few_pieces(agent: Any, raw: Any) -> None:
+async def test_stored_events_are_sent_in_few_chunks(agent: Any, raw: Any) -> None:
     """A replay of thousands of events costs a send for each stretch of them, and no fold."""
     for number in range(2000):
         agent.grow(events.MessageAdded(f"message {number}", "c"))
@@ -181,7 +181,7 @@ async def test_silence_is_filled_with_comments(
             assert await reader.block() == {"": "keep-alive"}
 
 
-async def test_a_client_that_leaves_is_forgotten(agent: Any, client: httpx2.AsyncClient) -> None:
+async def test_disconnected_client_is_unsubscribed(agent: Any, client: httpx2.AsyncClient) -> None:
     for after in (0, 3, 6):
         async with follow(client, f"?after={after}") as reader:
             await reader.block()
@@ -226,7 +226,7 @@ async def test_deletion_in_between_is_no_fault(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-async def test_deltas_come_when_asked_for_and_have_no_id(agent: Any, client: httpx2.AsyncClient) -> None:
+async def test_deltas_are_optional_and_have_no_id(agent: Any, client: httpx2.AsyncClient) -> None:
     where = (ex.CONVERSATION_ID, 6, "1/:2", "agent", "fast", 2)
     agent.deltas = [
         ModelDelta(*where, TextDelta("Hel\nlo")),

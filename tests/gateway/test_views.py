@@ -82,7 +82,7 @@ def test_a_conversation_to_the_letter(agent: Any) -> None:
     }
 
 
-def test_what_is_not_there_is_left_out(agent: Any) -> None:
+def test_absent_values_are_omitted(agent: Any) -> None:
     del agent.log[1:]
     view = shown(views.conversation_view(agent.conversation, tree=True))
     assert {"pending_approval", "pipeline_state", "run"}.isdisjoint(view)
@@ -191,7 +191,7 @@ def test_a_tool_to_the_letter() -> None:
     )
 
 
-def test_a_tool_whose_weaker_hints_do_not_count() -> None:
+def test_held_tool_shows_both_hints() -> None:
     tool = Tool("t", "d", {}, "s", hints=Hints(destructive=True), listed_hints=Hints(read_only=True))
     view = shown(views.tool_view(ListedTool(tool, "ask", (tool,))))
     assert (view["destructiveHint"], view["held"]) == (
@@ -212,7 +212,7 @@ def test_a_tool_whose_weaker_hints_do_not_count() -> None:
     ]
 
 
-def test_a_page_counts_what_people_know() -> None:
+def test_page_counts_known_statuses() -> None:
     tally = {"active": 2, "completed": 3, "": 7}
     assert shown(views.conversations_view(ConversationPage((), tally, None, {}), tree=False)) == {
         "conversations": [],
@@ -220,7 +220,7 @@ def test_a_page_counts_what_people_know() -> None:
     }
 
 
-def test_a_run_that_failed_or_wants_a_token_says_why() -> None:
+def test_failed_or_blocked_run_has_its_reason() -> None:
     run = RunHead("r", 1, "auth_required", code="auth_required", auth={"server": "s", "status": 401})
     view = shown(views.run_view(run))
     assert (view["state"], view["code"], view["auth"]) == (
@@ -232,7 +232,7 @@ def test_a_run_that_failed_or_wants_a_token_says_why() -> None:
     assert shown(views.result_view(result))["auth"] == {"server": "s", "status": 401}
 
 
-def test_what_is_not_ready_says_why() -> None:
+def test_unready_part_has_its_error() -> None:
     broken = PartHealth("resources", "disconnected", "connection refused")
     view = shown(views.health_view(Health(False, (broken,), (), PartHealth("journal", "ready"))))
     assert view["status"] == "not_ready"
@@ -242,14 +242,14 @@ def test_what_is_not_ready_says_why() -> None:
     assert view["store"] == {"name": "journal", "state": "ready"}
 
 
-def test_a_piece_of_a_call_says_of_which() -> None:
+def test_arguments_delta_names_its_call() -> None:
     piece = ModelDelta("c", 3, "1/:1", "agent", "m", 1, ArgumentsDelta(2, "resources_add", '{"na'))
     view = shown(views.delta_view(piece))
     assert view["call"] == {"index": 2, "name": "resources_add", "json": '{"na'}
     assert "text" not in view
 
 
-def test_an_event_has_the_status_of_its_conversation_only_in_streams_over_all() -> None:
+def test_event_has_status_only_in_streams_over_all() -> None:
     event = Event("c", 2, "message.added", 60.0, {"text": "hello"})
     body = {
         "conversation_id": "c",
@@ -279,7 +279,7 @@ def test_keys_of_existing_clients_come_first(name: str) -> None:
     assert tuple(field.name for field in fields)[: len(COMPATIBLE[name])] == COMPATIBLE[name]
 
 
-def test_a_page_tells_what_to_do_about_broken_conversations() -> None:
+def test_page_has_a_hint_for_broken_conversations() -> None:
     told = errors.broken("event 2 is missing")
     page = shown(views.approvals_view(ApprovalPage((), "next", {"c": "event 2 is missing"})))
     assert (page["approvals"], page["next_cursor"]) == ([], "next")

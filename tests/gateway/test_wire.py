@@ -81,7 +81,7 @@ def test_other_types_are_refused(hint: Any) -> None:
         schema(hint)
 
 
-def test_a_schema_says_what_the_class_says() -> None:
+def test_schema_has_the_descriptions_of_the_class() -> None:
     described = components()
     request = described["DecisionRequest"]
     assert request["additionalProperties"] is False

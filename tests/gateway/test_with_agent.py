@@ -70,7 +70,7 @@ async def test_a_client_that_goes_away_takes_nothing_with_it(
         assert messages[-1]["content"] == "at last"
 
 
-async def test_tools_come_with_what_is_said_of_them_at_the_start(run: Any, serve: Any) -> None:
+async def test_tools_are_listed_with_warnings(run: Any, serve: Any) -> None:
     rules = "approval: {rules: [{then: run, tool: resources_ad}]}\n"
     async with open_agent(run(SERVER + rules)) as agent, serve(agent) as (_, client):
         answer = (await client.get("/tools")).json()

@@ -126,7 +126,7 @@ def placeheld(frame: Json, ids: list[str]) -> Json:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_deltas_come_when_asked_for(servers: Servers, tmp_path: Path, transport: Transport) -> None:
+async def test_deltas_are_sent_on_request(servers: Servers, tmp_path: Path, transport: Transport) -> None:
     """A filter of the types holds for them, too."""
     async with watched_server(servers, tmp_path) as server:
         queries: tuple[dict[str, str], ...] = (

@@ -90,7 +90,7 @@ async def settle(talk: Talk, task: Told, how: str) -> None:
     ],
 )
 @pytest.mark.parametrize("tongue", DIALECTS, ids=lambda tongue: tongue.name)
-async def test_what_stood_is_told(
+async def test_late_answer_gets_the_decision(
     tmp_path: Path, autojump_clock: MockClock, tongue: Tongue, how: str, says: str, state: str
 ) -> None:
     world = furnish(World(tmp_path))
@@ -123,7 +123,7 @@ async def test_a_word_for_a_question_that_is_settled_begins_nothing(
 
 
 @pytest.mark.parametrize("tongue", [V1, V03], ids=lambda tongue: tongue.name)
-async def test_a_task_that_has_ended_takes_no_answer_of_another(
+async def test_ended_task_rejects_answers_to_another_task(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue
 ) -> None:
     first = await talk.told(V1.send("hi"))
@@ -172,7 +172,7 @@ async def test_of_a_list_of_answers_all_count_or_none(
     assert await talk.get(task.id) == task
 
 
-async def test_what_stands_is_told_before_anything_of_a_list_is_done(
+async def test_late_decision_in_a_list_is_refused_before_any_is_made(
     talk: Talk, autojump_clock: MockClock
 ) -> None:
     task = await talk.waiting("use wipe:a wipe:b")

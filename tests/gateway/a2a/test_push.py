@@ -119,9 +119,7 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 # -------------------------------------------------------------------- what is sent
 
 
-async def test_a_message_that_waited_in_the_inbox_is_told_of_to_its_end(
-    opened: Open, receiver: Receiver
-) -> None:
+async def test_queued_message_is_notified_until_its_task_ends(opened: Open, receiver: Receiver) -> None:
     """The run before it ends the task, for a moment."""
     at_once = {"returnImmediately": True}
     async with opened() as client:
@@ -212,9 +210,7 @@ async def test_a_stream_and_notifications_tell_the_same(opened: Open, receiver: 
     assert receiver.states[0] == "working"
 
 
-async def test_a_task_that_has_ended_takes_configurations_and_sends_nothing(
-    opened: Open, receiver: Receiver
-) -> None:
+async def test_ended_task_stores_configurations_and_sends_nothing(opened: Open, receiver: Receiver) -> None:
     async with opened() as client:
         task = await client.send("hello")
         config = await client.set(task["id"], receiver.url, id="late")
@@ -343,7 +339,7 @@ async def test_one_address_does_not_take_the_room_of_all(
         await client.push.set(config, by, after=0, is_over=False)
 
 
-async def test_a_message_is_refused_where_there_is_no_room_for_its_configuration(
+async def test_message_is_refused_without_room_for_its_push_config(
     opened: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before it is carried out: who hears of an error may send it again."""
@@ -379,7 +375,7 @@ async def test_without_a_notifier_none_are_offered(opened: Open) -> None:
 # ----------------------------------------------------------------------- restarts
 
 
-async def test_after_a_restart_they_are_listed_and_paused_until_set_again(
+async def test_configs_are_paused_after_restart_until_set_again(
     opened: Open, receiver: Receiver, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     given = {"id": "a", "token": "t0ken", "authentication": {"scheme": "Bearer", "credentials": SECRET}}
@@ -503,7 +499,7 @@ async def test_a_refusal_ends_the_delivery_of_the_update(
     assert warned(caplog) == [f"a push notification to {host} was given up: it answered {status}"]
 
 
-async def test_a_receiver_that_fails_is_given_up_and_told_the_end_all_the_same(
+async def test_failing_receiver_still_gets_the_final_update(
     waiting: Waiting,
     mock_clock: MockClock,
     receiver: Receiver,
@@ -529,9 +525,7 @@ def test_all_attempts_are_made_within_minutes() -> None:
     assert 60 < sum(pauses) < 5 * 60
 
 
-async def test_a_receiver_that_does_not_answer_is_left_after_a_while(
-    waiting: Waiting, mock_clock: MockClock, receiver: Receiver
-) -> None:
+async def test_silent_receiver_times_out(waiting: Waiting, mock_clock: MockClock, receiver: Receiver) -> None:
     receiver.hold = trio.Event()
     await waiting.set(receiver.url)
     await waiting.answer()
@@ -541,7 +535,7 @@ async def test_a_receiver_that_does_not_answer_is_left_after_a_while(
     await waiting.passes_until(lambda: receiver.states[-1:] == ["completed"])
 
 
-async def test_what_a_receiver_says_is_not_read(
+async def test_response_body_of_a_receiver_is_not_read(
     waiting: Waiting, mock_clock: MockClock, receiver: Receiver
 ) -> None:
     receiver.answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n" + b"a" * 10_000]
@@ -581,9 +575,7 @@ async def test_one_receiver_does_not_hold_up_another(
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{}/", "http://[::ffff:127.0.0.1]:{}/", "http://127.1:{}/"])
-async def test_this_machine_is_reached_only_when_the_configuration_allows_it(
-    opened: Open, receiver: Receiver, url: str
-) -> None:
+async def test_private_address_needs_push_to_private(opened: Open, receiver: Receiver, url: str) -> None:
     url = url.format(receiver.port)
     async with opened(private=False) as client:
         task = (await client.send("ask colour"))["id"]

@@ -62,7 +62,7 @@ async def test_this_machine_is_found_however_it_is_written(receiver: Receiver, h
     assert receiver.got == []
 
 
-async def test_the_credentials_of_the_machine_are_never_asked_for() -> None:
+async def test_link_local_addresses_are_never_contacted() -> None:
     with pytest.raises(NotDelivered, match="its address"):
         await send(Post(to_private=True), "http://169.254.169.254/latest/meta-data")
 

@@ -67,7 +67,7 @@ async def test_the_next_message_goes_on_with_it(http: httpx2.AsyncClient) -> Non
     assert (await say(http, "end", taskId=task["id"]))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_whoever_subscribes_learns_how_it_ends(http: httpx2.AsyncClient) -> None:
+async def test_subscriber_gets_the_final_state(http: httpx2.AsyncClient) -> None:
     id = (await say(http, "ask-1"))["id"]
     states: list[str] = []
     async with trio.open_nursery() as nursery:

@@ -58,7 +58,7 @@ def test_the_whole_text_is_one_word(kind: str, words: str, decision: Mapping[str
         ),
     ],
 )
-def test_data_names_what_it_decides(data: Any, decisions: Any) -> None:
+def test_data_part_decides_the_approval_it_names(data: Any, decisions: Any) -> None:
     assert named_decisions(message(Text("see"), Data(data)), [asked()]) == decisions
 
 
@@ -85,7 +85,7 @@ OTHER = asked("outcome_unknown", id="o")
 TOOLS = [asked(id="a", tool_args={"n": 1}), asked("checkpoint", id="b"), OTHER]
 
 
-def test_tools_are_asked_for_first() -> None:
+def test_hitl_request_prefers_tool_approvals() -> None:
     assert request_of(TOOLS, "Go on?") == {
         "type": "tool_approval_request",
         "hint": "Go on?",

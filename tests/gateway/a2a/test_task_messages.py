@@ -114,7 +114,7 @@ async def test_a_header_that_cannot_be_used_is_refused(
     ],
 )
 @pytest.mark.parametrize("tongue", [V1, V03_HTTP], ids=lambda tongue: tongue.name)
-async def test_only_what_the_client_takes_is_sent(
+async def test_only_accepted_media_types_are_sent(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, modes: list[str], given: list[int]
 ) -> None:
     parts = [*GIVEN, {"text": "it says: two files"}]
@@ -127,7 +127,7 @@ async def test_only_what_the_client_takes_is_sent(
     assert streamed[-1].state == "completed"
 
 
-async def test_a_client_that_takes_nothing_is_told_first(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_unacceptable_output_modes_are_refused_first(talk: Talk, autojump_clock: MockClock) -> None:
     for stream in False, True:
         refused = await talk.refused(V1.send("hi", modes=["image/png"], stream=stream))
         assert refused.code == -32005
@@ -272,7 +272,7 @@ async def test_lists(talk: Talk, autojump_clock: MockClock, tongue: Tongue) -> N
     assert "history" not in bare or tongue.version == "0.3"
 
 
-async def test_a_list_names_what_is_queued(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_list_includes_queued_tasks(talk: Talk, autojump_clock: MockClock) -> None:
     first = await talk.told(V1.send("rest", wait=False))
     await trio.sleep(1)
     second = await talk.told(V1.send("hi", context=first.context, wait=False))

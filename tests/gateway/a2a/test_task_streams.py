@@ -47,7 +47,7 @@ def sum_of(items: Sequence[Told]) -> tuple[str, list[object]]:
     ],
 )
 @in_every_tongue
-async def test_a_stream_tells_what_get_tells_and_ends(
+async def test_stream_agrees_with_get_and_ends(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, text: str, expected: list[str]
 ) -> None:
     items = await talk.all_of(tongue.send(text, stream=True))
@@ -150,7 +150,7 @@ async def test_a_dropped_connection_loses_nothing(
     assert (task.state, task.given[-1]) == ("completed", {"text": "it says: slept"})
 
 
-async def test_all_who_follow_get_the_same(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_all_subscribers_get_the_same_items(talk: Talk, autojump_clock: MockClock) -> None:
     got: list[list[Told]] = []
 
     async def follow(wanted: Ask) -> None:
@@ -184,7 +184,7 @@ async def test_to_subscribe_where_nothing_comes(
 
 
 @in_every_tongue
-async def test_who_follows_a_task_that_waits_hears_of_its_answer(
+async def test_subscriber_of_a_waiting_task_gets_its_answer(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue
 ) -> None:
     task = await talk.waiting("first wipe:a then wipe:b")

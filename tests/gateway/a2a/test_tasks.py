@@ -112,7 +112,7 @@ async def test_what_is_no_id_of_a_context(talk: Talk, autojump_clock: MockClock,
     assert (await talk.refused(V1.send("hi", context=context))).code == -32602
 
 
-async def test_to_cancel_a_task_that_has_just_ended_leaves_the_next_one_alone(
+async def test_cancelling_an_ended_task_spares_the_next_task(
     talk: Talk, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def late(*args: Any, **options: Any) -> Any:
@@ -194,7 +194,7 @@ async def test_a_token_for_a_tool_comes_with_a_message(talk: Talk, autojump_cloc
 
 @pytest.mark.parametrize("text", ["why?", "yes please", "approved.", "", "not approved", "approve all of it"])
 @in_every_dialect
-async def test_any_other_text_leaves_the_question_open(
+async def test_other_text_leaves_the_question_pending(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, text: str
 ) -> None:
     task = await talk.waiting("use wipe:a", tongue)
@@ -303,7 +303,7 @@ async def test_one_message_decides_several(talk: Talk, autojump_clock: MockClock
         {"id": "none", "approved": True},
     ],
 )
-async def test_a_decision_that_is_none_leaves_the_question_open(
+async def test_invalid_decision_leaves_the_question_pending(
     talk: Talk, autojump_clock: MockClock, words: Json
 ) -> None:
     task = await talk.waiting("use wipe:a")

@@ -131,7 +131,7 @@ def test_a_branch_that_fails_is_an_error_of_the_subagent() -> None:
     assert (error["code"], error["message"]) == ("model_error", "no")
 
 
-def test_a_node_that_ends_closes_what_is_open_below() -> None:
+def test_ended_node_closes_its_open_parts() -> None:
     failed = e.StepFinished.of("1/.1", "node", "both", StepFailed(error=Fault("c", "m")))
     told = stream(piece("1/.1.0:1", "a"), failed, replied("1/.0:1", "b"), FINISHED)
     assert kinds(told)[7:12] == [
@@ -197,13 +197,13 @@ def test_a_call_without_a_result_gets_one_at_the_end(end: e.RunEnd) -> None:
     assert (result["content"], result["metadata"]) == ("It was stopped before its end.", {"is_error": True})
 
 
-def test_a_call_that_is_not_sent_has_the_result_that_the_model_gets() -> None:
+def test_unsent_call_has_the_result_the_model_gets() -> None:
     denied = e.StepFinished.of("1/.0:1.0", "call", "n", NotSent("denied", "Not allowed."))
     told = stream(replied("1/.0:1", "", ToolCall("i", "x", {})), denied, FINISHED)
     assert [event["content"] for event in of_kind(told, "TOOL_CALL_RESULT")] == ["Not allowed."]
 
 
-def test_an_answer_that_no_model_said_is_a_message() -> None:
+def test_answer_without_a_model_is_a_message() -> None:
     told = stream(replied("1/.0:1", "one"), e.RunFinished("run", "one\ntwo", ()))
     assert texts(told) == ["one", "one\ntwo"]
     assert texts(stream(replied("1/.0:1", "one"), e.RunFinished("run", "one", ()))) == ["one"]

@@ -107,7 +107,7 @@ async def test_two_at_once_are_answered_together(autojump_clock: MockClock, ui: 
     assert outcome(events) == "success"
 
 
-async def test_a_resume_leaves_open_what_it_does_not_name(autojump_clock: MockClock, ui: UI) -> None:
+async def test_resume_keeps_unnamed_interrupts_open(autojump_clock: MockClock, ui: UI) -> None:
     first, second = await asked(ui, "x", "y")
     events = await ui.answer("t", approve(second))
     assert results(events) == ["wipe ok"]
@@ -125,7 +125,7 @@ async def test_a_resume_may_be_repeated(autojump_clock: MockClock, ui: UI) -> No
     assert ui.world.called("wipe") == 2
 
 
-async def test_a_repeated_message_ends_with_what_is_open(autojump_clock: MockClock, ui: UI) -> None:
+async def test_repeated_message_ends_with_open_interrupts(autojump_clock: MockClock, ui: UI) -> None:
     ui.world.plan("agent", use(call("wipe", name="x")), say("Done."))
     events = await ui.run("t", "wipe", id="m")
     again = await ui.run("t", "wipe", id="m")
@@ -208,7 +208,7 @@ async def test_what_is_void_is_no_error(autojump_clock: MockClock, ui: UI) -> No
         ({"approved": "perhaps"}, "decision_required"),
     ],
 )
-async def test_an_answer_that_does_not_count_is_told_with_its_interrupt(
+async def test_refused_answer_is_reported_with_its_interrupt(
     autojump_clock: MockClock, ui: UI, payload: Any, code: str
 ) -> None:
     first, second = await asked(ui, "x", "y")
@@ -231,7 +231,7 @@ async def test_a_message_does_not_pass_open_interrupts(autojump_clock: MockClock
     assert texts(await ui.run("t", "never mind", id="m")) == ["agent done"]
 
 
-async def test_a_message_while_one_branch_asks_is_told_at_once(
+async def test_message_while_a_branch_asks_is_refused_at_once(
     world: World, autojump_clock: MockClock
 ) -> None:
     branches = [{"type": "llm", "name": name, "prompt": "p"} for name in ("left", "right")]
@@ -340,7 +340,7 @@ async def test_a_question_of_a_server_wants_input(
         assert found.startswith(result) or result != "size 3"
 
 
-async def test_an_unknown_outcome_is_asked_for(world: World, autojump_clock: MockClock) -> None:
+async def test_unknown_outcome_is_an_interrupt(world: World, autojump_clock: MockClock) -> None:
     async def lost(_: Any) -> str:
         raise ToolOutcomeUnknown("the connection was lost")
 
@@ -387,7 +387,7 @@ async def test_a_resume_after_a_restart(world: World, autojump_clock: MockClock)
         assert without_times(await ui.answer("t", approve(interrupt))) == without_times(events)
 
 
-async def test_a_resume_names_only_what_its_thread_has(autojump_clock: MockClock, ui: UI) -> None:
+async def test_resume_of_a_foreign_interrupt_is_refused(autojump_clock: MockClock, ui: UI) -> None:
     [foreign] = await asked(ui, "x", thread="u")
     [interrupt] = await asked(ui, "x")
     assert await ui.refused(ui.body("none", resume=[approve(interrupt)])) == (404, "conversation_not_found")

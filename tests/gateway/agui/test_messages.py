@@ -142,7 +142,7 @@ async def test_a_failed_run_is_an_error_with_its_code(autojump_clock: MockClock,
     assert texts(events) == []
 
 
-async def test_a_cancelled_run_says_so(autojump_clock: MockClock, ui: UI) -> None:
+async def test_cancelled_run_has_outcome_cancelled(autojump_clock: MockClock, ui: UI) -> None:
     ui.world.plan("agent", use(call("slow")))
     async with ui.stream(ui.body("t", "hi")) as stream:
         events = [await anext(stream)]
@@ -168,9 +168,7 @@ async def test_calls_come_with_arguments_and_results(autojump_clock: MockClock, 
     assert texts(events) == ["I look.", "Done."]
 
 
-async def test_a_stream_ends_with_an_error_when_the_conversation_is_deleted(
-    autojump_clock: MockClock, ui: UI
-) -> None:
+async def test_stream_ends_with_error_when_conversation_deleted(autojump_clock: MockClock, ui: UI) -> None:
     ui.world.plan("agent", after(30, say("late")))
     async with ui.stream(ui.body("t", "hi")) as stream:
         events = [await anext(stream)]
@@ -181,7 +179,7 @@ async def test_a_stream_ends_with_an_error_when_the_conversation_is_deleted(
     assert outcome(events) in ("error conversation_not_found", "cancelled")
 
 
-async def test_a_stream_ends_with_an_error_when_its_message_is_refused_later(
+async def test_stream_ends_with_error_when_message_refused_later(
     world: World, autojump_clock: MockClock
 ) -> None:
     async with shown(world) as ui:
@@ -220,7 +218,7 @@ async def test_a_stream_ends_with_an_error_when_the_server_stops(
         assert outcome(events) == "error shutting_down"
 
 
-async def test_a_completed_conversation_takes_no_message(autojump_clock: MockClock, ui: UI) -> None:
+async def test_completed_conversation_rejects_messages(autojump_clock: MockClock, ui: UI) -> None:
     events = await ui.run("t", "hi")
     await ui.client.post(f"/conversations/{conversation_of(events)}/complete")
     assert await ui.refused(ui.body("t", "more")) == (409, "conversation_completed")

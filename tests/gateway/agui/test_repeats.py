@@ -22,7 +22,7 @@ from .ui import UI, conversation_of, kinds, of_kind, outcome, shown, texts, with
 @pytest.mark.parametrize(
     "other", [{"Authorization": "Bearer good"}, {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}], ids=list
 )
-async def test_one_message_twice_at_once_is_one_run_whatever_its_token_and_trace(
+async def test_concurrent_repeats_are_one_run(
     autojump_clock: MockClock, ui: UI, other: dict[str, str]
 ) -> None:
     body, found = ui.body("t", "hi", id="m"), []
@@ -60,9 +60,7 @@ async def test_a_repeat_follows_the_same_run(autojump_clock: MockClock, ui: UI) 
     assert len(await ui.said(conversation_of(events))) == 4
 
 
-async def test_a_client_that_has_something_of_a_repeat_is_told_to_forget_it(
-    autojump_clock: MockClock, ui: UI
-) -> None:
+async def test_repeat_removes_messages_the_client_already_has(autojump_clock: MockClock, ui: UI) -> None:
     """It would add the same text to the message that it has."""
     events = await ui.run("t", "hi", id="m")
     [message] = of_kind(events, "TEXT_MESSAGE_START")
@@ -75,9 +73,7 @@ async def test_a_client_that_has_something_of_a_repeat_is_told_to_forget_it(
     assert "MESSAGES_SNAPSHOT" not in kinds(await ui.run("t", messages=mine))
 
 
-async def test_a_repeat_follows_a_run_that_goes_on_and_one_of_before_a_restart(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_repeat_follows_live_and_restarted_runs(world: World, autojump_clock: MockClock) -> None:
     world.plan("agent", Streamed((TextDelta("sl"), TextDelta("ow")), say("slow"), pause=15))
     async with shown(world) as ui:
         body = ui.body("t", "hi", id="m")
@@ -110,7 +106,7 @@ async def test_a_repeat_lends_its_token_to_a_run_of_before_a_restart(
         assert (texts(events), outcome(events)) == (["Done."], "success")
 
 
-async def test_a_repeat_lends_its_token_to_a_message_that_was_queued_before_a_restart(
+async def test_repeat_gives_its_token_to_message_queued_before_restart(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.plan("agent", after(30, say("first done")), turn=1)

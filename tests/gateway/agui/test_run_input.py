@@ -67,7 +67,7 @@ def test_a_resume_counts_in_place_of_messages() -> None:
     ],
     ids=str,
 )
-def test_a_mistake_is_told_with_its_place(wrong: dict[str, Any], field: str) -> None:
+def test_invalid_input_names_its_field(wrong: dict[str, Any], field: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse_run_input(wrong)
     assert (caught.value.status, caught.value.code) == (400, "invalid_request_body")

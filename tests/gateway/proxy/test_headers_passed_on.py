@@ -13,7 +13,7 @@ from tests.gateway.proxy.conftest import Proxied, Told, proxy_to
 DESK = AgentAddress.of("https://agents.example/desk/")
 
 
-async def test_what_arrives_is_what_means_something_to_the_agent(told: Told, proxied: Proxied) -> None:
+async def test_only_known_headers_reach_the_agent(told: Told, proxied: Proxied) -> None:
     passed = {
         "authorization": "Bearer t",
         "content-type": "application/json",
@@ -53,7 +53,7 @@ async def test_a_session_is_not_made_up_for_the_agent(told: Told, proxied: Proxi
     assert [line for line in told.lines if line.startswith(("x-session-id", "authorization"))] == []
 
 
-async def test_cookies_of_an_answer_reach_nobody(told: Told, proxied: Proxied) -> None:
+async def test_cookies_of_an_answer_are_dropped(told: Told, proxied: Proxied) -> None:
     told.answer = (
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: a=b\r\nAccess-Control-Allow-Origin: *\r\n"
         b"Server: x\r\nConnection: close, X-Own\r\nX-Own: 1\r\nX-Session-ID: abc\r\nRetry-After: 1\r\n\r\n"
@@ -102,7 +102,7 @@ def test_letters_beyond_ascii_pass_as_they_are() -> None:
     assert (b"Idempotency-Key", b"\xe4") in to_agent(Headers([("Idempotency-Key", "\xe4")]), DESK)
 
 
-async def test_the_user_of_the_address_is_for_requests_without_authorization(told: Told) -> None:
+async def test_user_in_agent_url_is_default_authorization(told: Told) -> None:
     async with proxy_to(told.url.replace("://", "://me:p%40ss@")) as proxied:
         await proxied.client.get("/tools")
         assert "authorization: Basic bWU6cEBzcw==" in told.lines
@@ -167,7 +167,7 @@ async def test_names_and_origins_of_the_file_come_in(told: Told) -> None:
             assert (await proxied.client.get("/tools", headers=headers)).status_code == 200
 
 
-async def test_the_agent_is_not_told_of_names_it_would_refuse(real: Proxied) -> None:
+async def test_page_host_and_origin_are_not_forwarded(real: Proxied) -> None:
     """It knows neither the name that the page is reached by nor the page's origin."""
     async with proxy_to(
         real.upstream.address.url, allowed_hosts=("desk",), allowed_origins=("https://desk",)

@@ -141,7 +141,7 @@ async def test_a_head_has_no_body(told: Told, proxied: Proxied) -> None:
     assert told.lines[0] == "HEAD /tools HTTP/1.1"
 
 
-async def test_chunks_count_where_a_length_is_told_as_well(told: Told, proxied: Proxied) -> None:
+async def test_chunked_encoding_overrides_content_length(told: Told, proxied: Proxied) -> None:
     told.answer = JSON + b"Content-Length: 9\r\n" + CHUNKED.removeprefix(JSON) + b"2\r\n{}\r\n0\r\n\r\n"
     answer = await proxied.client.get("/tools")
     assert (answer.content, "Content-Length" in answer.headers) == (b"{}", False)
@@ -177,7 +177,7 @@ async def test_an_agent_behind_tls(
 # ----------------------------------------------------------------------- broken ends
 
 
-async def test_a_client_that_leaves_takes_its_request_along(told: Told, proxied: Proxied) -> None:
+async def test_disconnected_client_ends_the_agent_request(told: Told, proxied: Proxied) -> None:
     told.answer, told.stays = b"", True
     async with trio.open_nursery() as nursery:
         nursery.start_soon(proxied.client.post, "/conversations")
@@ -187,7 +187,7 @@ async def test_a_client_that_leaves_takes_its_request_along(told: Told, proxied:
         await told.left.wait()
 
 
-async def test_a_client_that_leaves_a_stream_ends_it(told: Told, proxied: Proxied) -> None:
+async def test_disconnected_client_ends_the_agent_stream(told: Told, proxied: Proxied) -> None:
     told.answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 1\n\n"
     told.stays = True
     async with proxied.client.stream("GET", "/events") as stream:

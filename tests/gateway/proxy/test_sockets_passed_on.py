@@ -77,14 +77,14 @@ async def test_a_close_code_of_the_agent_is_passed_on(agent: Any, before: Proxie
         assert await close_of(connection) == (1000, "conversation deleted")
 
 
-async def test_an_agent_that_stops_says_so(server: Server, before: Proxied) -> None:
+async def test_stopping_agent_closes_with_1001(server: Server, before: Proxied) -> None:
     async with socket(before.server, f"{PATH}?after=6") as connection, trio.open_nursery() as nursery:
         nursery.start_soon(server.drain)
         assert await close_of(connection) == (1001, "shutting down")
         nursery.cancel_scope.cancel()
 
 
-async def test_a_proxy_that_stops_says_so(before: Proxied) -> None:
+async def test_stopping_proxy_closes_with_1001(before: Proxied) -> None:
     async with socket(before.server, f"{PATH}?after=6") as connection, trio.open_nursery() as nursery:
         nursery.start_soon(before.server.drain)
         assert await close_of(connection) == (1001, "shutting down")
@@ -229,7 +229,7 @@ async def test_an_agent_that_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatc
             await agent.left.wait()
 
 
-async def test_a_client_that_leaves_takes_its_socket_along() -> None:
+async def test_disconnected_client_closes_the_agent_socket() -> None:
     agent = Sockets(TEXT, stays=True)
     async with before_sockets(agent) as proxied:
         async with socket(proxied.server, "/events/ws") as connection:

@@ -62,7 +62,7 @@ def stopgo(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-async def test_it_serves_and_ends_in_good_order(told: Told, web: Web) -> None:
+async def test_web_serves_and_shuts_down_gracefully(told: Told, web: Web) -> None:
     assert web.agent == told.url
     async with httpx2.AsyncClient(base_url=web.url, verify=False) as client:
         assert (await client.get("/")).status_code == 200
@@ -93,7 +93,7 @@ async def test_open_streams_do_not_hold_it_up(told: Told, web: Web) -> None:
 
 
 @pytest.mark.parametrize(("signals", "code"), [(1, 0), (2, 128 + signal.SIGINT)])
-async def test_who_waits_for_a_turn_is_told(told: Told, web: Web, signals: int, code: int) -> None:
+async def test_open_turn_is_answered_at_shutdown(told: Told, web: Web, signals: int, code: int) -> None:
     told.answer, told.stays = b"", True
     answers: list[httpx2.Response] = []
 

@@ -53,7 +53,7 @@ async def view_of(config: Any, **options: Any) -> Any:
         return json.loads(dump_wire(await agent_view(agent)))
 
 
-async def test_each_tool_says_which_rule_decides(configured: Any) -> None:
+async def test_each_tool_names_the_deciding_rule(configured: Any) -> None:
     view = await view_of(configured(BEGIN + SERVER + RULES))
     tools = {tool["name"]: tool for tool in view["tools"]}
     rule = {
@@ -73,7 +73,7 @@ async def test_each_tool_says_which_rule_decides(configured: Any) -> None:
     )
 
 
-async def test_a_rule_of_a_node_says_where_it_stands(configured: Any) -> None:
+async def test_rule_of_a_node_has_its_file_and_line(configured: Any) -> None:
     tree = """agent:
   type: sequential
   name: both
@@ -103,7 +103,7 @@ async def test_a_rule_of_a_node_says_where_it_stands(configured: Any) -> None:
     ]
 
 
-async def test_what_too_many_tools_do_in_each_node_is_left_out(
+async def test_verdicts_per_node_are_omitted_for_many_tools(
     configured: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_page, "MOST_LOOKS", 2)
@@ -229,13 +229,13 @@ def shown(text: str) -> str:
     return yaml_of(without_secrets(compose(text, "file")[0]))
 
 
-def test_a_variable_stays_a_reference_and_its_harmless_default_is_shown() -> None:
+def test_variable_stays_a_reference_with_harmless_default() -> None:
     assert shown("a: '${VAR:-offline:rules}'") == "a: ${VAR:-offline:rules}\n"
     assert shown("a: '${MY_TOKEN:-abc}'") == "a: ${MY_TOKEN}\n"
     assert shown("a: 'no $${VAR}'") == "a: no $${VAR}\n"
 
 
-def test_the_condition_of_a_rule_is_shown_unless_its_argument_is_a_secret() -> None:
+def test_rule_condition_on_a_secret_argument_is_masked() -> None:
     text = "arguments:\n  environment:\n    equals: production\n  headers:\n    in:\n      - a\n"
     assert shown(text) == text
     assert "hush" not in shown("arguments: {password: {equals: hush}}")

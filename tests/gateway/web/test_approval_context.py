@@ -102,7 +102,7 @@ async def test_a_suggestion_goes_before_the_rules_of_the_node(configured: Any) -
     assert view["suggestion"].startswith('# in node "only", before its other rules\n')
 
 
-async def test_what_was_decided_before_and_what_came_of_it(configured: Any) -> None:
+async def test_earlier_decisions_are_listed_with_outcomes(configured: Any) -> None:
     async with open_agent(configured(BEGIN + RULE)) as agent:
         first = await asked(agent, "add web-1")
         await agent.decide(first, {"approved": True, "arguments": {"name": "web-9", "value": 2}})

@@ -34,7 +34,7 @@ TYPES = {
 PATHS = ["/", "/favicon.ico", *(f"/page/{name}" for name in FILES.others)]
 
 
-def test_the_document_names_all_modules_those_needed_first_before_others() -> None:
+def test_document_preloads_modules_in_import_order() -> None:
     named = re.findall(r'<link rel="modulepreload" href="/page/(.+?)">', FILES.first.body.decode())
     assert sorted(named) == sorted(name for name in FILES.others if name.endswith(".js"))
     assert named[0] == "main.js"
@@ -52,7 +52,7 @@ async def test_a_file_comes_with_headers_that_let_it_do_little(client: httpx2.As
     assert answer.headers["Cache-Control"] == "no-cache"
 
 
-async def test_each_file_is_served_as_what_it_is(client: httpx2.AsyncClient) -> None:
+async def test_each_page_file_has_its_content_type(client: httpx2.AsyncClient) -> None:
     files = read_page()
     for name, file in files.others.items():
         answer = await client.get(f"/page/{name}")
@@ -168,7 +168,7 @@ async def test_as_much_as_is_allowed_is_parsed(client: httpx2.AsyncClient) -> No
     assert len(await parsed(client, *["a" * (MAX_CHARACTERS // 4)] * 4)) == 4
 
 
-async def test_parsing_keeps_nobody_waiting_and_takes_turns(
+async def test_markdown_is_parsed_off_the_loop_one_text_at_a_time(
     client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entered: list[str] = []
