@@ -69,7 +69,7 @@ class Heartbeat(Shape):
 
 
 class Gap(Shape):
-    """Frames were lost because the client read too slowly; read the lists of conversations and approvals again.
+    """The client read too slowly and missed frames; read the lists of conversations and approvals again.
 
     Only in streams over all conversations.
     """
