@@ -86,8 +86,19 @@ def imports(nodes: Iterator[ast.AST], path: Path) -> Iterator[str]:
                 yield from (".".join((*prefix, name.name)) for name in names)
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def all_imports(path: Path) -> list[str]:
-    return list(imports(ast.walk(ast.parse(path.read_text())), path))
+    return list(imports(ast.walk(parsed(path)), path))
+
+
+@cache
+def imports_at_import_time(path: Path) -> list[str]:
+    return list(imports(at_import_time(parsed(path)), path))
 
 
 def at_import_time(node: ast.AST) -> Iterator[ast.AST]:
@@ -178,7 +189,7 @@ def test_imports_inside_the_package_are_relative() -> None:
     assert [
         f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
         for path in PRODUCT
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if (isinstance(node, ast.ImportFrom) and not node.level and first(node.module or "") == "stopgo")
         or (isinstance(node, ast.Import) and any(first(name.name) == "stopgo" for name in node.names))
     ] == []
@@ -212,7 +223,7 @@ def test_heavy_libraries_are_imported_where_they_are_first_needed() -> None:
     assert [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in files(*PARTS)
-        for name in imports(at_import_time(ast.parse(path.read_text())), path)
+        for name in imports_at_import_time(path)
         if first(name) in HEAVY and path != MCP_SDK
     ] == []
 
@@ -234,7 +245,7 @@ def test_mcp_sdk_is_loaded_with_the_first_server() -> None:
 
 
 def _loaded_with(path: Path) -> set[Path]:
-    names = imports(at_import_time(ast.parse(path.read_text())), path)
+    names = imports_at_import_time(path)
     found = {MODULES.get(name) or MODULES.get(name.rpartition(".")[0]) for name in names}
     return {each for each in found if each is not None}
 

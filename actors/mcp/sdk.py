@@ -1,8 +1,8 @@
 """The one place that imports the MCP SDK (`mcp` and `mcp_types`), for the whole product.
 
 Loading the SDK takes about a second of CPU, which an agent without tool servers must not pay. So this module
-imports everything at its top, and the other modules here import this one at theirs; the room as a whole is
-loaded lazily, in one place: `server.py`, when the first server starts. `server.py`, `environment.py` and
+imports everything at its top, and the other modules here import this one at theirs; the package as a whole
+is loaded lazily, in one place: `server.py`, when the first server starts. `server.py`, `environment.py` and
 `lines.py` can be imported without the SDK. `tests/test_direction.py` checks all of this.
 
 Names below the line "Private" are not part of the SDK's public interface: any of its releases may rename

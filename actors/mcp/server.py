@@ -1,7 +1,7 @@
 """The actor that owns one MCP tool server.
 
 A lost connection is not a crash: the actor repairs it. A server that cannot be reached at the start is an
-error of the start. This file loads the rest of the room, and with it the MCP SDK, when the first server
+error of the start. This file loads the rest of the package, and with it the MCP SDK, when the first server
 starts (see `sdk.py`).
 """
 
