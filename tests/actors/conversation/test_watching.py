@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors.conversation.watch import BUFFER, Announced, Filter, Gap, Watched
+from stopgo.actors import agent_reads
+from stopgo.actors.conversation.watch import Announced, Filter, Gap, Watched
 from stopgo.actors.log.deltas import AnyDelta, ModelDelta, ToolProgress
 from stopgo.actors.models.messages import TextDelta
 from stopgo.actors.tools.tool import Progress
@@ -51,14 +52,17 @@ async def test_every_event_of_every_conversation_comes_with_the_status_after_it(
     assert theirs[-1].type == "conversation.deleted"
 
 
-async def test_slow_watcher_gets_one_gap_for_missed_events(world: World, autojump_clock: MockClock) -> None:
-    """What else waits for it is older than what it reads then, so it is dropped, too."""
-    world.plan("agent", *[say("done")] * (BUFFER // 3 + 1))
+async def test_slow_watcher_gets_one_gap_for_missed_events(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Buffered events are dropped, too: they are older than the data that it reads after the gap."""
+    monkeypatch.setattr(agent_reads, "BUFFER", 30)
+    world.plan("agent", *[say("done")] * 11)
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
         other = (await agent.start_conversation()).conversation.id
         with agent.all_events() as watched, agent.all_events(conversations=[other]) as filtered:
-            for _ in range(BUFFER // 3):
+            for _ in range(10):
                 await agent.send(id, "hi")
             assert await anext(watched) == Gap()
             await agent.send(other, "hi")

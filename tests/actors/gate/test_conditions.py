@@ -161,14 +161,6 @@ def test_a_value_equals_itself_and_its_text(value: Any) -> None:
         assert answer(Condition(equals=value), str(value).lower()) is Answer.HOLDS
 
 
-@given(CONDITION, CONDITION, JSON)
-def test_all_parts_of_a_condition_must_hold(one: Condition, other: Condition, value: Any) -> None:
-    if one.equals is None or other.above is None:
-        return
-    parts = answer(Condition(equals=one.equals), value), answer(Condition(above=other.above), value)
-    assert answer(Condition(equals=one.equals, above=other.above), value) is min(parts)
-
-
 @given(JSON, st.text(st.sampled_from("ab.01"), max_size=6))
 def test_a_path_always_leads_somewhere(value: Any, path: str) -> None:
     assert readings(value, path)
