@@ -83,8 +83,8 @@ class Sent:
     vouched: bool = False
     """A human has approved something that this agent asked."""
     need: CredentialNeed | AnswersNeed | DecisionsNeed | None = None
-    outcome: Literal["unasked", "pending", "retry", "told"] = "unasked"
-    """A human's answer about its unknown outcome; "told": the human knows whether the call happened."""
+    outcome: Literal["unasked", "pending", "retry", "known"] = "unasked"
+    """A human's answer about its unknown outcome; "known": the human knows whether the call happened."""
     retried: bool = False
     """A human had this attempt or an earlier one sent again."""
     in_doubt: bool = False

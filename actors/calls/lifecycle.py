@@ -193,7 +193,7 @@ def _after_a_loss(key: str, sent: Sent, local: LocalState) -> Step | None:
             return AwaitDecision(outcome_key(key, sent.attempt))  # c
         case "retry":
             return None  # d
-        case "told":
+        case "known":
             return End()  # e
         case _:
             assert_never(sent.outcome)

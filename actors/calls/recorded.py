@@ -64,13 +64,13 @@ def _sent(log: ConversationLog, key: str, record: CallRecord, bearer: str | None
     )
 
 
-def _outcome(run: Run, key: str, attempt: int) -> Literal["unasked", "pending", "retry", "told"]:
+def _outcome(run: Run, key: str, attempt: int) -> Literal["unasked", "pending", "retry", "known"]:
     id = run.asked.get(outcome_key(key, attempt))
     if id is None:
         return "unasked"
     if id not in run.decisions:
         return "pending"
-    return "retry" if isinstance(run.decisions[id], Retry) else "told"
+    return "retry" if isinstance(run.decisions[id], Retry) else "known"
 
 
 def _need(

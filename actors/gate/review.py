@@ -149,8 +149,8 @@ def _names_no_tool(
     hint = None if left_out else nearest(rule.tool, known)
     problem = None
     if rule.restricts and not (has_wildcards(rule.tool) or unlisted or left_out):
-        told = hint or "write optional: true if that is meant"
-        problem = Problem("unknown_tool", message, str(config.source), key=f"{where}.tool", hint=told)
+        advice = hint or "write optional: true if that is meant"
+        problem = Problem("unknown_tool", message, str(config.source), key=f"{where}.tool", hint=advice)
         if rule.mark is not None:
             problem = attrs.evolve(problem, line=rule.mark.line, column=rule.mark.column)
     text = f"{where}.tool: {message}{f' ({hint})' if hint else ''}"

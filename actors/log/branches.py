@@ -17,8 +17,8 @@ senders are answered and the conversation may leave memory. `Branches` counts th
 
 `resume` is called by the code that ends the wait, without a checkpoint in between, and not by the task that
 waited: until that task is scheduled, the run would look blocked although it can go on. For the same reason,
-`BranchLimiter` is not a `trio.CapacityLimiter`: whoever gives a slot back must `resume` the branch that gets
-it, and a `CapacityLimiter` does not tell which one that is.
+`BranchLimiter` is not a `trio.CapacityLimiter`: the code that gives a slot back must `resume` the
+branch that gets it, and a `CapacityLimiter` does not tell which one that is.
 
 A branch that waits for a model or for a tool is active.
 """

@@ -114,7 +114,7 @@ class Attempt(NamedTuple):
     asks: bool
     state: Literal["open", "over", "unknown"] = "open"
     need: str = ""
-    said: Literal["unasked", "pending", "retry", "told"] = "unasked"
+    said: Literal["unasked", "pending", "retry", "known"] = "unasked"
 
 
 class Story(NamedTuple):
@@ -307,7 +307,7 @@ def answered(story: Story, step: Step) -> Iterator[Story]:
         case AskOutcome():
             yield story.closed().of_last(said="pending")
         case AwaitDecision() if story.last and step.question == outcome_key(KEY, len(story.attempts)):
-            yield story.of_last(said="told")
+            yield story.of_last(said="known")
             yield story.of_last(said="retry")
         case AwaitDecision():
             yield story.of_asked(state="approved")
@@ -364,7 +364,7 @@ def sent(story: Story, step: Send) -> Iterator[Story]:
 
 def mishaps(story: Story) -> Iterator[Story]:
     """The events that may come at any time while the call can still go on."""
-    if (story.last and story.last.said == "told") or story.refused:
+    if (story.last and story.last.said == "known") or story.refused:
         return
     if story.crashes and (story.sent_here or story.token):
         yield restarted(story)._replace(crashes=story.crashes - 1)

@@ -238,7 +238,7 @@ PROMISES: Mapping[str, Callable[[Story, Step], bool]] = {
     "the loss of a destructive or approved call asks a person": lambda story, step: (
         not (isinstance(step, End) and story.doubted and story.attempts[-1].asks)
         or story.over
-        or story.attempts[-1].said == "told"
+        or story.attempts[-1].said == "known"
     ),
     "no call has two pending questions": lambda story, step: (
         not isinstance(step, Ask | AskOutcome)
@@ -411,7 +411,7 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
     "only read when it was cut off": (Story("held", "run", attempts=(CUT_OFF_READ,)), Unknown((1,))),
     "ran unasked when it was cut off": (Story("reads", "ask", attempts=(CUT_OFF_READ,)), Unknown((1,))),
     "only reads, sent again already": (Story("reads", "run", attempts=(LOST_READ,)), End()),
-    "it happened, a person says": (Story(questions=(YES,), attempts=(lost(said="told"),)), End()),
+    "it happened, a person says": (Story(questions=(YES,), attempts=(lost(said="known"),)), End()),
     "a retry needs no second yes": (Story(attempts=(lost(said="retry"),)), send(2)),
     "a retry of a changed tool": (Story("changed", attempts=(lost(said="retry"),)), ask(None)),
     "a retry that is denied": (
