@@ -1,7 +1,7 @@
 """Agent Stop and Go: an agent runtime that stops before it does harm and continues when a human approves.
 
-The names below are the interface for Python programs; each is loaded when it is first used, so that
-``import stopgo`` and the command stay fast. Everything else is internal: its place may change.
+The names in `_HOMES` are the interface for Python programs. Each is loaded when it is first used, so that
+``import stopgo`` and the command stay fast. Everything else is internal and may change.
 """
 
 from __future__ import annotations
@@ -9,120 +9,71 @@ from __future__ import annotations
 from importlib import import_module
 
 TYPE_CHECKING = False
-"""As in `typing`, which is not loaded for it."""
+"""As in `typing`, without loading it."""
 
-if TYPE_CHECKING:
-    from .actors.agent import Agent
-    from .actors.approvals.checkpoint_approval import CheckpointQuestion
-    from .actors.approvals.elicitation_approval import ElicitationQuestion
-    from .actors.approvals.kinds import Approval
-    from .actors.approvals.outcome_approval import OutcomeQuestion
-    from .actors.approvals.proxy_approval import ProxyQuestion
-    from .actors.approvals.tool_approval import ToolQuestion
-    from .actors.bridge.blocking import BlockingAgent, blocking
-    from .actors.bridge.for_asyncio import AsyncioAgent, for_asyncio
-    from .actors.common.errors import AgentError, StartError
-    from .actors.conversation.lists import ApprovalPage, ConversationItem, ConversationPage, ListedTool
-    from .actors.conversation.result import AnsweredTurn, Result, Turn
-    from .actors.conversation.watch import Announced, Gap
-    from .actors.log.deltas import ModelDelta, ToolProgress
-    from .actors.log.head import RunHead
-    from .actors.log.record import CallView, Message
-    from .actors.log.state import Conversation
-    from .actors.models.errors import UnknownProvider
-    from .actors.models.messages import (
-        ArgumentsDelta,
-        AssistantMessage,
-        Emit,
-        ModelFailed,
-        ModelReply,
-        ModelRequest,
-        ModelTool,
-        TextDelta,
-        ToolCall,
-        ToolMessage,
-        Usage,
-        UserMessage,
-    )
-    from .actors.models.model import Model
-    from .actors.models.usage import Spent
-    from .actors.open_agent import open_agent
-    from .actors.tools.health import Health, PartHealth
-    from .actors.tools.tool import Hints, Progress, Tool
-    from .config.agent_config import AgentConfig
-    from .config.errors import ConfigError, Problem
-    from .config.load import load_config
-    from .config.nodes import LlmNode
-    from .gateway.testing.crash_driver import CrashReport, crash_at_every_step
-    from .gateway.testing.tool_stub import ToolStub
-    from .runtime.clock import ProcessClock
-    from .runtime.journal.errors import JournalBroken, JournalBusy, JournalTooNew
-    from .runtime.journal.protocol import Event
-
-__all__ = [
-    "Agent",
-    "AgentConfig",
-    "AgentError",
-    "Announced",
-    "AnsweredTurn",
-    "Approval",
-    "ApprovalPage",
-    "ArgumentsDelta",
-    "AssistantMessage",
-    "AsyncioAgent",
-    "BlockingAgent",
-    "CallView",
-    "CheckpointQuestion",
-    "ConfigError",
-    "Conversation",
-    "ConversationItem",
-    "ConversationPage",
-    "CrashReport",
-    "ElicitationQuestion",
-    "Emit",
-    "Event",
-    "Gap",
-    "Health",
-    "Hints",
-    "JournalBroken",
-    "JournalBusy",
-    "JournalTooNew",
-    "ListedTool",
-    "LlmNode",
-    "Message",
-    "Model",
-    "ModelDelta",
-    "ModelFailed",
-    "ModelReply",
-    "ModelRequest",
-    "ModelTool",
-    "OutcomeQuestion",
-    "PartHealth",
-    "Problem",
-    "ProcessClock",
-    "Progress",
-    "ProxyQuestion",
-    "Result",
-    "RunHead",
-    "Spent",
-    "StartError",
-    "TextDelta",
-    "Tool",
-    "ToolCall",
-    "ToolMessage",
-    "ToolProgress",
-    "ToolQuestion",
-    "ToolStub",
-    "Turn",
-    "UnknownProvider",
-    "Usage",
-    "UserMessage",
-    "blocking",
-    "crash_at_every_step",
-    "for_asyncio",
-    "load_config",
-    "open_agent",
-]
+if TYPE_CHECKING:  # the form `NAME as NAME` makes a name public for type checkers
+    from .actors.agent import Agent as Agent
+    from .actors.approvals.checkpoint_approval import CheckpointQuestion as CheckpointQuestion
+    from .actors.approvals.elicitation_approval import ElicitationQuestion as ElicitationQuestion
+    from .actors.approvals.kinds import Approval as Approval
+    from .actors.approvals.outcome_approval import OutcomeQuestion as OutcomeQuestion
+    from .actors.approvals.proxy_approval import ProxyQuestion as ProxyQuestion
+    from .actors.approvals.tool_approval import ToolQuestion as ToolQuestion
+    from .actors.bridge.blocking import BlockingAgent as BlockingAgent
+    from .actors.bridge.blocking import blocking as blocking
+    from .actors.bridge.for_asyncio import AsyncioAgent as AsyncioAgent
+    from .actors.bridge.for_asyncio import for_asyncio as for_asyncio
+    from .actors.common.errors import AgentError as AgentError
+    from .actors.common.errors import StartError as StartError
+    from .actors.conversation.lists import ApprovalPage as ApprovalPage
+    from .actors.conversation.lists import ConversationItem as ConversationItem
+    from .actors.conversation.lists import ConversationPage as ConversationPage
+    from .actors.conversation.lists import ListedTool as ListedTool
+    from .actors.conversation.result import AnsweredTurn as AnsweredTurn
+    from .actors.conversation.result import Result as Result
+    from .actors.conversation.result import Turn as Turn
+    from .actors.conversation.watch import Announced as Announced
+    from .actors.conversation.watch import Gap as Gap
+    from .actors.log.deltas import ModelDelta as ModelDelta
+    from .actors.log.deltas import ToolProgress as ToolProgress
+    from .actors.log.head import RunHead as RunHead
+    from .actors.log.record import CallView as CallView
+    from .actors.log.record import Message as Message
+    from .actors.log.state import Conversation as Conversation
+    from .actors.models.errors import UnknownProvider as UnknownProvider
+    from .actors.models.messages import ArgumentsDelta as ArgumentsDelta
+    from .actors.models.messages import AssistantMessage as AssistantMessage
+    from .actors.models.messages import Emit as Emit
+    from .actors.models.messages import ModelFailed as ModelFailed
+    from .actors.models.messages import ModelReply as ModelReply
+    from .actors.models.messages import ModelRequest as ModelRequest
+    from .actors.models.messages import ModelTool as ModelTool
+    from .actors.models.messages import TextDelta as TextDelta
+    from .actors.models.messages import ToolCall as ToolCall
+    from .actors.models.messages import ToolMessage as ToolMessage
+    from .actors.models.messages import Usage as Usage
+    from .actors.models.messages import UserMessage as UserMessage
+    from .actors.models.model import Model as Model
+    from .actors.models.usage import Spent as Spent
+    from .actors.open_agent import open_agent as open_agent
+    from .actors.tools.health import Health as Health
+    from .actors.tools.health import PartHealth as PartHealth
+    from .actors.tools.tool import Hints as Hints
+    from .actors.tools.tool import Progress as Progress
+    from .actors.tools.tool import Tool as Tool
+    from .config.agent_config import AgentConfig as AgentConfig
+    from .config.errors import ConfigError as ConfigError
+    from .config.errors import Problem as Problem
+    from .config.load import load_config as load_config
+    from .config.nodes import LlmNode as LlmNode
+    from .gateway.testing.crash_driver import CrashReport as CrashReport
+    from .gateway.testing.crash_driver import crash_at_every_step as crash_at_every_step
+    from .gateway.testing.tool_stub import ToolStub as ToolStub
+    from .runtime.clock import ProcessClock as ProcessClock
+    from .runtime.journal.errors import JournalBroken as JournalBroken
+    from .runtime.journal.errors import JournalBusy as JournalBusy
+    from .runtime.journal.errors import JournalTooNew as JournalTooNew
+    from .runtime.journal.protocol import Event as Event
 
 _HOMES = {
     "actors.agent": ("Agent",),
@@ -174,10 +125,11 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-if not TYPE_CHECKING:  # type checkers would accept any name
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
+    __all__ = sorted(_HOME_OF)
 
     def __getattr__(name: str) -> object:
-        """Load a name of the interface on first use (PEP 562)."""
+        """Load a public name when it is first used (PEP 562)."""
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
@@ -186,4 +138,4 @@ if not TYPE_CHECKING:  # type checkers would accept any name
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOME_OF})
