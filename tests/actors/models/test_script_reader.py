@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from stopgo.actors.models.errors import InvalidScript, UnreadableScript
 from stopgo.actors.models.script_reader import load_script, parse_script
+from stopgo.config.compose import AGENT_FILE
 
 
 def problems(text: str) -> tuple[str, ...]:
@@ -108,10 +109,11 @@ other: 1
     assert [int(problem.split(":")[1]) for problem in found] == [3, 5, 6, 7, 8, 9]
 
 
-def test_nul_and_100000_values_are_accepted() -> None:
-    text = f'{CALL}{{name: a, arguments: {{x: [{"0," * 90_000}], y: "\\0"}}}}'
+def test_nul_and_more_values_than_in_an_agent_file_are_accepted() -> None:
+    values = AGENT_FILE.values + 1
+    text = f'{CALL}{{name: a, arguments: {{x: [{"0," * values}], y: "\\0"}}}}'
     (reply,) = parse_script(text, "demo.yaml").replies
-    assert reply.tool_calls[0].arguments == {"x": [0] * 90_000, "y": "\0"}
+    assert reply.tool_calls[0].arguments == {"x": [0] * values, "y": "\0"}
 
 
 def test_multiplying_aliases_are_refused() -> None:
