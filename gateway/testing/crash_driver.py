@@ -1,4 +1,5 @@
-"""Crashes an agent at every step of a conversation, and holds it to the outcome of an undisturbed one."""
+"""Crashes an agent at every step of a conversation, and compares the outcome with that of a run without a
+crash."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from .tested_agent import MORNING, open_tested, read_script
 from .tool_stub import Stubs, ToolStub, all_of, check_stubs
 
 PATIENCE = 31 * 86_400.0
-"""Virtual seconds that a life may take."""
+"""Maximum duration of a life, in virtual seconds."""
 RESTART = 1.0
 """Virtual seconds between a crash and the next start."""
 _OVER = ("finished", "failed", "cancelled")
@@ -45,12 +46,12 @@ class CrashReport:
     """The crashes that a conversation survived."""
 
     conversation: Conversation
-    """As it ended without a crash."""
+    """The conversation as it ended without a crash."""
     crashes: tuple[str, ...]
-    """Each crash point in words, such as ``before write 5, save of approval.requested``."""
+    """The description of each crash point, for example ``before write 5, save of approval.requested``."""
     lost: tuple[str, ...]
-    """Those of `crashes` after which the model was told that the outcome of a call is unknown, as no person
-    is asked about it. The rest of such a conversation was not compared."""
+    """The items of `crashes` after which the model got an unknown outcome, because no person is asked about
+    it. The rest of such a conversation was not compared."""
 
 
 def approve(approval: Approval) -> Mapping[str, Any]:
@@ -66,24 +67,24 @@ def crash_at_every_step(
     tools: Mapping[str, Sequence[ToolStub]],
     decide: Callable[[Approval], Mapping[str, Any]] = approve,
 ) -> CrashReport:
-    """Prove that an agent survives a crash at any moment of a conversation. Not to be called inside trio.
+    """Check that an agent survives a crash at any moment of a conversation. Must not be called inside trio.
 
-    The conversation is held once undisturbed, and then twice for every write to its journal: with a crash
-    before that write, and with a crash after it. After a crash a new process carries on, and the user repeats
+    The conversation is held once without a crash, and then twice for every write to its journal: with a crash
+    before that write, and with a crash after it. After a crash, a new process continues, and the user repeats
     each message and decision that has no answer. The journal is in memory, and time is virtual.
 
-    `script` stands for all models: the path of a file, or the text of a script, which has a colon. `messages`
-    are those of the user; each is sent after the answer to the one before. `tools` are the stubs of each
-    server in the agent file. `decide` returns the decision about an approval, for instance
-    ``{"approved": False}``; by default every approval is approved. When the agent asks for the outcome of a
-    call that a crash cut off, the driver finds the outcome in the stub's `calls`: it decides ``done`` with
-    the stub's result, or ``retry``.
+    `script` replaces all models: the path of a script, or its text, which contains a colon. `messages` are
+    those of the user; each is sent after the answer to the one before. `tools` are the stubs of each server
+    in the agent file. `decide` returns the decision about an approval, for example ``{"approved": False}``;
+    by default every approval is approved. If the agent asks for the outcome of an interrupted call, the
+    driver looks it up in the stub's `calls` and decides ``done`` with the stub's result, or ``retry``.
 
     Raises:
-        AssertionError: after a crash the messages or the answers differ, or a tool that is neither read-only
-            nor idempotent ran more often than without one. A note says where the crash was.
-        StartError: the script cannot be read or has mistakes, the stubs are not those of the servers, or the
-            agent does not start.
+        AssertionError: after a crash, the messages or answers differ, or a tool that is neither read-only nor
+            idempotent ran more often. A note names the crash point.
+        StartError: the script cannot be read or has mistakes, the stubs do not match the servers, or the
+        agent
+            does not start.
     """
     check_stubs(config, tools)
     tell = partial(_Story, config, read_script(script), tuple(messages), tools, decide)
@@ -116,7 +117,7 @@ def crash_at_every_step(
 
 @attrs.define(eq=False)
 class _Story:
-    """One conversation, over all the processes that it takes."""
+    """One conversation over all its processes."""
 
     _config: AgentConfig
     _script: Script
@@ -125,7 +126,7 @@ class _Story:
     _decide: Callable[[Approval], Mapping[str, Any]]
     conversation: Conversation = attrs.field(factory=lambda: Conversation(""))
     point: str = ""
-    """The write that it was killed at."""
+    """The write at which it was killed."""
     _journal: MemoryJournal = attrs.field(init=False)
     _past: float = MORNING
 
@@ -163,7 +164,8 @@ class _Story:
         return through
 
     async def _talk(self, agent: Agent) -> None:
-        """Send all messages, also those that an earlier process accepted: a repeated key does nothing."""
+        """Send all messages, also those that an earlier process accepted, because a repeated key has no
+        effect."""
         for number, text in enumerate(self._messages):
             if number == 0:
                 turn = await agent.start_conversation(text, key="message 0")
@@ -173,7 +175,7 @@ class _Story:
             await self._until_over(agent)
 
     async def _until_over(self, agent: Agent) -> None:
-        """Decide the approvals until the run is over."""
+        """Decide approvals until the run has ended."""
         while True:
             now = self.conversation = await agent.get(self.conversation.id)
             if now.pending_approvals:
@@ -195,7 +197,8 @@ class _Story:
                 raise
 
     def _look(self, approval: Approval) -> Mapping[str, Any]:
-        """The outcome of a call. It has happened if its stub had more equal calls than have finished."""
+        """Decide the outcome of a call. It happened if its stub received more equal calls than have
+        finished."""
         stub = self._stub(approval)
         name, arguments = approval.tool_name, approval.tool_args
         calls = [message.call for message in self.conversation.messages if message.call is not None]
@@ -212,16 +215,16 @@ class _Story:
             if approval.tool_name in (stub.name, prefixed_name(server, stub.name))
         )
 
-    # ----------------------------------------------------------- what it came to
+    # ----------------------------------------------------------- outcome
 
     @property
     def calls(self) -> list[list[str]]:
-        """The arguments of the calls that each stub had, as JSON."""
+        """The arguments of the calls of each stub, as JSON."""
         return [[json.dumps(call, sort_keys=True) for call in stub.calls] for stub in all_of(self._tools)]
 
     def check(self, outcome: Outcome, calls: Sequence[Sequence[str]]) -> bool:
-        """Compare it with the undisturbed conversation. False: only the numbers of calls were compared,
-        because the outcome of a call was lost.
+        """Compare the outcome with that without a crash. Return False if only the numbers of calls were
+        compared, because the outcome of a call is unknown.
 
         Raises AssertionError.
         """
@@ -234,12 +237,12 @@ class _Story:
         if (found := outcome_of(self.conversation)) != outcome:
             before, now = (pformat(each, width=110).splitlines() for each in (outcome, found))
             shown = "\n".join(unified_diff(before, now, "without a crash", "with one", lineterm=""))
-            raise AssertionError(f"the outcome is another one:\n{shown}")
+            raise AssertionError(f"the outcome differs:\n{shown}")
         return True
 
 
 def outcome_of(conversation: Conversation) -> Outcome:
-    """The visible part of a conversation: without ids, times and the order of parallel branches."""
+    """Return the visible part of a conversation: without ids, times and the order of parallel branches."""
     found: dict[str, list[Any]] = {"answers": [exchange.answer for exchange in conversation.turns]}
     for message in conversation.messages:
         call = message.call

@@ -1,7 +1,7 @@
-"""The crash points of a story: it is told again and again, and dies once before and once after each write.
+"""Crash points: a story is repeated with a crash before, and a crash after, each of its writes.
 
-The writes are counted while they happen, so a new one is a new crash point. A story is told in lives, one for
-each process; a life is killed by the journal that it writes to (`KillingJournal`).
+Writes are counted at run time, so a new write is a new crash point. A story takes several lives, one for each
+simulated process. A life is killed by the journal that it writes to (`KillingJournal`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MAX_LIVES = 12
 T = TypeVar("T")
 
 Live: TypeAlias = Callable[[Kill | None], bool | None]
-"""Lives one life: whether the story is through, or None when it was killed."""
+"""Runs one life. Returns whether the story is complete, or None if the life was killed."""
 
 
 def survive(process: Callable[[], Awaitable[T]]) -> T | None:
-    """One life in virtual time; None when it was killed."""
+    """Run one life in virtual time. Return None if it was killed."""
     try:
         return run_in_virtual_time(process)
     except BaseException as error:
@@ -32,9 +32,9 @@ def survive(process: Callable[[], Awaitable[T]]) -> T | None:
 
 
 def live_through(live: Live, kills: Sequence[Kill]) -> int:
-    """Live until the story is through. Each kill is for one life; when none is left, no life is killed.
+    """Run lives until the story is complete. Each kill is for one life; later lives are not killed.
 
-    Returns how many of the kills found their write.
+    Return how many of the kills took place.
     """
     left = list(kills)
     fired = 0
@@ -46,14 +46,14 @@ def live_through(live: Live, kills: Sequence[Kill]) -> int:
         if through is None:
             fired += 1
         elif kill is not None:
-            left.insert(0, kill)  # the process left in good order before that write
-    raise AssertionError(f"the story does not come to an end in {MAX_LIVES} lives")
+            left.insert(0, kill)  # the process ended normally before that write
+    raise AssertionError(f"the story does not end within {MAX_LIVES} lives")
 
 
 def kill_at_every_write(edge: Edge, earlier: Sequence[Kill], tell: Callable[[Sequence[Kill]], int]) -> int:
-    """Kill at the first write, at the second, ... until a story does not get that far. How many did.
+    """Kill at the first write, at the second, ... until a story has fewer writes. Return their number.
 
-    `tell` tells the story with these kills, and returns how many of them found their write.
+    `tell` runs the story with these kills and returns how many of them took place.
     """
     for write in count(1):
         kills = [*earlier, Kill(write, edge)]

@@ -1,4 +1,4 @@
-"""A journal that takes the process down at a chosen write, so that every write is a crash point."""
+"""A journal that kills the process at a chosen write, so that every write is a crash point."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ READS = frozenset(
         "row",
     }
 )
-"""All other methods of a journal count as writes, so a new one needs no entry here."""
+"""The reading methods of a journal. All others count as writes, so that a new one need not be added here."""
 
 MAX_WRITES = 5_000
-"""Of one process; a story that does not come to rest is stopped here."""
+"""Maximum number of writes of one process, to stop a story that does not end."""
 
 
 class Killed(BaseException):
-    """The process is gone. No handler of the product may catch it."""
+    """The end of the simulated process. No code of the product may catch it."""
 
 
 def only_killed(error: BaseException) -> bool:
-    """Whether the error holds nothing but `Killed`."""
+    """Return whether the error consists of `Killed` only."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(Killed)[1] is None
     return isinstance(error, Killed)
@@ -47,20 +47,20 @@ def only_killed(error: BaseException) -> bool:
 @attrs.frozen
 class Kill:
     write: int
-    """Which write of the process, from 1."""
+    """The number of the write in the process, from 1."""
     edge: Edge
 
 
 @attrs.define
 class KillingJournal:
-    """One process's view of the journal that all processes share."""
+    """The journal that all simulated processes share, as one of them uses it."""
 
     _journal: Journal
     _kill: Kill | None
     writes: int = 0
     dead: bool = False
     point: str = ""
-    """The write that it died at, in words."""
+    """A description of the write at which it was killed."""
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         method = getattr(self._journal, name)
@@ -78,7 +78,7 @@ class KillingJournal:
             self._die_if_dead()
             self.writes += 1
             if self.writes >= MAX_WRITES:
-                raise RuntimeError(f"the agent does not come to rest: it has written {MAX_WRITES} times")
+                raise RuntimeError(f"the agent does not finish: it has written {MAX_WRITES} times")
             number = self.writes
             if self._kill == Kill(number, "before"):
                 await self._die(number, "before", name, args)
@@ -91,7 +91,7 @@ class KillingJournal:
         return write
 
     async def _die(self, number: int, edge: Edge, name: str, args: Sequence[Any]) -> None:
-        # Other tasks get a turn before the process dies, so they hear whatever was published too early.
+        # Other tasks run before the process ends, so that they receive anything published too early.
         with trio.CancelScope(shield=True):
             for _ in range(10):
                 await trio.lowlevel.checkpoint()

@@ -1,6 +1,6 @@
-"""The plugin that pytest loads (entry point `pytest11`): fixtures for tests of an agent.
+"""The pytest plugin (entry point `pytest11`): fixtures for tests of an agent.
 
-Tests with the fixture `agent` run by pytest-trio, in virtual time. The other fixtures are to be overridden.
+Tests with the fixture `agent` run with pytest-trio, in virtual time. Tests override the other fixtures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...runtime.clock import WallClock
     from .tool_stub import ToolStub
 
-# The fixtures import the agent, because every run of pytest in the environment loads this plugin.
+# The agent is imported inside the fixtures, because every run of pytest loads this plugin.
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def agent_script(request: pytest.FixtureRequest) -> str | os.PathLike[str]:
 
 @pytest.fixture
 def agent_tools() -> Mapping[str, Sequence[ToolStub]]:
-    """The stubs of each server in the file: none; for tests to override."""
+    """The stubs of each server in the file. The default is none; for tests to override."""
     return {}
 
 
@@ -71,7 +71,7 @@ async def agent(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have pytest-trio run each asynchronous test of this `agent` in virtual time, and no test of another."""
+    """Run each asynchronous test that uses this fixture `agent` with pytest-trio in virtual time."""
     if not config.pluginmanager.hasplugin("trio"):
         return
     for item in items:

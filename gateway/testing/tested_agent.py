@@ -1,4 +1,4 @@
-"""An agent with a script for its models, stubs for its tools and nothing outside this process."""
+"""An agent with a script for its models and stubs for its tools, without anything outside this process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ...runtime.journal.protocol import Journal
 from .tool_stub import Stubs, check_stubs, serve_stubs
 
 MORNING = 1_700_000_000.0
-"""UTC seconds at which the virtual time of a test begins."""
+"""The start of the virtual time of a test, in UTC seconds since the epoch."""
 
 
 def read_script(script: str | os.PathLike[str]) -> Script:
-    """The script in a file, or in a text. Raises `StartError`."""
+    """Read a script from a file or a text. Raises `StartError`."""
     try:
-        if isinstance(script, str) and ":" in script:  # as in every script
+        if isinstance(script, str) and ":" in script:  # every script has a colon
             return parse_script(script, "the script")
         return load_script(Path(os.path.abspath(script)))
     except (InvalidScript, UnreadableScript) as error:
@@ -42,7 +42,7 @@ async def open_tested(
     *,
     is_dead: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[Agent]:
-    """As `open_agent`, with the script for all models of the file, and stubs for its servers.
+    """Like `open_agent`, with the script for all models and the stubs for the servers.
 
     Raises:
         StartError: a server has no stubs, or stubs have no server.

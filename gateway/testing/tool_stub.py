@@ -1,4 +1,4 @@
-"""Tools of a test in the place of real ones."""
+"""Stubs for the tools of a tested agent."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ Stubs: TypeAlias = Mapping[str, Sequence["ToolStub"]]
 
 @attrs.define(eq=False)
 class ToolStub:
-    """A tool of a test, in the place of a server's: what it says of itself, and what it answers.
+    """A stub for the tool of a server: its definition, its result, and the calls it has received.
 
-    As far as it gives no annotations, the rules of the agent file for unannotated tools apply.
+    Annotations that are not given count as in the agent file for unannotated tools.
     """
 
     name: str
-    """Its name, as its server would list it."""
+    """The name, as the server lists it."""
     returns: str | Callable[[Mapping[str, Any]], str] = "done"
-    """The result of a call, or a function of its arguments that gives the result."""
+    """The result of a call, or a function that returns the result for the arguments."""
     read_only: bool | None = attrs.field(default=None, kw_only=True)
-    """`readOnlyHint`: it changes nothing."""
+    """`readOnlyHint`: the tool changes nothing."""
     destructive: bool | None = attrs.field(default=None, kw_only=True)
-    """`destructiveHint`: it may delete or overwrite."""
+    """`destructiveHint`: the tool may delete or overwrite."""
     idempotent: bool | None = attrs.field(default=None, kw_only=True)
-    """`idempotentHint`: calling it twice changes no more than calling it once."""
+    """`idempotentHint`: repeating a call has no further effect."""
     is_error: bool = attrs.field(default=False, kw_only=True)
-    """Whether its results are errors."""
+    """Whether the results are errors."""
     seconds: float = attrs.field(default=0.1, kw_only=True)
-    """What a call takes, in virtual time."""
+    """The duration of a call, in seconds of virtual time."""
     description: str = attrs.field(default="", kw_only=True)
-    """What models and people are told that it is for."""
+    """The description for models and people."""
     input_schema: Mapping[str, Any] = attrs.field(factory=lambda: {"type": "object"}, kw_only=True)
-    """JSON Schema of its arguments."""
+    """JSON Schema of the arguments."""
     calls: list[Mapping[str, Any]] = attrs.field(factory=list, init=False)
-    """The arguments of the calls that arrived, in their order. What they do counts as done from then on."""
+    """The arguments of the received calls, in order. A received call counts as done."""
 
     def result(self, arguments: Mapping[str, Any]) -> str:
         return self.returns if isinstance(self.returns, str) else self.returns(arguments)
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether it says that a second call does no harm."""
+        """Whether the annotations allow to repeat a call."""
         return bool(self.read_only or (self.idempotent and not self.destructive))
 
     @property
@@ -64,16 +64,16 @@ class ToolStub:
 
 
 def check_stubs(config: AgentConfig, stubs: Stubs) -> None:
-    """Raises `StartError` unless every server of the file has stubs, and no other."""
+    """Raise `StartError` unless the stubs are for exactly the servers of the file."""
     servers = {server.name for server in config.enabled_servers}
     wrong = [f'server "{name}" has no stubs' for name in sorted(servers - stubs.keys())]
     wrong += [
-        f'there are stubs for "{name}", which is no server of the file'
+        f'there are stubs for "{name}", which is not a server of the file'
         for name in sorted(stubs.keys() - servers)
     ]
     if config.remote_agents:
         names = ", ".join(agent.name for agent in config.remote_agents)
-        wrong.append(f"agents of others ({names}) cannot stand in a test: there are no stubs for them")
+        wrong.append(f"other agents ({names}) cannot be tested, because there are no stubs for them")
     if wrong:
         raise StartError("\n".join(wrong))
 
@@ -83,7 +83,8 @@ def all_of(stubs: Stubs) -> Iterator[ToolStub]:
 
 
 def serve_stubs(stubs: Stubs, is_dead: Callable[[], bool]) -> OpenServer:
-    """What opens the servers. `is_dead`: the process was killed, so what still unwinds does nothing."""
+    """Return the function that opens servers. After `is_dead()`, calls of the killed process have no
+    effect."""
 
     def open_server(
         config: McpServerConfig, *, report: Callable[[ServerStatus], None]

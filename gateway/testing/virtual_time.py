@@ -1,4 +1,5 @@
-"""Time that passes as soon as every task waits: a day of timeouts and expiries takes no time."""
+"""Virtual time: the clock jumps ahead when all tasks wait, so that long timeouts and expiries take no
+time."""
 
 from __future__ import annotations
 
@@ -16,14 +17,15 @@ T = TypeVar("T")
 def run_in_virtual_time(
     process: Callable[[], Awaitable[T]], clock: trio.abc.Clock | None = None, **options: Any
 ) -> T:
-    """As `trio.run`, by a clock that jumps, unless another one is given."""
+    """Like `trio.run`, with a clock that jumps unless `clock` is given."""
     with without_threads():
         return trio.run(process, clock=clock or MockClock(autojump_threshold=0), **options)
 
 
 @contextmanager
 def without_threads() -> Iterator[None]:
-    """Have trio do here what it is to do in another thread: a clock that jumps would not wait for that."""
+    """Run the work of `trio.to_thread` in trio's thread, because a clock that jumps does not wait for
+    threads."""
 
     async def here(work: Callable[..., object], *args: object, **_: object) -> object:
         await trio.lowlevel.checkpoint()

@@ -104,7 +104,7 @@ def test_a_rejection_is_a_story_too(tmp_path: Path) -> None:
 
 def test_an_outcome_that_depends_on_the_crash_is_found(tmp_path: Path) -> None:
     numbers = itertools.count()
-    with pytest.raises(AssertionError, match="the outcome is another one") as caught:
+    with pytest.raises(AssertionError, match="the outcome differs") as caught:
         crash(tmp_path, stubs(read=ToolStub("read", lambda _: f"{next(numbers)}", read_only=True)))
     [note] = caught.value.__notes__
     assert re.match(r"after a crash before write \d+, \w+", note)
@@ -124,7 +124,7 @@ def test_a_destructive_call_that_is_made_twice_is_found(
     [
         ({}, "", 'server "things" has no stubs'),
         (stubs() | {"thing": ()}, "", 'stubs for "thing", which is no server'),
-        (stubs(), "a2a: {other: {url: 'http://127.0.0.1:1'}}\n", r"agents of others \(other\)"),
+        (stubs(), "a2a: {other: {url: 'http://127.0.0.1:1'}}\n", r"other agents \(other\)"),
     ],
 )
 def test_what_is_left_out_is_said(
