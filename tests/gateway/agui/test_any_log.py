@@ -1,9 +1,10 @@
-"""Whatever is in a log: its AG-UI run is one that a strict client takes, with all texts and results."""
+"""AG-UI runs of simulated logs: valid for a strict client, with all texts and results."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import cache
 from random import Random
 
 import pytest
@@ -17,19 +18,25 @@ from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
 from stopgo.gateway.agui.agui_events import event_json
 from stopgo.gateway.agui.agui_run import AGUIRun
 from stopgo.runtime.journal.protocol import Event
-from tests.simulation.lives import simulate
+from tests.simulation.lives import Simulation, simulate
 from tests.simulation.plan import FIRST_WITH_PEER
 
 from .ui import texts
 from .verifier import Json, check_stream
 
+
+@cache
+def simulated(seed: int) -> Simulation:
+    return simulate(seed)
+
+
 SEEDS = [*range(300, 340), *range(FIRST_WITH_PEER + 100, FIRST_WITH_PEER + 120)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_simulated_log_makes_streams_that_the_protocol_allows(seed: int) -> None:
+def test_streams_of_simulated_logs_are_valid(seed: int) -> None:
     random = Random(seed)
-    simulation = simulate(seed)
+    simulation = simulated(seed)
     for person in simulation.people:
         seen = simulation.seen[person.id]
         log = [seen[seq] for seq in itertools.takewhile(seen.__contains__, itertools.count(1))]
@@ -102,11 +109,11 @@ def check_content(told: Sequence[Json], replies: Sequence[str]) -> None:
         assert set(called) <= set(results)
 
 
-def test_events_of_a_log_are_those_that_the_simulation_made() -> None:
-    """Otherwise the test above shows nothing."""
+def test_simulated_logs_produce_every_event_type() -> None:
+    """Otherwise the test above would prove little."""
     found: set[str] = set()
     for seed in SEEDS[:8] + SEEDS[-8:]:
-        simulation = simulate(seed)
+        simulation = simulated(seed)
         for person in simulation.people:
             log: list[Event] = [event for _, event in sorted(simulation.seen[person.id].items())]
             entries = [decode(event) for event in log if event.type != e.CONVERSATION_DELETED]

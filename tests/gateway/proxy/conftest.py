@@ -1,4 +1,4 @@
-"""`stopgo web` over real sockets, in front of a real agent, and of one that says what a test tells it to."""
+"""`stopgo web` over real sockets, in front of a real agent, or of a scripted one."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ AGENT = """
 name: a
 shutdown_grace: 0
 llm: {model: 'script:replies.yaml'}
+"""
+TOOLS = """
 mcp_servers: [{name: resources, command: stopgo, args: [mcp-resources, --db, '${data_dir}/r.db']}]
 """
 
@@ -61,10 +63,23 @@ async def proxy_to(agent_url: str, **keys: Any) -> AsyncIterator[Proxied]:
 
 @pytest.fixture
 async def real(tmp_path: Path, serve: Callable[[Any], Any]) -> AsyncIterator[Proxied]:
-    """The proxy in front of a real agent."""
-    (tmp_path / "replies.yaml").write_text(REPLIES)
-    (tmp_path / "agent.yaml").write_text(AGENT)
-    config = load_config(tmp_path / "agent.yaml", environ={}, data_dir=tmp_path / "data")
+    """The proxy in front of a real agent without tools."""
+    async with proxy_to_agent(tmp_path, serve, AGENT) as proxied:
+        yield proxied
+
+
+@pytest.fixture
+async def with_tools(tmp_path: Path, serve: Callable[[Any], Any]) -> AsyncIterator[Proxied]:
+    """The proxy in front of a real agent that can add resources."""
+    async with proxy_to_agent(tmp_path, serve, AGENT + TOOLS) as proxied:
+        yield proxied
+
+
+@asynccontextmanager
+async def proxy_to_agent(folder: Path, serve: Callable[[Any], Any], text: str) -> AsyncIterator[Proxied]:
+    (folder / "replies.yaml").write_text(REPLIES)
+    (folder / "agent.yaml").write_text(text)
+    config = load_config(folder / "agent.yaml", environ={}, data_dir=folder / "data")
     async with (
         open_agent(config) as agent,
         serve(agent) as (server, _),

@@ -7,19 +7,19 @@ import pytest
 from tests.gateway.proxy.conftest import Proxied, Told
 
 
-async def test_a_chat_with_an_approval(real: Proxied) -> None:
-    begun = await real.client.post("/api/send", json={"message": "hi"})
+async def test_a_chat_with_an_approval(with_tools: Proxied) -> None:
+    begun = await with_tools.client.post("/api/send", json={"message": "hi"})
     assert (begun.status_code, begun.json()["result"]["response"]) == (201, "you said hi")
     id = begun.json()["conversation"]["id"]
-    asked = await real.client.post("/api/send", json={"message": "add lamp", "conversation_id": id})
+    asked = await with_tools.client.post("/api/send", json={"message": "add lamp", "conversation_id": id})
     assert (asked.status_code, asked.json()["result"]["waiting_approval"]) == (200, True)
     [approval] = asked.json()["conversation"]["pending_approvals"]
-    done = await real.client.post("/api/approve", json={"uuid": approval["uuid"], "approved": True})
+    done = await with_tools.client.post("/api/approve", json={"uuid": approval["uuid"], "approved": True})
     assert (done.status_code, done.json()["result"]["response"]) == (200, "added lamp")
-    again = await real.client.post("/api/approve", json={"uuid": approval["uuid"], "approved": False})
+    again = await with_tools.client.post("/api/approve", json={"uuid": approval["uuid"], "approved": False})
     assert (again.status_code, again.json()["code"]) == (409, "already_decided")
-    read = await real.client.get(f"/api/conversation/{id}")
-    assert read.json() == (await real.client.get(f"/conversations/{id}")).json()
+    read = await with_tools.client.get(f"/api/conversation/{id}")
+    assert read.json() == (await with_tools.client.get(f"/conversations/{id}")).json()
 
 
 async def test_refusals_of_the_agent_are_passed_on(real: Proxied) -> None:

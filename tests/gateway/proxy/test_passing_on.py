@@ -18,18 +18,18 @@ from tests.gateway.proxy.conftest import Proxied, Told, proxy_to
 from tests.waiting import PATIENCE
 
 
-async def test_a_conversation_with_an_approval_goes_through(real: Proxied) -> None:
-    begun = await real.client.post("/conversations", json={"message": "add lamp"})
+async def test_a_conversation_with_an_approval_goes_through(with_tools: Proxied) -> None:
+    begun = await with_tools.client.post("/conversations", json={"message": "add lamp"})
     assert begun.status_code == 201
     conversation = begun.json()["conversation"]
     assert begun.headers["Location"] == f"/conversations/{conversation['id']}"
     assert begun.headers["X-Session-ID"] == conversation["session_id"]
-    [pending] = (await real.client.get("/approvals")).json()["approvals"]
-    decided = await real.client.post(f"/approvals/{pending['uuid']}", json={"approved": True})
+    [pending] = (await with_tools.client.get("/approvals")).json()["approvals"]
+    decided = await with_tools.client.post(f"/approvals/{pending['uuid']}", json={"approved": True})
     assert decided.json()["result"]["response"] == "added lamp"
-    again = await real.client.post(f"/approvals/{pending['uuid']}", json={"approved": True})
+    again = await with_tools.client.post(f"/approvals/{pending['uuid']}", json={"approved": True})
     assert (again.status_code, again.json()["code"]) == (409, "already_decided")
-    assert (await real.client.delete(begun.headers["Location"])).status_code == 204
+    assert (await with_tools.client.delete(begun.headers["Location"])).status_code == 204
 
 
 async def test_keys_and_preferences_arrive(real: Proxied) -> None:

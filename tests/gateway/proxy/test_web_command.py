@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import httpx2
 import pytest
 import trio
 
+from stopgo.gateway.cli.main import main
 from stopgo.gateway.signals import REPEAT
 from tests.gateway.proxy.conftest import Told
 from tests.waiting import PATIENCE
@@ -75,7 +77,7 @@ async def test_web_serves_and_shuts_down_gracefully(told: Told, web: Web) -> Non
     assert "s3cret" not in out
 
 
-async def test_open_streams_do_not_hold_it_up(told: Told, web: Web) -> None:
+async def test_open_streams_do_not_delay_shutdown(told: Told, web: Web) -> None:
     told.answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 1\n\n"
     told.stays = True
     async with (
@@ -113,7 +115,7 @@ async def test_open_turn_is_answered_at_shutdown(told: Told, web: Web, signals: 
     assert (answer.status_code, answer.json()["code"]) == (503, "stopped")
 
 
-def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
+def test_invalid_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "web.yaml").write_text("agent_ur: http://127.0.0.1:8080\noauth2: {client_id: a}\n")
     done = stopgo("--config", "web.yaml", cwd=tmp_path)
     assert done.returncode == 2
@@ -127,21 +129,24 @@ def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("args", [("--port", "x"), ("--host", ""), ("--config", ""), ("more",)])
-def test_a_command_line_that_is_wrong(tmp_path: Path, args: tuple[str, ...]) -> None:
-    done = stopgo(*args, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "usage: stopgo web" in done.stderr or "stopgo web --help" in done.stderr
+def test_invalid_argument_is_usage(capsys: pytest.CaptureFixture[str], args: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["web", *args])
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
+    assert "usage: stopgo web" in err or "stopgo web --help" in err
 
 
-def test_a_port_that_is_taken(tmp_path: Path, started: list[Web]) -> None:
-    started.append(Web(tmp_path, "http://127.0.0.1:1"))
-    port = started[0].url.rpartition(":")[2]
-    done = stopgo("--config", "web.yaml", "--port", port, cwd=tmp_path)
+def test_port_in_use_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text("agent_url: http://127.0.0.1:1\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = stopgo("--config", "web.yaml", "--port", port, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"stopgo web: cannot listen on 127.0.0.1:{port}: ")
 
 
-def test_others_are_warned_about(tmp_path: Path, started: list[Web]) -> None:
+def test_open_address_is_warned_about(tmp_path: Path, started: list[Web]) -> None:
     started.append(Web(tmp_path, "http://127.0.0.1:1", "--host", "0.0.0.0"))
     os.kill(started[0].process.pid, signal.SIGTERM)
     code, _, err = started[0].end()
