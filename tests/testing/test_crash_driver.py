@@ -123,7 +123,7 @@ def test_a_destructive_call_that_is_made_twice_is_found(
     ("tools", "agents", "said"),
     [
         ({}, "", 'server "things" has no stubs'),
-        (stubs() | {"thing": ()}, "", 'stubs for "thing", which is no server'),
+        (stubs() | {"thing": ()}, "", 'stubs for "thing", which is not a server'),
         (stubs(), "a2a: {other: {url: 'http://127.0.0.1:1'}}\n", r"other agents \(other\)"),
     ],
 )
