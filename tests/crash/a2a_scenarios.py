@@ -1,4 +1,4 @@
-"""Turns that are begun and answered by A2A: whoever is killed, tasks say what the journal says."""
+"""Turns that are started and answered by A2A: whatever is killed, tasks agree with the journal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .world import Outside, result_of
 
 @attrs.define
 class Peer:
-    """A client of A2A that sends again what it has no answer to, with the same key."""
+    """An A2A client that repeats unanswered requests with the same key."""
 
     client: Client
     streams: bool
@@ -126,7 +126,7 @@ async def _talk(streams: bool, client: Client) -> None:
 
 
 def _agrees(story: Story) -> None:
-    """Nobody heard what is not on record; and the record is what get tells."""
+    """No client got an event that is not on record, and `get` agrees with the record."""
     peer = _PEERS[story.client]
     log = TaskLog(story.client.conversation)
     updates: list[StreamItem] = []

@@ -23,14 +23,14 @@ from .demands import acceptance
 from .world import World, label_of, result_of
 
 Answer = Mapping[str, Any] | None
-"""What a command came to: the result, the code of an error, or nothing but that it was accepted."""
+"""The outcome of a command: the result, the code of an error, or only that it was accepted."""
 
 Script = Callable[["Client"], Awaitable[None]]
 Policy = Callable[[int], str]
-"""What a human says about a call of unknown outcome that the ledger has so many times."""
+"""A human's answer about an unknown outcome, by the number of times that the ledger has the call."""
 
 PATIENCE = 100_000.0
-"""Seconds of simulated time, in which anything that does not hang has happened."""
+"""Seconds of simulated time after which a missing answer counts as a hang."""
 
 
 _ENDS = ("run.finished", "run.failed", "run.cancelled")
@@ -41,7 +41,7 @@ def from_the_ledger(times: int) -> str:
 
 
 class _Leave(Exception):
-    """The agent is to be shut down in good order and started again."""
+    """The agent has to be shut down gracefully and started again."""
 
 
 @attrs.define(eq=False)
@@ -52,17 +52,17 @@ class Client:
     conversation: str = ""
     answers: dict[str, Answer] = attrs.field(factory=dict)
     seen: dict[int, Event] = attrs.field(factory=dict)
-    """Every event it ever heard of, by seq."""
+    """Every event that it ever received, by seq."""
     deleted: bool = False
     _commands: dict[str, Callable[[Agent], Awaitable[Turn]]] = attrs.field(factory=dict)
     _left: set[str] = attrs.field(factory=set)
     _said: set[str] = attrs.field(factory=set)
-    """Keys of the resumes that may have got there."""
+    """Keys of the resumes that may have been accepted."""
     _answering: dict[str, str] = attrs.field(factory=dict)
-    """Ids of questions by the key of their answer, which is said again in the next life."""
+    """Ids of approvals by the key of the decision, which is repeated in the next process."""
     _agent: Agent | None = None
     _began: float = 0.0
-    """When this life did."""
+    """The start of this process."""
 
     @property
     def agent(self) -> Agent:
@@ -72,7 +72,7 @@ class Client:
     # -------------------------------------------------------------- one life
 
     async def live(self, agent: Agent) -> bool:
-        """Go on with the script. Whether it is through; if not, the agent has to be started again."""
+        """Continue the script. Returns whether it is done; if not, the agent has to be started again."""
         self._agent, self._began = agent, self.world.wall()
         with trio.fail_after(PATIENCE):
             async with trio.open_nursery() as nursery:
@@ -103,7 +103,7 @@ class Client:
                     self.world.wrongs.append(f"event {item.seq} was another one before")
 
     async def look_back(self, journal: Journal) -> None:
-        """Before a life begins: what this was told in the last one must be on disk."""
+        """Before a process starts: all answers that the client got from the last one must be on disk."""
         if await journal.row(self.conversation) is None:
             return  # it has not begun, or is deleted
         for key in self._commands:
@@ -130,7 +130,7 @@ class Client:
         )
 
     async def decide(self, label: str, decision: Mapping[str, Any], key: str, *, wait: bool = True) -> None:
-        """Answer the question about the call with that label."""
+        """Decide the approval of the call with that label."""
         if key in self.answers:
             return
         (approval,) = [
@@ -162,7 +162,7 @@ class Client:
         await self.answer(self._answering[key], decision, key, wait=wait)
 
     async def say(self, decision: Mapping[str, Any]) -> None:
-        """Answer whatever is asked with this, until nothing is."""
+        """Decide all approvals with this, until none is pending."""
         for number in count():
             key = f"said {number}"
             if key in self.answers:
@@ -176,7 +176,7 @@ class Client:
             await self.answer(self._answering[key], decision, key)
 
     async def resume(self, *tokens: str) -> None:
-        """Bring the run a token whenever it waits for one: these in turn, the last one again and again."""
+        """Resume the run with a token whenever it waits for one: these in order, then the last one again."""
         for number in count():
             key = f"token {number}"
             if key in self.answers:
@@ -235,13 +235,13 @@ class Client:
         self.world.acknowledged.add("delete")
 
     async def restart(self, name: str) -> None:
-        """Have the agent shut down in good order, once."""
+        """Have the agent shut down gracefully, once."""
         if name not in self._left:
             self._left.add(name)
             raise _Leave
 
     async def until(self, type: str) -> None:
-        """Wait for the first event of a type; it is in vain once the run is over."""
+        """Wait for the first event of a type, at most until the run has ended."""
         async with aclosing(self.agent.events(self.conversation)) as events:
             async for event in events:
                 if event.type == type or event.type in _ENDS:

@@ -1,4 +1,4 @@
-"""What scenarios about another agent are made of."""
+"""Parts that the scenarios with another agent share."""
 
 from __future__ import annotations
 

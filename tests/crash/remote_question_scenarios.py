@@ -1,4 +1,4 @@
-"""Scenarios about what another agent asks: it is put to people here, once, and the answer finds its way."""
+"""Scenarios of another agent's questions: each is asked here once, and the answer is delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios about work for another agent: its task outlives us, and ends with the run."""
+"""Scenarios of delegated work: the task outlives this process, and ends with the run."""
 
 from __future__ import annotations
 

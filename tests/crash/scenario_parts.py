@@ -1,4 +1,4 @@
-"""What scenarios are made of: trees, and clients and checks that more than one of them has."""
+"""Parts that several scenarios share: trees, clients and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in the crash tests: small conversations that between them pass every write there is."""
+"""The scenarios of the crash tests: small conversations that together pass every kind of write."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ SCENARIOS: Sequence[Scenario] = (
 )
 
 MAIN: Sequence[Scenario] = (APPROVED, PARALLEL, EDITED, REJECTED, CANCELLED_WAITING)
-"""The turns that everything else is a variation of."""
+"""The basic turns; all others are variations."""
 
 VARIATIONS: Sequence[Scenario] = (PARALLEL_REJECTED, LOST_DONE, LOST_FAILED)
-"""Those that differ from another one only in what a human says."""
+"""The scenarios that differ from another one only in the human's decision."""

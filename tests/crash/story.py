@@ -1,4 +1,4 @@
-"""One scenario from its first process to its last, with the kills it is given."""
+"""Runs one scenario, from its first process to its last, with the given kills."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class Scenario:
     outside: Outside
     script: Script
     check: Callable[[Story], None] = lambda story: None
-    """What has to be true at the end, whatever was killed."""
+    """A check at the end that holds whatever was killed."""
     policy: Policy = from_the_ledger
     approval: ApprovalConfig = attrs.field(factory=ApprovalConfig)
     later_approval: ApprovalConfig | None = None
     """That of the agent file from the second life on, if it is another."""
     agents: Sequence[RemoteAgentConfig] = ()
-    """The other agents that there are."""
+    """The other agents."""
     upgrade: Mapping[str, Any] | None = None
     """The tree of the agent file from the second life on."""
     compared: bool = True
-    """Whether a run that was killed comes to what a run comes to that was not."""
+    """Whether a run that was killed has the same outcome as one that was not."""
 
     def config(self, life: int = 1) -> AgentConfig:
         tree = self.upgrade if self.upgrade is not None and life > 1 else self.tree
@@ -72,7 +72,7 @@ class Scenario:
 
 @attrs.frozen(eq=False)
 class Record:
-    """What the journal holds of a conversation."""
+    """A conversation as the journal holds it."""
 
     conversation: Conversation
     """The fold of its events."""
@@ -88,21 +88,21 @@ class Record:
 
 @attrs.frozen(eq=False)
 class Story:
-    """What is left to look at when everything is over."""
+    """The remains of a story, for the checks at its end."""
 
     scenario: Scenario
     world: World
     client: Client
     record: Record
     fired: int
-    """How many of the kills found their write."""
+    """The number of kills that reached their write."""
 
 
 OpenJournal = Callable[[World], AbstractAsyncContextManager[Journal]]
 
 
 def in_memory() -> OpenJournal:
-    """All lives share one journal in memory."""
+    """All processes share one journal in memory."""
     shared: list[Journal] = []
 
     @asynccontextmanager
@@ -115,7 +115,7 @@ def in_memory() -> OpenJournal:
 
 
 def in_sqlite(folder: Path) -> OpenJournal:
-    """Every life opens the same file."""
+    """Every process opens the same file."""
     return lambda world: open_sqlite(folder, wall=world.wall, inline=True)
 
 
@@ -141,7 +141,7 @@ def _live(
     commands: set[tuple[str, str]],
     kill: Kill | None,
 ) -> bool | None:
-    """One process: whether the client is through, or None when it was killed."""
+    """One process. Returns whether the client is done, or None if the process was killed."""
     world.life += 1
 
     async def process() -> bool:

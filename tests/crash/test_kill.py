@@ -56,13 +56,13 @@ TURN = (
     "step.finished",
     "run.finished",
 )
-"""What happens when nothing goes wrong, by seq from 1."""
+"""The events of an undisturbed turn, by seq from 1."""
 
 
 ENDS = ("run.finished", "run.failed", "run.cancelled")
 
 PATIENCE = 60.0
-"""Seconds of a life; none takes that long when all is well."""
+"""Time limit for a process, in seconds. An undisturbed one takes less."""
 
 
 @attrs.define
@@ -131,7 +131,7 @@ class Person:
 
     @property
     def ledger(self) -> list[str]:
-        """What was really wiped."""
+        """The names that were actually wiped."""
         try:
             lines = (self.folder / "ledger.jsonl").read_text().splitlines()
         except FileNotFoundError:

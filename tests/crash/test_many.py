@@ -1,4 +1,4 @@
-"""Conversations that wait for a human cost no actor and next to no memory, however many they are."""
+"""Conversations that wait for a human cost no actor and almost no memory, however many there are."""
 
 from __future__ import annotations
 

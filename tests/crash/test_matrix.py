@@ -1,4 +1,4 @@
-"""The crash matrix, for what humans decide, how runs end, and what is recovered."""
+"""The crash matrix for decisions, ends of runs, and recovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The crash matrix, for what comes and is answered by A2A."""
+"""The crash matrix for turns over A2A."""
 
 from __future__ import annotations
 

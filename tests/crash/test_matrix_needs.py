@@ -1,4 +1,4 @@
-"""The crash matrix, for what servers want of people."""
+"""The crash matrix for prerequisites and elicitations."""
 
 from __future__ import annotations
 

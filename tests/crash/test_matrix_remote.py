@@ -1,4 +1,4 @@
-"""The crash matrix, for work that another agent does."""
+"""The crash matrix for work that is delegated to another agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .story import Scenario
 
 REMOTE = (*WORK, *ASKED)
 TELLING = (APPROVED, UNTOLD_REJECTED, EDIT_REFUSED, DECIDED_FIRST, FOUND_BY_LIST, CANCELLED, LEFT_FIRST)
-"""What `make test` is killed in, too."""
+"""The scenarios that `make test` includes."""
 
 
 @each(REMOTE)

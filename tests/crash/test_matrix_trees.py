@@ -1,4 +1,4 @@
-"""The crash matrix, for the tree language and the policy."""
+"""The crash matrix for trees and policies."""
 
 from __future__ import annotations
 

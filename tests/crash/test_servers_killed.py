@@ -165,7 +165,7 @@ async def all_connected(agent: Agent) -> None:
 
 
 def executed(folder: Path) -> Counter[str]:
-    """What the servers really did: the text of every call, which no two calls share."""
+    """The effects on the servers: the text of every call, which is unique."""
     child = [
         json.loads(line)["arguments"]["text"] for line in (folder / "child.ledger").read_text().splitlines()
     ]

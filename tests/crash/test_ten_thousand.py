@@ -107,7 +107,7 @@ async def life(tools: Tools, folder: Path) -> AsyncIterator[Agent]:
 
 
 class Phase:
-    """What one part of the story takes."""
+    """The cost of one part of the story."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Scenarios about runs that need a bearer token, which no process remembers for the next one."""
+"""Scenarios with bearer tokens, which are never stored and so are lost with a process."""
 
 from __future__ import annotations
 

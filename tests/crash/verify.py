@@ -1,4 +1,4 @@
-"""What has to be true when a story is over, whoever was killed and when."""
+"""The checks at the end of a story, whatever was killed and when."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def verify(story: Story, undisturbed: Story | None = None) -> None:
-    """Hold a story to the promises; and to the one in which nobody was killed, if that is given."""
+    """Check the promises of a story, and compare it with the undisturbed story, if given."""
     assert story.world.wrongs == []
     _check_log(story)
     _check_calls(story)
@@ -61,7 +61,7 @@ def json_form(event: Event) -> tuple[str, float, object]:
 
 
 def _check_log(story: Story) -> None:
-    """Nobody heard of an event that is not there, and no event is missing."""
+    """Every published event is on record, and none was missed."""
     events = story.record.events
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     if story.client.deleted:
@@ -75,7 +75,7 @@ def _check_log(story: Story) -> None:
 
 
 def _check_commands(story: Story) -> None:
-    """What was accepted is carried out and answered; what was answered stays answered like that."""
+    """Every accepted command is executed and answered, and its answer does not change."""
     record = story.record
     assert record.inbox == ()
     assert record.open_work == ()
@@ -91,7 +91,7 @@ def _check_commands(story: Story) -> None:
 
 
 def _check_calls(story: Story) -> None:
-    """A call that may run once never ran more often than humans had it repeated."""
+    """A `once` call ran at most once, plus the retries that humans decided."""
     world, record = story.world, story.record
     retries: dict[str, int] = {}
     for question in record.questions:
@@ -152,7 +152,7 @@ def _check_attempts(events: Sequence[Event]) -> None:
 
 
 def _check_indexes(record: Record) -> None:
-    """Questions, summary and intents are what the events make them."""
+    """Questions, summary and intents agree with the events."""
     folded = record.conversation
     asked = [attrs.evolve(each, settled=None) for each in folded.approvals.values()]
     assert [attrs.evolve(approval_of(each), settled=None) for each in record.questions] == asked
@@ -190,7 +190,7 @@ def doubtful(story: Story) -> frozenset[str]:
 
 
 def unknowns(record: Record) -> frozenset[tuple[str, str]]:
-    """The calls whose outcome was unknown for a while, and why."""
+    """The calls whose outcome was unknown for a while, with the reason."""
     return frozenset(
         (event.body["key"], event.body["reason"])
         for event in record.events
@@ -209,7 +209,7 @@ def _waits(record: Record) -> Any:
 
 
 def _told_ends(answers: Mapping[str, Any]) -> set[str]:
-    """What those were told who were told how a run ended."""
+    """The answers about the end of a run."""
     ends = ("finished", "failed", "cancelled")
     return {repr(scrubbed(each)) for each in answers.values() if each and each.get("state") in ends}
 
@@ -231,7 +231,7 @@ def essence(story: Story, forgotten: frozenset[str] | None = None) -> Mapping[st
 
 
 def _turn(turn: Exchange, without: frozenset[str]) -> Any:
-    """What later turns are told of it."""
+    """The part of it that later turns get as history."""
     told: dict[str, list[object]] = {}
     for node, messages in turn.calls.items():
         labels: list[str] = []
@@ -278,7 +278,7 @@ def _asked(question: Question) -> tuple[str, ...]:
 
 
 def _kept(replies: Mapping[str, Json | None]) -> Any:
-    """Without refusals: how often somebody was refused depends on how often they asked."""
+    """Without refusals, because their number depends on the number of repetitions."""
     return scrubbed({key: reply for key, reply in replies.items() if reply and "error" not in reply})
 
 

@@ -1,4 +1,4 @@
-"""What has to be true of work for other agents when a story is over, whoever was killed and when."""
+"""The checks of work for other agents at the end of a story, whatever was killed and when."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_agents(events: Sequence[Event], is_over: bool, agent: RemoteAgent) -> 
 
 
 def _check_tasks(told: Sequence[tuple[str, str]], is_over: bool, agent: RemoteAgent) -> None:
-    """Each task is told once, and none is left behind when the run is over."""
+    """Each task is recorded once, and none is left open when the run has ended."""
     assert len(told) == len(set(told)), "a task was told twice"
     if is_over:
         tasks = [agent.tasks[id] for _, id in told]
@@ -38,7 +38,7 @@ def _check_tasks(told: Sequence[tuple[str, str]], is_over: bool, agent: RemoteAg
 
 
 def _check_agreed(events: Sequence[Event], agent: RemoteAgent, tasks: set[str]) -> None:
-    """Where the agent heard yes from here, a person had said it."""
+    """If the agent got an approval from here, a human had given it."""
     asked = {
         event.body["id"]: item_of(event.body)
         for event in events

@@ -1,4 +1,4 @@
-"""Everything outside the agent: tools that remember what they did, a model that is a function."""
+"""The world outside the agent: tools that record their calls, and a model that is a function."""
 
 from __future__ import annotations
 
@@ -58,58 +58,58 @@ class Outside:
 
     replies: Replies
     seconds: Mapping[str, float] = attrs.field(factory=dict)
-    """What is not as quick as all others, by label of the call or name of the node."""
+    """Slow calls and nodes, by label of the call or name of the node."""
     lost: frozenset[str] = frozenset()
-    """Labels of calls that are done, but whose first answer is lost on its way."""
+    """Labels of calls that are done, but whose first answer is lost."""
     failing: frozenset[str] = frozenset()
     """Nodes whose model fails."""
     failing_first: frozenset[str] = frozenset()
     """Nodes whose model fails when it is asked for the first time."""
     says: Mapping[str, str] = attrs.field(factory=dict)
-    """What a node's model answers when it calls nothing any more."""
+    """The last reply of a node's model, without calls."""
     later: Mapping[str, Hints] = attrs.field(factory=dict)
-    """What tools say of themselves in lives that begin after a call was done."""
+    """The hints of tools in processes that start after a call was done."""
     renewed: frozenset[str] = frozenset()
-    """Tools that are described otherwise from the second life on."""
+    """Tools whose description is different from the second process on."""
     demands: Demands = attrs.field(factory=Demands)
-    """What the server wants before it does something, or in the middle of it."""
+    """The server's prerequisites, and its elicitations during calls."""
     jobs: Mapping[str, Job] = attrs.field(factory=dict)
-    """What another agent makes of what it is told, by label of the call."""
+    """The behaviour of another agent, by label of the call."""
     finds: Finds = "by key"
-    """How that agent finds the tasks of lost messages."""
+    """The way in which that agent finds the tasks of lost messages."""
 
 
 @attrs.frozen
 class Entry:
-    """Something that a tool really did."""
+    """An effect of a tool."""
 
     tool: str
     label: str
     acknowledged: frozenset[str]
-    """Keys of the commands that their sender had an answer to by then."""
+    """Keys of the commands that were answered by then."""
 
 
 @attrs.define(eq=False)
 class World:
-    """What outlives the agent's process."""
+    """The state that survives the agent's process."""
 
     outside: Outside
     ledger: list[Entry] = attrs.field(factory=list)
     requests: dict[tuple[int, str, int, int], ModelRequest] = attrs.field(factory=dict)
-    """What the model was asked, by turn, node, number of the call and iteration."""
+    """The requests that the model got, by turn, node, number of the call and iteration."""
     wrongs: list[str] = attrs.field(factory=list)
-    """What may never happen, and did."""
+    """Violations."""
     acknowledged: set[str] = attrs.field(factory=set)
     life: int = 0
     journal: KillingJournal | None = None
     closing: float = math.inf
-    """When the shutdown of this life began, on trio's clock."""
+    """The start of this process's shutdown, on trio's clock."""
     authorized: bool = False
-    """The run was given a token, so that nothing of it may go out without one."""
+    """The run has a token, so none of its calls may be sent without one."""
     asked: Counter[str] = attrs.field(factory=Counter)
-    """How often the server has asked something, by label of the call."""
+    """The number of questions that the server has asked, by label of the call."""
     visited: set[str] = attrs.field(factory=set)
-    """Labels of the calls whose server people have visited."""
+    """Labels of the calls whose address a human has visited."""
     remote: RemoteAgent = attrs.field(init=False)
     _past: float = 1_000_000.0
 
@@ -121,7 +121,8 @@ class World:
 
     @property
     def alive(self) -> bool:
-        """Whether the present process was not killed yet; what unwinds afterwards does nothing any more."""
+        """Whether the present process is alive. After a kill, its tasks still unwind, and must have no
+        effect."""
         return self.journal is None or not self.journal.dead
 
     def times(self, label: str) -> int:
@@ -130,11 +131,11 @@ class World:
     # ------------------------------------------------------------------- time
 
     def wall(self) -> float:
-        """The time of day; it goes on from life to life."""
+        """The wall clock, which continues from process to process."""
         return self._past + trio.current_time()
 
     def night(self) -> None:
-        """Somebody has to start the process again."""
+        """The process is down until it is started again."""
         self._past += trio.current_time() + 60
 
     # ------------------------------------------------------------------ tools
@@ -207,7 +208,7 @@ class World:
         return ToolResult(result_of(tool, label))
 
     def note(self, tool: str, label: str) -> None:
-        """Enter into the ledger what was really done."""
+        """Record an effect in the ledger."""
         self.ledger.append(Entry(tool, label, frozenset(self.acknowledged)))
 
     def check_forwarded(self, bearer: str | None, what: str) -> None:

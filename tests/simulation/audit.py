@@ -1,4 +1,4 @@
-"""What has to hold of a conversation's record, after every life and whatever happened in it."""
+"""The invariants of a conversation's record, checked after every simulated process."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .trees import walk
 FAILURES = frozenset(
     {"approval_expired", "delegation_failed", "limit_reached", "model_error", "no_route", "timed_out"}
 )
-"""Codes of what may become of a run when everything is as it should be."""
+"""The codes with which a run may fail if nothing is wrong."""
 
 
 @attrs.frozen(eq=False)
 class Record:
-    """What the journal holds of a conversation."""
+    """A conversation as the journal holds it."""
 
     id: str
     events: tuple[Event, ...]
@@ -35,11 +35,11 @@ class Record:
     intents: tuple[Intent, ...]
     inbox: tuple[Command, ...]
     came_to: Mapping[tuple[str, str, int], str | None] = {}
-    """What the tools made of the attempts that left (`World.came_to`)."""
+    """The tools' results of the attempts that were sent (`World.came_to`)."""
 
 
 def audit(record: Record) -> Iterator[str]:
-    """A sentence for everything that is wrong."""
+    """A sentence for each violation."""
     seqs = [event.seq for event in record.events]
     if seqs != list(range(1, len(seqs) + 1)):
         yield f"seq has gaps: {seqs}"
@@ -96,7 +96,7 @@ def _id(question: Question) -> str:
 
 
 def difference(live: Conversation, events: Sequence[Event]) -> str | None:
-    """What a live fold has otherwise than the fold of its events."""
+    """The differences between a live fold and the fold of its events."""
     replayed = fold(live.id, events[: live.last_seq])
     for name in (
         "head",
@@ -115,7 +115,7 @@ def difference(live: Conversation, events: Sequence[Event]) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """The same without the difference between lists and tuples, which JSON does not know."""
+    """The value with tuples as lists, because JSON does not distinguish them."""
     if attrs.has(type(value)):
         return {field.name: plain(getattr(value, field.name)) for field in attrs.fields(type(value))}
     if isinstance(value, Mapping):
@@ -152,7 +152,7 @@ _OF_A_RUN = frozenset(e.TYPES) - {
 
 
 def _order(events: Sequence[Event]) -> Iterator[str]:
-    """Runs begin and end by turns, and nothing of one happens outside."""
+    """Runs begin and end alternately, and all events of a run are between its start and its end."""
     going, completed = False, False
     said: set[str] = set()
     for event in events:
@@ -179,7 +179,7 @@ def _order(events: Sequence[Event]) -> Iterator[str]:
 class _Run:
     events: Sequence[Event]
     nodes: Mapping[tuple[int, ...], Mapping[str, Any]]
-    """By path, of the tree it was started with."""
+    """The nodes, by path, of the tree with which it was started."""
 
     def keyed(self) -> Iterator[tuple[Event, str]]:
         for event in self.events:
@@ -195,13 +195,13 @@ def _runs(events: Sequence[Event]) -> Iterator[_Run]:
 
 
 def _calls(run: _Run) -> Iterator[str]:
-    """A call leaves only as a human last allowed it, and once, unless a human has it sent again."""
+    """A call is sent only as a human last approved it, and once, unless a human decides to retry it."""
     questions: dict[str, dict[str, Any]] = {}
     answers: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
     last_asked: dict[str, str] = {}
     retried: set[str] = set()
     refused: set[str] = set()
-    """Attempts whose server wanted something first."""
+    """Attempts whose server demanded a prerequisite."""
     over: dict[str, str] = {}
     begun: set[tuple[str, int]] = set()
     for event in run.events:
@@ -271,7 +271,7 @@ def _allowed(
 
 
 def _attempts(run: _Run) -> Iterator[str]:
-    """A node that has started a call that must not be repeated is not tried again."""
+    """A node that has started a `once` call is not retried."""
     failed: dict[str, int] = {}
     for event, key in run.keyed():
         if event.type == e.StepFinished.type and event.body["kind"] == "attempt":
@@ -290,7 +290,7 @@ def _attempts(run: _Run) -> Iterator[str]:
 
 
 def _loops(run: _Run) -> Iterator[str]:
-    """After an `exit_loop` no further child or iteration starts; nor after the last iteration."""
+    """No child or iteration starts after `exit_loop` or after the last iteration."""
     exited: list[str] = []
     for event, key in run.keyed():
         for match in _ITERATION.finditer(key):
@@ -336,7 +336,7 @@ def _rejects(event: Event) -> bool:
 
 
 def _is_ended(run: _Run, no: str, key: str) -> bool:
-    """Whether `key` is of something that was not to begin after the rejection of `no`."""
+    """Whether `key` names an execution that must not start after the rejection of `no`."""
     asker, _, reply = no.partition(":")
     ends, tried_again = False, _is_later_attempt(key, asker)
     # The executions above what asked, the nearest first, and each time the place below it that leads there.
@@ -362,7 +362,7 @@ def _is_ended(run: _Run, no: str, key: str) -> bool:
 
 
 def _is_later_attempt(key: str, execution: str) -> bool:
-    """Whether `key` is of an attempt that follows this one of the same execution."""
+    """Whether `key` names a later attempt of the same execution."""
     base, attempt = re.fullmatch(r"(.*?)(?:!(\d+))?", execution).groups("1")  # type: ignore[union-attr]
     later = re.match(r"!(\d+)", key.removeprefix(base)) if key.startswith(base) else None
     return later is not None and int(later[1]) > int(attempt)
@@ -401,6 +401,6 @@ def _bounds(run: _Run) -> Iterator[str]:
 
 
 def path_of(key: str) -> tuple[int, ...]:
-    """The path in the tree of the node that an execution's key is of."""
+    """The tree path of the node of an execution's key."""
     _, _, path = re.sub(r"[!@]\d+", "", key.partition(":")[0]).partition("/")
     return tuple(int(index) for index in path.split(".") if index)

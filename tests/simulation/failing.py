@@ -1,4 +1,4 @@
-"""A journal whose saves fail now and then, with nothing written and the process alive."""
+"""A journal whose saves fail now and then: nothing is written, and the process stays alive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.protocol import Journal
 
 BETWEEN = (20, 60)
-"""Saves that succeed between two that fail: who starts again gets something done."""
+"""Saves that succeed between two failures, so that a restarted conversation makes progress."""
 
 
 class SaveFailed(JournalError):
@@ -42,7 +42,7 @@ class FailingJournal:
 
 
 def is_of_a_save(error: BaseException | None) -> bool:
-    """Whether an error comes of a save that failed, and of nothing else."""
+    """Whether a failed save is the only cause of an error."""
     if isinstance(error, BaseExceptionGroup):
         return all(is_of_a_save(each) for each in error.exceptions)
     return error is not None and (isinstance(error, SaveFailed) or is_of_a_save(error.__cause__))

@@ -1,4 +1,4 @@
-"""A seed, lived through: process after process, until everybody has what they asked for."""
+"""Runs the story of a seed: process after process, until every command has its answer."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ LIFE = 4 * PATIENCE
 
 
 class Wrong(AssertionError):
-    """Something that may never happen, with the story in which it did."""
+    """A violation, with the story in which it happened."""
 
 
 @attrs.define(eq=False)
 class Simulation:
     plan: Plan
     folder: Path | None = None
-    """Where the journal is a file; None: in memory."""
+    """The path of the journal; None: in memory."""
     world: World = attrs.field(init=False)
     people: list[Person] = attrs.field(init=False)
     seen: dict[str, dict[int, Event]] = attrs.field(factory=lambda: defaultdict(dict))
-    """Every event anybody ever heard of, by conversation and seq."""
+    """Every event that was ever published, by conversation and seq."""
     commands: set[tuple[str, str]] = attrs.field(factory=set)
     _memory: MemoryJournal | None = None
 
@@ -146,7 +146,7 @@ class Simulation:
             nursery.cancel_scope.cancel()
 
     async def _listen(self, agent: Agent, *, task_status: trio.TaskStatus[None]) -> None:
-        """Hear everything; compare what is live with what is stored, now and then."""
+        """Receive all events, and compare live and stored state now and then."""
         rng = self.plan.rng("listener", self.world.number)
         services = agent._cast.services
         with services.bus.subscribe(None, buffer=10_000) as heard:
@@ -185,7 +185,7 @@ class Simulation:
     # ------------------------------------------------------------------- checks
 
     async def _check_rest(self, agent: Agent) -> None:
-        """Everybody has what they asked for: nothing moves, nothing is kept in memory, nothing is due."""
+        """At the end: no branch is active, no conversation is in memory, no approval is due."""
         for person in self.people:
             await person.check_answers(agent)
         await trio.sleep(30.0)
@@ -249,7 +249,7 @@ class Simulation:
         return _kept(self._memory)
 
     def story(self) -> str:
-        """The plan, and all that happened."""
+        """The text of the story: the plan, and all that happened."""
         trees = "\n".join(yaml.safe_dump(tree, sort_keys=False) for tree in self.plan.trees)
         facts = attrs.asdict(self.plan, recurse=False, filter=lambda field, _: field.name != "trees")
         lines = [f"{key}: {value}" for key, value in facts.items()]
@@ -263,7 +263,7 @@ async def _kept(journal: Journal) -> AsyncIterator[Journal]:
 
 @contextmanager
 def _in_one_order(seed: int) -> Iterator[None]:
-    """Have trio run what is ready in an order that the seed decides, and can decide again."""
+    """Have trio schedule ready tasks in an order that the seed determines."""
     before = trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
     trio._core._run._r.seed(seed)
@@ -283,7 +283,7 @@ def _flushed_after(plan: Plan) -> Iterator[None]:
 
 
 class _Teller(logging.Handler):
-    """Puts what is logged as an error into the story."""
+    """Adds logged errors to the story."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.ERROR)

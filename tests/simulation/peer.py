@@ -1,4 +1,4 @@
-"""The other agent of a story: what it makes of what it is told, and what goes wrong on the way."""
+"""The other agent of a story: its replies, and the failures of its connection."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 FINDS: Sequence[Finds] = ("by key", "by key", "by list", "not")
 TROUBLE: Sequence[Trouble | None] = (*(None,) * 11, "away", "lost")
 QUESTIONS = ("pq", "rs")
-"""The names of those of the first round, and of the second."""
+"""The names of the questions of the first round, and of the second."""
 
 
 @attrs.define(eq=False)
 class Peer:
-    """It is told what begins with the name of the conversation."""
+    """The texts that it gets begin with the name of the conversation."""
 
     world: World
     agent: RemoteAgent = attrs.field(init=False)
     _exchanges: Counter[str] = attrs.field(factory=Counter)
-    """How many there were, by what they were about."""
+    """Their number, by subject."""
 
     def __attrs_post_init__(self) -> None:
         rng = self.world.plan.rng("peer")
@@ -62,7 +62,7 @@ class Peer:
         return trouble
 
     def check(self, conversation: str, events: Sequence[Event]) -> list[str]:
-        """What is wrong with the tasks of a conversation: one is begun for each intent at most."""
+        """Violations in the tasks of a conversation: at most one task is started for each intent."""
         begun = Counter(
             task.text for task in self.agent.tasks.values() if conversation_of(task.text) == conversation
         )
@@ -104,5 +104,5 @@ class Peer:
 
 
 def conversation_of(text: str) -> str:
-    """The name of the conversation in which an agent was told this."""
+    """The name of the conversation in which an agent got this text."""
     return text.split(".")[0].split()[0]

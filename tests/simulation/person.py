@@ -1,4 +1,4 @@
-"""Somebody with a conversation: speaks, decides and cancels, early, late and twice; outlives the agent."""
+"""A user: sends messages, decides and cancels, early, late and twice. Survives the agent's crashes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.runtime.journal.kept import reply_of
 from .world import World
 
 Answer = Mapping[str, Any] | str | None
-"""What a command came to: a result, the code of an error, or nothing but that it was accepted."""
+"""The outcome of a command: a result, the code of an error, or only that it was accepted."""
 
 Command = Callable[[Agent], Awaitable[Turn]]
 
 PATIENCE = 20_000.0
-"""Seconds of simulated time in which everything that does not hang is answered."""
+"""Seconds of simulated time after which a missing answer counts as a hang."""
 
 ALWAYS = frozenset({"conversation_not_found", "shutting_down"})
 SENDING = ALWAYS | {"conversation_completed", "queue_full"}
@@ -45,7 +45,7 @@ DECIDING = ALWAYS | {
 class _Order:
     command: Command
     refusals: frozenset[str]
-    """Codes with which it may be refused."""
+    """The codes with which the command may be refused."""
 
 
 @attrs.define(eq=False)
@@ -54,17 +54,17 @@ class Person:
     name: str
     rng: Random
     left: int = 0
-    """What it still does before it only answers what it is asked."""
+    """The planned actions that are left. After these, the user only answers approvals."""
     answers: dict[str, Answer] = attrs.field(factory=dict)
     deleting: bool = False
     deleted: bool = False
     _orders: dict[str, _Order] = attrs.field(factory=dict)
     _open: dict[str, _Order] = attrs.field(factory=dict)
-    """What has no answer yet; it is said again in the next life."""
+    """The commands without an answer; they are repeated in the next process."""
     _numbers: int = 0
 
     async def live(self, agent: Agent) -> None:
-        """Go on until everything is over, or the life is."""
+        """Act until all actions are done, or the process ends."""
         if self.deleting:
             self._open = {key: order for key, order in self._open.items() if key == "delete"}
         async with trio.open_nursery() as nursery:
@@ -81,7 +81,7 @@ class Person:
             await self._settle(agent)
 
     async def look_back(self, journal: Journal) -> None:
-        """Before a life begins: what this was told in the last one must be on disk."""
+        """Before a process starts: all answers that the user got from the last one must be on disk."""
         if self.deleting:
             return
         for key, answer in self.answers.items():
@@ -94,7 +94,7 @@ class Person:
 
     @property
     def id(self) -> str:
-        """Of the conversation, which derives from the key it is started with."""
+        """The id of the conversation, which is derived from its key."""
         return str(uuid.uuid5(_NAMESPACE, self._first))
 
     @property
@@ -106,7 +106,7 @@ class Person:
     def _order(
         self, agent: Agent, nursery: trio.Nursery, what: str, command: Command, refusals: frozenset[str]
     ) -> None:
-        """Have something said, in a task of its own; it ends with an answer, or with the life."""
+        """Send a command in a task of its own, which ends with the answer or with the process."""
         self._open[what] = self._orders[what] = _Order(command, refusals)
         nursery.start_soon(self._say, agent, what, self._open[what])
 
@@ -191,7 +191,7 @@ class Person:
         return Turn(None, None)  # type: ignore[arg-type]
 
     async def _again(self, agent: Agent) -> None:
-        """Repeat something: the answer is the one that was given."""
+        """Repeat a command: the answer must be the same."""
         answered = [
             key
             for key, answer in self.answers.items()
@@ -205,7 +205,7 @@ class Person:
             self.world.wrongs.append(f"{self.name}: {key} was answered {self.answers[key]} and then {answer}")
 
     async def _misuse(self, agent: Agent) -> None:
-        """Use a key for something else."""
+        """Use a key again for another command."""
         used = [key for key, answer in self.answers.items() if isinstance(answer, Mapping)]
         for key in [key for key in used if key in self._orders and not _refused(self.answers[key])][:1]:
             send = partial(_send, self.id, "something else", key)
@@ -260,7 +260,7 @@ class Person:
     # ------------------------------------------------------------------ the end
 
     async def _settle(self, agent: Agent) -> None:
-        """Answer what is asked until nothing moves and nobody waits."""
+        """Decide approvals until no run is active or waiting."""
         async with trio.open_nursery() as nursery:
             while not agent.draining.is_set():
                 await trio.sleep(2.0)
@@ -304,7 +304,7 @@ class Person:
         self._answer(agent, nursery, question, self._words(question))
 
     async def check_answers(self, agent: Agent) -> None:
-        """When all is over: what was answered is answered the same again, and what was only accepted, too."""
+        """At the end: repeat all commands; answered ones must get the same answer."""
         if self.deleting:
             return
         for key in self._orders:
@@ -332,7 +332,7 @@ def _has_arguments(question: Question) -> bool:
 
 
 def _refused(answer: Answer) -> bool:
-    """Nothing of the command was kept, so that it may come to something else when it is said again."""
+    """The command left no trace, so its repetition may have another outcome."""
     if isinstance(answer, Mapping):
         return (answer["state"], answer["code"]) == ("waiting", "waiting_approval")
     return isinstance(answer, str)

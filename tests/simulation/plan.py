@@ -1,4 +1,4 @@
-"""All that a seed decides before anything runs. Nothing else is random but ids."""
+"""The plan of a story: all that the seed decides before anything runs. Only ids are random besides."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ SERVERS: Mapping[str, Mapping[str, Hints]] = {
     },
     "web": {"drop": Hints(destructive=True, idempotent=True), "view": Hints(read_only=True)},
 }
-"""Tools of every class; `web` wants to know in whose name it is called."""
+"""Tools of every effect class. `web` needs a bearer token."""
 
 DENIED_ABOVE = 7
-"""No `wipe` of a higher level may ever be sent."""
+"""A `wipe` of a higher level must never be sent."""
 
 FIRST_WITH_PEER = 1_000_000
-"""From this seed on, there is another agent that work can be delegated to."""
+"""From this seed on, there is another agent to delegate work to."""
 
 
 @attrs.frozen(kw_only=True)
 class Life:
-    """One process: killed at a write, told to stop after a while, or left alone until all is done."""
+    """One process: killed at a write, shut down after a while, or left running until all is done."""
 
     kill: Kill | None = None
     drained_after: float | None = None
     version: int = 0
-    """Of the agent file."""
+    """The version of the agent file."""
     peek_denied: bool = False
     wipe_changed: bool = False
     peek_destructive: bool = False
-    """Its server was upgraded: what only read before does harm now."""
+    """The tool server was upgraded: a tool that only read before is destructive now."""
     peer_denied: bool = False
 
 
@@ -65,18 +65,18 @@ class Plan:
     """The last one is left alone."""
     conversations: int
     commands: int
-    """What each person says and does, before only answering what they are asked."""
+    """The actions of each user, before they only decide approvals."""
     rounds: int
-    """Of the flusher: from none, so that hardly anything is ever ahead, to all that move anything else."""
+    """The flusher's rounds: from none, which leaves hardly any pending writes, to very many."""
     moment: float
-    """Of the flusher: seconds, some of them so many that much else happens meanwhile."""
+    """The flusher's moment in seconds, sometimes so long that much happens meanwhile."""
     saves_fail: bool
-    """Now and then, with nothing written: then the conversation crashes and starts again."""
+    """Saves fail now and then, with nothing written: the conversation crashes and restarts."""
     peer: RemoteAgentConfig | None
     """The other agent, if there is one."""
 
     def rng(self, *about: object) -> Random:
-        """What this seed makes of a thing, at any time and in any life."""
+        """A random choice that depends only on the seed and the name, in every process."""
         return Random("/".join(str(each) for each in (self.seed, *about)))
 
     def config(self, life: Life) -> AgentConfig:

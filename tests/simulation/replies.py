@@ -1,4 +1,4 @@
-"""What the model of a story answers: chance, as the seed decides it."""
+"""The replies of a story's model: random, determined by the seed."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from .plan import FIRST_WITH_PEER
 SEEDS = [*range(1500), *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 500)]
 AT_ONCE = 2
 TOLD = 5
-"""How many stories are told in full."""
+"""The number of failing stories that are printed in full."""
 
 
 def live_through(seed: int) -> Simulation:

@@ -1,4 +1,4 @@
-"""A few seeds of the simulation; `make simulate` lives through two thousand."""
+"""A few seeds of the simulation. `make simulate` runs two thousand."""
 
 from __future__ import annotations
 

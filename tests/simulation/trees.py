@@ -1,4 +1,4 @@
-"""Trees of every kind of node, four deep at most, as they stand in a file."""
+"""Random trees of all kinds of nodes, at most four levels deep, in the form of the agent file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 DEPTH = 4
 NODES = 8
-"""How many nodes a tree has, more or less."""
+"""The approximate number of nodes of a tree."""
 
 Spec = dict[str, Any]
 SpecT = TypeVar("SpecT", bound=Mapping[str, Any])
@@ -105,12 +105,12 @@ class _Grower:
 
 
 def grow(rng: Random, version: int) -> Spec:
-    """A tree whose names tell its `version` apart from others."""
+    """A tree whose names contain its `version`."""
     return _Grower(rng, version).node(1)
 
 
 def with_rejections_contained(rng: Random, spec: Spec) -> Spec:
-    """The same tree, some nodes of which contain the rejections below them."""
+    """The same tree with `on_reject: continue` in some nodes."""
     for _, node in walk(spec):
         if node["type"] in ("sequential", "loop") and rng.random() < 0.3:
             node["on_reject"] = "continue"
@@ -118,7 +118,7 @@ def with_rejections_contained(rng: Random, spec: Spec) -> Spec:
 
 
 def with_agents(rng: Random, spec: Spec, agent: str) -> Spec:
-    """The same tree, in which another agent does the work of some models."""
+    """The same tree with another agent in place of some models."""
     for _, node in walk(spec):
         if node["type"] == "llm" and "can_exit_loop" not in node and rng.random() < 0.4:
             kept = {key: node[key] for key in node if key not in _OF_MODELS}

@@ -1,4 +1,4 @@
-"""Everything outside the agent: tools that remember what they did, and a model that is a function."""
+"""The world outside the agent: tools that record their calls, and a model that is a function."""
 
 from __future__ import annotations
 
@@ -64,44 +64,46 @@ class ServerCrash(Exception):
 
 @attrs.define(eq=False)
 class World:
-    """What outlives the agent's process."""
+    """The state that survives the agent's process."""
 
     plan: Plan
     life: Life
     number: int = 0
-    """Of the life, from 1."""
+    """The number of the process, from 1."""
     wrongs: list[str] = attrs.field(factory=list)
-    """What may never happen, and did."""
+    """Violations."""
     told: list[str] = attrs.field(factory=list)
-    """The story, a line for everything that happens outside."""
+    """The story, one line for each event outside the agent."""
     sent: Counter[str] = attrs.field(factory=Counter)
-    """How often each call came, by conversation, tool and arguments."""
+    """The number of times each call arrived, by conversation, tool and arguments."""
     conversations: dict[str, str] = attrs.field(factory=dict)
-    """Ids by the name their person gives them."""
+    """Conversation ids, by the user's name for them."""
     store: Journal | None = None
     journal: KillingJournal | None = None
     closing: float = math.inf
-    """When the shutdown of this life began, on trio's clock."""
+    """The start of this process's shutdown, on trio's clock."""
     crashed: bool = False
-    """A server has crashed in this life: more than a few restarts would be the end of it."""
+    """A server has crashed in this process. Only one crash, because the supervisor gives up after a few
+    restarts."""
     came_to: dict[tuple[str, str, int], str | None] = attrs.field(factory=dict)
-    """The results of the attempts that left, by conversation, key and number; None: the agent got none."""
+    """The results of the attempts that were sent, by conversation, key and number; None: the agent got
+    none."""
     peer: Peer = attrs.field(init=False, default=attrs.Factory(lambda self: Peer(self), takes_self=True))
     _asked: dict[tuple[object, ...], tuple[object, set[tuple[str, object]]]] = attrs.field(factory=dict)
-    """What models were told, and what led to that: the turn, and the calls of the replies before."""
+    """The requests that models got, by their cause: the turn, and the calls of the replies before."""
     _results: dict[tuple[str, int, str], set[tuple[str, object]]] = attrs.field(factory=dict)
-    """The replies whose calls a node was told of in this life, by conversation, turn and node."""
+    """The replies whose calls a node's model got in this process, by conversation, turn and node."""
     _working: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     _past: float = 1_000_000.0
 
     # ------------------------------------------------------------------- time
 
     def wall(self) -> float:
-        """The time of day; it goes on from life to life."""
+        """The wall clock, which continues from process to process."""
         return self._past + trio.current_time()
 
     def night(self, seconds: float) -> None:
-        """Nobody is there until somebody starts the process again."""
+        """The process is down until it is started again."""
         self._past += trio.current_time() + seconds
         self._working.clear()
         self.crashed = False
@@ -186,7 +188,7 @@ class World:
         return ToolResult(f"{what} is done")
 
     async def _check_call(self, server: str, call: CallTool, conversation: str) -> tuple[str, str, int]:
-        """What has to be on disk by now, and what must never come here at all. Returns the attempt."""
+        """Check that the intent is on disk and that the call may arrive at all. Returns the attempt."""
         assert self.store is not None
         what = f"{call.tool} {dict(call.arguments)}"
         if call.tool == "wipe" and call.arguments["level"] > DENIED_ABOVE:
@@ -207,7 +209,7 @@ class World:
         return (id, intents[-1]["key"], intents[-1]["attempt"]) if intents else (id, "", 0)
 
     def _check_gate(self, call: CallTool, events: tuple[Event, ...]) -> None:
-        """What the gate of today would ask about, somebody has said yes to."""
+        """A call that the gate would ask about today has been approved."""
         trees = {event.body["tree_id"]: event.body["tree"] for event in events if "tree" in event.body}
         run = [event.body["tree_id"] for event in events if event.type == e.RunStarted.type]
         left = [event.body for event in events if _is_intent(event, call)]
@@ -327,7 +329,7 @@ class World:
                 self.wrongs.append(f"the model was told {told[name]!r} of {name}, which may have happened")
 
     def _repeats(self, node: str) -> bool:
-        """Whether a node may be executed twice in an iteration, for all a request tells of it."""
+        """Whether a node may be executed twice in an iteration, as far as a request can tell."""
         for tree in self.plan.trees:
             for path, spec in walk(tree):
                 if spec["name"] == node:
@@ -363,7 +365,7 @@ class World:
 
     @property
     def journal_is_dead(self) -> bool:
-        """Whether the present process was killed; what unwinds afterwards does nothing any more."""
+        """Whether the present process was killed. Its tasks still unwind, and must have no effect."""
         return self.journal is not None and self.journal.dead
 
     def _stop_if_dead(self) -> None:
@@ -372,7 +374,7 @@ class World:
 
 
 def _wrong_pairs(request: ModelRequest) -> Iterator[str]:
-    """What is wrong with calls in the messages: each is the node's own, and its results follow at once."""
+    """Violations in the calls of a request: each belongs to the node, and its results follow directly."""
     waiting: list[str] = []
     for message in request.messages:
         if isinstance(message, ToolMessage):
@@ -390,7 +392,7 @@ def _wrong_pairs(request: ModelRequest) -> Iterator[str]:
 
 
 def _told(messages: Sequence[ChatMessage]) -> dict[str, str]:
-    """What a model is told of each call, by the name in its arguments."""
+    """The results that a model gets, by the name in the call's arguments."""
     told: dict[str, str] = {}
     left: Iterator[ToolCall] = iter(())
     for message in messages:
