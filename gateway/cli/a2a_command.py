@@ -1,21 +1,20 @@
-"""`stopgo a2a`: look at other agents, and send them messages."""
+"""`stopgo a2a`: inspects remote agents, and sends them messages."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...config.address import HEADERS, authorizes
-from .options import WRONG, add_token_option, token_of
+from .options import add_token_option, token_of, wrong
 
 if TYPE_CHECKING:
     from ...config.a2a import RemoteAgentConfig
 
 _EPILOG = (
-    "Progress goes to stderr, the answer alone to stdout. What the agent asks is decided at the terminal. "
+    "Progress goes to stderr, the answer to stdout. Questions of the agent are answered at the terminal. "
     "Exit codes: 0 completed, 1 failed or not reached, 2 wrong usage, 3 waits for a decision or a token, "
     "130 cancelled."
 )
@@ -23,21 +22,21 @@ _EPILOG = (
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `a2a` to the command line."""
-    a2a = subparsers.add_parser("a2a", help="look at other agents, send them messages")
+    a2a = subparsers.add_parser("a2a", help="inspect remote agents, send them messages")
     commands = a2a.add_subparsers(required=True, metavar="COMMAND")
     card = commands.add_parser(
         "card",
         help="print the card of an agent",
-        description="Finds the card of an agent as a delegation does, and prints what it says and how the "
-        "agent would be spoken to. Exit code: 1 when the agent cannot be reached, or its card not be used.",
+        description="Finds the card of an agent as a delegation does, and prints it with the interface that "
+        "a delegation would use. Exit code: 1 if the agent cannot be reached, or its card cannot be used.",
     )
-    send = commands.add_parser("send", help="send an agent a message, print its answer", epilog=_EPILOG)
+    send = commands.add_parser("send", help="send a message to an agent, print its answer", epilog=_EPILOG)
     for command, run in ((card, show_card), (send, send_message)):
         command.add_argument(
             "url",
             type=_url,
             metavar="URL",
-            help="address of the agent, of its card (it ends with .json), or of the host that has the card",
+            help="address of the agent, of its card (ending with .json), or of the host that serves the card",
         )
         command.add_argument(
             "--header",
@@ -45,17 +44,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             action="append",
             default=[],
             metavar="NAME:VALUE",
-            help="sent with every HTTP request; may be repeated",
+            help="header of every HTTP request; may be repeated",
         )
         command.set_defaults(run=run, command=command)
-    card.add_argument("--json", action="store_true", help="print the card as it came")
-    send.add_argument("message", metavar="MESSAGE", help="what to send")
+    card.add_argument("--json", action="store_true", help="print the card as received")
+    send.add_argument("message", metavar="MESSAGE", help="the message")
     add_token_option(send)
     send.add_argument(
         "--timeout",
         type=_seconds,
         metavar="S",
-        help="seconds until the agent must have ended or asked; default: 600",
+        help="seconds to wait until the agent has ended or asks; default: 600",
     )
 
 
@@ -72,24 +71,19 @@ def send_message(args: argparse.Namespace) -> int:
     try:
         bearer = token_of(args)
     except ValueError as error:
-        return _wrong(args, str(error))
+        return wrong(args, str(error))
     if bearer is not None and authorizes(config.headers):
-        return _wrong(args, "--token-env does not go with an Authorization header")
+        return wrong(args, "--token-env and an Authorization header exclude each other")
     if not args.message.strip():
-        return _wrong(args, "the message is empty")
+        return wrong(args, "the message is empty")
 
     from .send_process import run_send
 
     return run_send(config, args.message, bearer, args.token_env)
 
 
-def _wrong(args: argparse.Namespace, why: str) -> int:
-    print(f"{args.command.prog}: {why}", file=sys.stderr)
-    return WRONG
-
-
 def _config(args: argparse.Namespace) -> RemoteAgentConfig:
-    """The agent, as an agent file would have it. Its name is the host, which people can tell it by."""
+    """The entry that an agent file would have for the agent, with the host as its name."""
     from ...config.a2a import EXCHANGE_TIMEOUT, RemoteAgentConfig
 
     return RemoteAgentConfig(
@@ -113,12 +107,12 @@ def _url(text: str) -> str:
 
 
 def _header(text: str) -> tuple[str, str]:
-    """The type of `--header`. The error does not repeat the value: it may be a key."""
+    """The type of `--header`. The error does not quote the value, which may be an API key."""
     name, colon, value = text.partition(":")
     name, value = name.strip(), value.strip()
     names, values = HEADERS["keys"].pattern, HEADERS["items"].pattern
     if not (colon and names and values and re.fullmatch(names, name) and re.fullmatch(values, value)):
-        raise argparse.ArgumentTypeError("it is no header like X-Api-Key:VALUE")
+        raise argparse.ArgumentTypeError("not a header; example: X-Api-Key:VALUE")
     return name, value
 
 
@@ -129,5 +123,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 86_400:
-        raise argparse.ArgumentTypeError("it is no number of seconds up to 86400")
+        raise argparse.ArgumentTypeError("not a number of seconds above 0 and up to 86400")
     return seconds

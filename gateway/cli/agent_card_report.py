@@ -1,4 +1,4 @@
-"""The output of `stopgo a2a card`: the card of another agent, and how a delegation would speak to it."""
+"""The output of `stopgo a2a card`: the card of a remote agent, and the interface for a delegation."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ...actors.a2a.wire.card_reader import MOST_INTERFACES, origin_of, read_card
 from ...actors.a2a.wire.client_codec import Interface
 from ...actors.a2a.wire.fields import Fields
 from ...config.a2a import RemoteAgentConfig
-from .agent_contacts import spoken
+from .agent_contacts import interface_text
 from .interrupt import run_until_interrupted
 from .options import FAILED
 from .terminal import Terminal, printable
 
 _HINTS = {
-    "its interfaces are at": "An agent file can allow that origin: `origins` of the agent's entry in `a2a`.",
-    "answered with HTTP 401": "--header sends credentials.",
-    "answered with HTTP 403": "--header sends credentials.",
+    "its interfaces are at": "To allow that origin, add it to `origins` of the agent's entry in `a2a`.",
+    "answered with HTTP 401": "Send credentials with --header.",
+    "answered with HTTP 403": "Send credentials with --header.",
     "no interface": "A delegation speaks A2A 1.0 and 0.3 over JSONRPC and HTTP+JSON.",
-    "answered with HTTP 3": "Redirects are not followed: name the address that they lead to.",
+    "answered with HTTP 3": "Redirects are not followed; use the address that they lead to.",
     "no card": "The card is looked for beside the address and at the root of the host.",
 }
-_HINT = "Look whether the agent is running, and whether the address is right."
+_HINT = "Check that the agent is running and that the address is right."
 
 
 def run_card(config: RemoteAgentConfig, *, as_json: bool) -> int:
@@ -47,7 +47,7 @@ def run_card(config: RemoteAgentConfig, *, as_json: bool) -> int:
 
 
 async def _look(config: RemoteAgentConfig) -> tuple[Contact | None, FoundCard | None, str | None]:
-    """How the agent is spoken to, its card, and why it cannot be spoken to."""
+    """The interface for the agent, its card, and the problem if there is no interface."""
     link = AgentLink(config, lambda status: None, logging.getLogger("stopgo.a2a"))
     try:
         contact = await link.contact()
@@ -57,7 +57,7 @@ async def _look(config: RemoteAgentConfig) -> tuple[Contact | None, FoundCard | 
         await link.aclose()
     if link.found is not None:
         return contact, link.found, None
-    return contact, None, f"there is no card; a delegation would try {spoken(contact.interface)}"
+    return contact, None, f"there is no card; a delegation would try {interface_text(contact.interface)}"
 
 
 # ------------------------------------------------------------------------ lines
@@ -91,9 +91,9 @@ def _skills(card: Fields) -> Iterator[str]:
 
 
 def _interfaces(card: Fields, used: Interface | None, url: str) -> Iterator[str]:
-    """A line for each interface that the card names, also for those that are not spoken."""
+    """A line for each interface of the card, including unsupported ones."""
     if used is not None and used.version == "older":
-        yield f"{spoken(used)} at {used.url}: used"
+        yield f"{interface_text(used)} at {used.url}: used"
         return
     for each in card.children("supportedInterfaces")[:MOST_INTERFACES]:
         version, binding = each.text("protocolVersion") or "1.0", each.text("protocolBinding") or "JSONRPC"
@@ -109,14 +109,14 @@ def _interfaces(card: Fields, used: Interface | None, url: str) -> Iterator[str]
 def _line(
     version: str, binding: str, each: Fields, alone: Mapping[str, Any], used: Interface | None, url: str
 ) -> str:
-    """`alone`: a card that has this interface only."""
+    """`alone`: a card with only this interface."""
     read = read_card({"name": "-", "capabilities": {}, **alone}).interfaces
     if not read:
-        return f"A2A {version} over {binding} at {each.text('url')}: not spoken"
+        return f"A2A {version} over {binding} at {each.text('url')}: not supported"
     if read[0] == used:
         verdict = "used"
     elif origin_of(read[0].url) != origin_of(url):
         verdict = "at another origin, not used"
     else:
-        verdict = "spoken"
-    return f"{spoken(read[0])} at {read[0].url}: {verdict}"
+        verdict = "supported"
+    return f"{interface_text(read[0])} at {read[0].url}: {verdict}"

@@ -1,14 +1,14 @@
-"""A running agent over HTTP, for the commands that speak to one.
+"""HTTP client of a running agent, for the commands that need one.
 
-Whatever changes something carries an Idempotency-Key, and is repeated with the same key when its answer is
-lost: the server carries it out once, also when it was restarted in between.
+Every POST has an Idempotency-Key. If its response is lost, the POST is repeated with the same key, so the
+server executes it once, even if it was restarted meanwhile.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -25,21 +25,21 @@ Json: TypeAlias = dict[str, Any]
 
 RETRIES = Backoff(first=0.2, limit=5.0, jitter=0.5)
 PATIENCE = 120.0
-"""Seconds for which a change is repeated while the server does not answer."""
+"""Seconds to repeat a POST while the server does not respond."""
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 30.0
-"""Seconds until a server that does not answer is given up."""
+"""Seconds to wait for a response."""
 TURN_TIMEOUT = 300.0
-"""Seconds until the answer to a message or a decision counts as lost. It comes when the run rests."""
+"""Seconds until the response to a message or decision counts as lost. It comes when the run rests."""
 LONGEST_TURN = 3600.0
-"""Seconds for which a change that waits for the run is repeated while each attempt takes long."""
-_UNKNOWN = "Whether it was carried out is not known."
-COMES_BACK = frozenset({502, 503, 504})
+"""Seconds to repeat a POST that waits for the run, as long as each attempt takes long."""
+_UNKNOWN = "It is unknown whether the request was executed."
+TEMPORARY = frozenset({502, 503, 504})
 """Status codes of a server that is restarting, and of a proxy in front of it."""
 
 
 class ServerError(Exception):
-    """The server refused, or did not answer. The text is a sentence for a person."""
+    """The server refused the request or did not respond. The text is a sentence for a person."""
 
     def __init__(
         self, message: str, *, hint: str | None = None, status: int = 0, body: Mapping[str, Any] | None = None
@@ -48,14 +48,14 @@ class ServerError(Exception):
         self.message = message
         self.hint = hint
         self.status = status
-        """Of the answer; 0: there was none."""
+        """Status of the response; 0 without one."""
         self.details: Mapping[str, Any] = body or {}
-        """The answer's JSON."""
+        """JSON of the response."""
 
     @property
     def may_pass(self) -> bool:
-        """Whether trying again may help."""
-        return not self.status or self.status in COMES_BACK
+        """Whether a retry can help."""
+        return not self.status or self.status in TEMPORARY
 
 
 @attrs.define(eq=False)
@@ -65,7 +65,7 @@ class AgentClient:
     url: str
     """Without a slash at its end."""
     headers: Mapping[str, str] = attrs.field(repr=False)
-    """Of every request."""
+    """Sent with every request."""
     _http: httpx2.AsyncClient
 
     async def get(self, path: str, **params: str) -> Json:
@@ -75,10 +75,10 @@ class AgentClient:
     async def post(
         self, path: str, body: Mapping[str, Any] | None = None, *, wait: bool = True, key: str | None = None
     ) -> Json:
-        """Change something, once. Without `wait` the answer comes when it is durable.
+        """POST something, once. Without `wait`, the response comes as soon as the change is durable.
 
         Raises:
-            ServerError: the server refused, or did not answer for `PATIENCE` seconds; with `wait`, for
+            ServerError: the server refused, or did not respond for `PATIENCE` seconds; with `wait`, for
                 `LONGEST_TURN` seconds if it accepted the requests.
         """
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
@@ -112,22 +112,42 @@ class AgentClient:
 
 
 def answer_of(status: int, content: bytes | None, url: str) -> Json:
-    """The answer's JSON. Raises ServerError when it is a refusal, or does not come from an agent."""
+    """The JSON of a response. Raises ServerError if it is an error or does not come from an agent."""
     try:
         body = load((content or b"").decode())
     except ValueError:
         body = None
     if not isinstance(body, dict) or (status >= 400 and not isinstance(body.get("error"), str)):
         raise ServerError(
-            f"no agent answers at {url}: the answer has status {status} and is not its JSON", status=status
+            f"no agent answers at {url}: the response has status {status} and is not its JSON", status=status
         )
     if status >= 400:
         raise ServerError(body["error"], hint=body.get("hint"), status=status, body=body)
     return body
 
 
+class UnknownId(ServerError):
+    """No id or more than one id begins with the given text."""
+
+
+async def full_id(
+    text: str, ids: Callable[[], Awaitable[Iterable[str]]], kind: str, hint: str | None = None
+) -> str:
+    """The id that a person gave: a whole one, or the beginning of one of `ids`.
+
+    Raises:
+        UnknownId: `kind`, a plural, names the things in its text.
+    """
+    with suppress(ValueError):
+        return str(uuid.UUID(text))
+    found = [each for each in await ids() if text and each.startswith(text.lower())]
+    if len(found) != 1:
+        raise UnknownId(f"{len(found) or 'no'} {kind} have an id that begins with {text!r}", hint=hint)
+    return found[0]
+
+
 def unreached(url: str, error: BaseException) -> ServerError:
-    """The error of a connection that failed."""
+    """The error for a failed connection."""
     late = isinstance(error, httpx2.TimeoutException | trio.TooSlowError)
     why = why_unreached(error) or ("not in time" if late else "the connection broke")
     return ServerError(f"no agent answers at {url}: {why}")
@@ -135,7 +155,7 @@ def unreached(url: str, error: BaseException) -> ServerError:
 
 @asynccontextmanager
 async def open_client(url: str, bearer: str | None = None) -> AsyncIterator[AgentClient]:
-    """A client of the agent at `url`, which sends `bearer` with every request. Nothing is sent yet."""
+    """A client of the agent at `url`, which sends `bearer` with every request. Sends nothing yet."""
     headers = {} if bearer is None else {"Authorization": f"Bearer {bearer}"}
     # Proxy settings rarely exclude loopback addresses.
     direct = is_loopback(urlsplit(url).hostname or "")

@@ -1,4 +1,4 @@
-"""Whether the agents of an agent file can be reached, and how they would be spoken to."""
+"""Reads the cards of the remote agents of an agent file, to see whether the agents can be reached."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ...config.a2a import RemoteAgentConfig
 from .interrupt import run_until_interrupted
 
 SECONDS = 3.0
-"""Until an agent that does not answer is given up."""
+"""Seconds to wait for each agent."""
 
 
 def contacts(agents: Sequence[RemoteAgentConfig]) -> Mapping[str, str]:
-    """The result of reading the card of each agent, in words, by the agent's name."""
+    """The outcome for each agent in words, by the name of the agent."""
     return run_until_interrupted(partial(_read_all, agents))
 
 
-def spoken(interface: Interface) -> str:
-    """A way to speak to an agent, in words."""
+def interface_text(interface: Interface) -> str:
+    """An interface in words."""
     version = "the older dialect" if interface.version == "older" else f"A2A {interface.version}"
     return f"{version} over {interface.binding}"
 
@@ -39,16 +39,16 @@ async def _read_all(agents: Sequence[RemoteAgentConfig]) -> Mapping[str, str]:
 
 async def _read(agent: RemoteAgentConfig, found: dict[str, str]) -> None:
     link = AgentLink(agent, lambda status: None, logging.getLogger("stopgo.a2a"))
-    said = f"no answer in {SECONDS:g} s"
+    failure = f"no answer in {SECONDS:g} s"
     try:
         with trio.move_on_after(SECONDS):
             try:
                 contact = await link.contact()
             except NotSent as error:
-                said = str(error).removeprefix("it cannot be reached: ")
+                failure = str(error).removeprefix("it cannot be reached: ")
             else:
-                found[agent.name] = f"reached, {spoken(contact.interface)}"
+                found[agent.name] = f"reached, {interface_text(contact.interface)}"
                 return
     finally:
         await link.aclose()
-    found[agent.name] = f"not reached: {Secrets.of(agent).mask(said)}"
+    found[agent.name] = f"not reached: {Secrets.of(agent).mask(failure)}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
-from .options import WRONG, add_token_option, add_url_option, token_of
+from .options import add_token_option, add_url_option, token_of, wrong
 
 _EPILOG = (
-    "The command ends when the decision is stored; it does not wait for the run. Exit codes: 0 done, "
-    "1 refused or not reached, 2 wrong usage or no such approval, 4 too late: decided before, expired, void."
+    "The command ends when the decision is stored; it does not wait for the run. Exit codes: 0 done, 1 "
+    "refused or not reached, 2 wrong usage or unknown approval, 4 too late: already decided, expired or "
+    "void."
 )
 
 _TAKES = {"list": (), "show": (), "approve": ("reason", "by", "arguments"), "reject": ("reason", "by")}
@@ -31,23 +31,23 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs="?",
         choices=_TAKES,
         default="list",
-        help="default: list. The question of a tool server is accepted or declined",
+        help="default: list. For an elicitation, approve accepts and reject declines",
     )
     command.add_argument(
-        "id", nargs="?", metavar="ID", help="of an approval, or the beginning of the id of a pending one"
+        "id", nargs="?", metavar="ID", help="id of an approval; of a pending one, the beginning is enough"
     )
     add_url_option(command)
     add_token_option(command)
     command.add_argument("--json", action="store_true", help="print the JSON of the HTTP API")
     command.add_argument(
-        "--reason", metavar="TEXT", help="of the decision; models are told why a call was rejected"
+        "--reason", metavar="TEXT", help="reason for the decision; models see that of a rejection"
     )
-    command.add_argument("--by", metavar="NAME", help="the person who decides, for the record")
+    command.add_argument("--by", metavar="NAME", help="name of the person who decides, for the record")
     command.add_argument(
         "--arguments",
         type=_arguments,
         metavar="JSON",
-        help="approve with these arguments in place of all that are shown, or answer a tool server; @FILE "
+        help="approve with these arguments instead of all that are shown, or answer an elicitation; @FILE "
         "reads them from a file",
     )
     command.set_defaults(run=run, command=command)
@@ -57,24 +57,19 @@ def run(args: argparse.Namespace) -> int:
     """List, show or decide. Exit codes: see the help."""
     given = {name: value for name in _TAKES["approve"] if (value := getattr(args, name)) is not None}
     if (args.id is None) != (args.action == "list"):
-        return _wrong(args, f"{args.action} takes {'an' if args.id is None else 'no'} ID")
+        return wrong(args, f"{args.action} takes {'an' if args.id is None else 'no'} ID")
     for name in given:
         if name not in _TAKES[args.action]:
-            return _wrong(args, f"--{name} does not go with {args.action}")
+            return wrong(args, f"{args.action} does not take --{name}")
 
     try:
         bearer = token_of(args)
     except ValueError as error:
-        return _wrong(args, str(error))
+        return wrong(args, str(error))
 
     from .approvals_process import run_approvals
 
     return run_approvals(args.url, bearer, args.action, args.id, given, as_json=args.json)
-
-
-def _wrong(args: argparse.Namespace, why: str) -> int:
-    print(f"{args.command.prog}: {why} (see {args.command.prog} --help)", file=sys.stderr)
-    return WRONG
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -86,7 +81,7 @@ def _arguments(text: str) -> dict[str, Any]:
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{text[1:]} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"it is not JSON: {error}") from None
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
     if not isinstance(arguments, dict):
-        raise argparse.ArgumentTypeError("it is no JSON object: {...}")
+        raise argparse.ArgumentTypeError("not a JSON object: {...}")
     return arguments

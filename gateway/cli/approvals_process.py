@@ -1,4 +1,4 @@
-"""The work of `stopgo approvals`: requests to a running agent, and lines for a person."""
+"""Requests and output of `stopgo approvals`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import attrs
 
 from ...actors.approvals.description import call_text, shortened
-from .agent_client import AgentClient, Json, ServerError, open_client
+from .agent_client import AgentClient, Json, ServerError, UnknownId, full_id, open_client
 from .deciding import tell_refusal
 from .interrupt import run_until_interrupted
 from .options import FAILED, WRONG
 from .terminal import Terminal, printable
 
 TOO_LATE = 4
-"""Exit code: the approval was decided before, has expired or is void."""
+"""Exit code: the approval was already decided, has expired or is void."""
 
 MAX_ROW = 1000
-"""Characters of a line of `show`, but for the arguments."""
+"""Maximum characters of a line of `show`, except arguments."""
 
 _SHORT = 8
-"""Characters of an id that is abbreviated, or as many more as tell it from the others."""
+"""Minimum characters of an abbreviated id. It gets longer until it is unique."""
 _CODES = {"approval_not_found": WRONG, "already_decided": TOO_LATE, "expired": TOO_LATE, "void": TOO_LATE}
 """Exit codes by the code of the error."""
 _ROWS = (
@@ -44,10 +43,6 @@ _ROWS = (
 )
 
 
-class _NoSuchApproval(Exception):
-    pass
-
-
 def run_approvals(
     url: str, bearer: str | None, action: str, id: str, given: Mapping[str, Any], *, as_json: bool
 ) -> int:
@@ -56,8 +51,8 @@ def run_approvals(
     work = _Work(url, bearer, id, given, as_json)
     try:
         run_until_interrupted(partial(work.run, action))
-    except _NoSuchApproval as error:
-        terminal.tell(str(error), "bad")
+    except UnknownId as error:
+        terminal.tell(error.message, "bad")
         return WRONG
     except ServerError as error:
         if as_json and error.details:
@@ -86,12 +81,12 @@ class _Work:
                     approval = await self._approval(client)
                     self._print({"approval": approval}, lambda _: all_lines(approval))
                 case _:
-                    yes = action == "approve"
+                    approve = action == "approve"
                     approval = await self._approval(client)
-                    words = words_of(approval, yes, self.given)
+                    words = words_of(approval, approve, self.given)
                     turn = await client.post(f"/approvals/{approval['uuid']}", words, wait=False)
                     made = approval | {"tool_args": words.get("arguments", approval["tool_args"])}
-                    done = f"{'approved' if yes else 'rejected'}: {line_of(made)}"
+                    done = f"{'approved' if approve else 'rejected'}: {line_of(made)}"
                     self._print(turn, lambda _: [done])
 
     def _print(self, body: Json, lines: Callable[[Json], Iterable[str]]) -> None:
@@ -99,16 +94,12 @@ class _Work:
             print(line)
 
     async def _approval(self, client: AgentClient) -> Json:
-        """The approval that the id means, which may be abbreviated if it is pending."""
-        try:
-            id = str(UUID(self.id))
-        except ValueError:
-            ids = [each["uuid"] for each in (await pending(client))["approvals"]]
-            found = [each for each in ids if each.startswith(self.id.lower())] if self.id else []
-            if len(found) != 1:
-                what = "no pending approval has" if not found else f"{len(found)} pending approvals have"
-                raise _NoSuchApproval(f"{what} an id that begins with {self.id!r}") from None
-            [id] = found
+        """The approval with the id, which may be abbreviated if the approval is pending."""
+
+        async def ids() -> list[str]:
+            return [each["uuid"] for each in (await pending(client))["approvals"]]
+
+        id = await full_id(self.id, ids, "pending approvals")
         approval: Json = (await client.get(f"/approvals/{id}"))["approval"]
         return approval
 
@@ -123,13 +114,13 @@ async def pending(client: AgentClient) -> Json:
     return page
 
 
-def words_of(approval: Mapping[str, Any], yes: bool, given: Mapping[str, Any]) -> Json:
-    """The body of the decision. A tool server's question is accepted or declined."""
+def words_of(approval: Mapping[str, Any], approve: bool, given: Mapping[str, Any]) -> Json:
+    """The body of the decision. An elicitation is accepted or declined."""
     common = {"reason": given.get("reason"), "decided_by": given.get("by")}
     if (approval.get("remote_kind") or approval["kind"]) == "elicitation":
-        words = {"action": "accept" if yes else "decline", "content": given.get("arguments")}
+        words = {"action": "accept" if approve else "decline", "content": given.get("arguments")}
     else:
-        words = {"approved": yes, "arguments": given.get("arguments")}
+        words = {"approved": approve, "arguments": given.get("arguments")}
     return {name: value for name, value in (words | common).items() if value is not None}
 
 
@@ -143,7 +134,7 @@ def list_lines(page: Mapping[str, Any]) -> Iterator[str]:
 
 
 def all_lines(approval: Mapping[str, Any]) -> Iterator[str]:
-    """The question, and everything else there is to know of an approval."""
+    """The description and all other fields of an approval."""
     yield f"{approval['description']}\n"
     yield from (f"{name}: {shortened(str(approval[name]), MAX_ROW)}" for name in _ROWS if approval.get(name))
     if approval["kind"] != "checkpoint":

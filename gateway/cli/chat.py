@@ -1,19 +1,17 @@
-"""`stopgo chat`: one conversation after the other, and the commands that begin with a slash."""
+"""`stopgo chat`: its conversations, one at a time, and the commands that begin with a slash."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Literal, TypeAlias
-from uuid import UUID
 
 import attrs
 import trio
 from prompt_toolkit.document import Document
 
 from ...actors.approvals.description import shortened
-from .agent_client import AgentClient, Json, ServerError
+from .agent_client import AgentClient, Json, ServerError, full_id
 from .chat_conversation import ChatConversation
 from .chat_terminal import ChatTerminal
 from .ctrl_c import CtrlC
@@ -21,25 +19,25 @@ from .deciding import tell_refusal
 from .options import URL
 
 HELP = """\
-/history    this conversation so far
-/open       recent conversations
-/open ID    go on with one of them; the beginning of its id is enough
-/new        begin a new one
-/resume     go on with the bearer token of --token-env
-/quit       leave
-Enter sends, Alt-Enter begins a new line. Ctrl-C cancels the run, Ctrl-D leaves. A message that
-begins with a slash begins with two."""
+/history    show this conversation
+/open       list recent conversations
+/open ID    continue one of them; the beginning of its id is enough
+/new        start a new conversation
+/resume     resume the run with the bearer token of --token-env
+/quit       leave the chat
+Enter sends the message, Alt-Enter starts a new line. Ctrl-C cancels the run, Ctrl-D leaves the chat.
+To send a message that begins with a slash, begin it with two slashes."""
 SHOWN_AT_FIRST = 10
-"""Messages and answers that are shown of a conversation that is opened."""
+"""Number of messages and answers to show when a conversation is opened."""
 RECENT = 20
-"""Conversations that `/open` lists."""
+"""Number of conversations that `/open` lists."""
 SEARCHED = "200"
-"""Conversations among which the beginning of an id is looked for."""
+"""Number of recent conversations to search for the beginning of an id."""
 
 
 @attrs.frozen
 class Open:
-    """Go on with another conversation; None: with a new one, which is begun with its first message."""
+    """Continue another conversation; None: a new one, which its first message starts."""
 
     id: str | None
 
@@ -48,7 +46,7 @@ Next: TypeAlias = Open | Literal["leave"]
 
 
 class _Left(ServerError):
-    """The person left before the answer came."""
+    """The person left before the response came."""
 
 
 @attrs.define(eq=False)
@@ -62,7 +60,7 @@ class Chat:
         """Chat until the person leaves.
 
         Raises:
-            ServerError: at the start the agent is not reached, or does not know the conversation.
+            ServerError: at the start, the agent cannot be reached or does not know the conversation.
         """
         try:
             page = await self._ask(self.client.get, "/conversations", limit="1")
@@ -80,10 +78,10 @@ class Chat:
         if self.current is not None:
             elsewhere = [] if self.client.url == URL else ["--url", self.client.url]
             command = shlex.join(["stopgo", "chat", *elsewhere, "--conversation", self.current.id])
-            self.terminal.tell(f"To go on: {command}", "quiet")
+            self.terminal.tell(f"To continue: {command}", "quiet")
 
     async def _begin(self) -> Next:
-        """A conversation that exists from its first message on. Raises ServerError."""
+        """Start a conversation with the first message. Raises ServerError."""
         self.current = None
         while True:
             self.ctrl_c.forget()
@@ -97,13 +95,13 @@ class Chat:
                 return await self._converse(begun, message)
 
     async def _open(self, id: str) -> Next:
-        """Raises ServerError."""
+        """Continue a conversation. Raises ServerError."""
         return await self._converse(
             (await self._ask(self.client.get, f"/conversations/{id}"))["conversation"]
         )
 
     async def _converse(self, found: Json, message: str | None = None) -> Next:
-        """A conversation until another one is wanted."""
+        """Follow a conversation until the person leaves it."""
         id = found["id"]
         conversation = ChatConversation(self.client, self.terminal, self.ctrl_c, id, found["last_seq"])
         step: Next = "leave"
@@ -125,11 +123,11 @@ class Chat:
         while conversation.ended is None:
             if conversation.busy:
                 if not await conversation.rest(nursery):
-                    self.terminal.tell("The run goes on without you.")
+                    self.terminal.tell("The run continues without you.")
                     return "leave"
             elif conversation.log.question is not None:
                 if not await conversation.answer(nursery):
-                    self.terminal.tell("The question stays open.")
+                    self.terminal.tell("The approval stays pending.")
                     return "leave"
             else:
                 line, draft = await conversation.line(draft)
@@ -147,7 +145,7 @@ class Chat:
         return Open(None)
 
     async def _command(self, line: str) -> Next | None:
-        """Carry out a line that is a command; None: go on."""
+        """Execute a line that is a command; None: stay in the conversation."""
         match line.split() if message_of(line) is None else []:
             case ["/help"]:
                 self.terminal.tell(HELP)
@@ -165,19 +163,19 @@ class Chat:
                 except ServerError as error:
                     return self._refused(error)
             case [word, *_]:
-                self.terminal.tell(f"There is no command {word}; /help lists them.", "bad")
+                self.terminal.tell(f"There is no command {word}; /help lists the commands.", "bad")
             case _:
                 pass
         return None
 
     async def _ask(self, request: Callable[..., Awaitable[Json]], path: str, **options: Any) -> Json:
-        """The answer to a request. Ctrl-C gives the request up, Ctrl-D leaves the chat.
+        """The response to a request. Ctrl-C cancels the request, Ctrl-D leaves the chat.
 
         Raises:
-            ServerError: there is no answer.
+            ServerError: there is no response.
         """
         answer: Json | None = None
-        failure = ServerError("the request was given up")
+        failure = ServerError("the request was cancelled")
 
         async def watch_keys(scope: trio.CancelScope) -> None:
             nonlocal failure
@@ -205,7 +203,7 @@ class Chat:
         return None
 
     async def _list(self) -> None:
-        """Raises ServerError."""
+        """Print recent conversations. Raises ServerError."""
         page = await self._ask(self.client.get, "/conversations", limit=str(RECENT))
         for each in page["conversations"]:
             self.terminal.tell(
@@ -213,15 +211,13 @@ class Chat:
             )
 
     async def _find(self, id: str) -> str:
-        """The id of the conversation with an id that begins so. Raises ServerError."""
-        with suppress(ValueError):
-            return str(UUID(id))
-        page = await self._ask(self.client.get, "/conversations", limit=SEARCHED)
-        found: list[str] = [each["id"] for each in page["conversations"] if each["id"].startswith(id.lower())]
-        if len(found) != 1:
-            what = "none of the recent conversations has" if not found else f"{len(found)} conversations have"
-            raise ServerError(f"{what} an id that begins with {id!r}", hint="/open lists the latest ones.")
-        return found[0]
+        """The id of the conversation whose id begins with `id`. Raises ServerError."""
+
+        async def ids() -> list[str]:
+            page = await self._ask(self.client.get, "/conversations", limit=SEARCHED)
+            return [each["id"] for each in page["conversations"]]
+
+        return await full_id(id, ids, "recent conversations", "/open lists the latest ones.")
 
     def _show_history(self, limit: int | None) -> None:
         entries = [] if self.current is None else list(self.current.log.entries)
@@ -235,7 +231,7 @@ class Chat:
 
 
 def message_of(line: str) -> str | None:
-    """The message of a line that was typed, which may be empty; None: the line is a command."""
+    """The message in a typed line, which may be empty; None: the line is a command."""
     line = line.strip()
     if line.startswith("//"):
         return line[1:]

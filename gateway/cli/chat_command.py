@@ -1,4 +1,4 @@
-"""`stopgo chat`: talk to a running agent in a terminal."""
+"""`stopgo chat`: a conversation with a running agent in a terminal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import argparse
 import os
 import sys
 
-from .options import WRONG, add_token_option, add_url_option, token_of
+from .options import add_token_option, add_url_option, token_of, wrong
 
 _EPILOG = (
-    "Ctrl-C cancels the run, Ctrl-D leaves; a run that was not cancelled goes on without you. Exit codes: 0 "
+    "Ctrl-C cancels the run. Ctrl-D leaves the chat; a run that was not cancelled continues. Exit codes: 0 "
     "the chat was closed, 1 the agent cannot be reached or refuses, 2 wrong usage, 143 terminated."
 )
 
@@ -18,15 +18,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add `chat` to the command line."""
     command = subparsers.add_parser(
         "chat",
-        help="talk to a running agent, decide what it asks",
-        description="Talks to a running agent in a terminal. /help lists the commands.",
+        help="chat with a running agent, decide its approvals",
+        description="Opens a chat with a running agent in a terminal. /help lists the commands.",
         epilog=_EPILOG,
     )
     add_url_option(command)
     command.add_argument(
         "--conversation",
         metavar="ID",
-        help="go on with this conversation; the beginning of the id of a recent one is enough",
+        help="continue this conversation; the beginning of a recent id is enough",
     )
     add_token_option(command)
     command.set_defaults(run=run, command=command)
@@ -37,12 +37,13 @@ def run(args: argparse.Namespace) -> int:
     try:
         bearer = token_of(args)
         if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
-            raise ValueError("it needs a terminal; `stopgo run` and `stopgo approvals` do not")
+            raise ValueError(
+                "stdin and stdout must be a terminal; otherwise use `stopgo run` and `stopgo approvals`"
+            )
         if os.environ.get("TERM", "dumb") == "dumb":
             raise ValueError("TERM must name a terminal with cursor control")
     except ValueError as error:
-        print(f"{args.command.prog}: {error}", file=sys.stderr)
-        return WRONG
+        return wrong(args, str(error))
 
     from .chat_process import run_chat
 

@@ -1,7 +1,7 @@
-"""One conversation in `stopgo chat`: followed over its socket while messages and decisions go through REST.
+"""One conversation in `stopgo chat`. Its events come over a websocket; messages and decisions go over REST.
 
-The screen belongs to the person, who types a line or answers a question, or to the events that are shown. An
-event takes the line off the screen, and the line is put back as it was when the run rests.
+Either the person has the screen, to type a line or to answer a question, or an event has it. An event removes
+the line from the screen; the line comes back unchanged when the run rests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...runtime.journal.protocol import Event
 from .agent_client import AgentClient, Json, ServerError
 from .chat_log import ChatLog
 from .chat_terminal import ChatTerminal
-from .conversation_socket import ConversationSocket, Passing
+from .conversation_socket import ConversationSocket, Transient
 from .ctrl_c import CtrlC
 from .deciding import ask_for_words, tell_refusal
 from .streamed_text import StreamedText
@@ -41,56 +41,54 @@ class ChatConversation:
     """The seq of the last event when it was opened."""
     log: ChatLog = attrs.field(factory=ChatLog)
     ended: str | None = None
-    """Why it cannot be followed any more."""
+    """Why the conversation cannot be followed any more."""
     _texts: StreamedText = attrs.field(factory=StreamedText)
-    _last_text: str | None = None
-    """The last text of a model that is on the screen as a whole."""
     _socket: ConversationSocket = attrs.field(init=False)
     _connected: bool = True
     _posts: int = 0
-    """Messages and decisions under way."""
+    """Number of requests that have no response yet."""
     _expected: int = 0
-    """Highest `last_seq` in the answers received so far."""
+    """Highest `last_seq` of the responses."""
     _own: str | None = None
-    """The message that was typed here and is not in the log yet."""
+    """The message that was typed here, until its event comes."""
     _typing: trio.CancelScope | None = None
-    """While the screen belongs to the person."""
+    """Set while the person has the screen."""
     _typing_ended: trio.Event = attrs.field(factory=trio.Event)
     _wants_screen: int = 0
-    """Tasks that wait for the screen."""
+    """Number of tasks that wait for the screen."""
     _news: trio.Event = attrs.field(factory=trio.Event)
-    _told_progress: float = -PROGRESS_INTERVAL
+    _progress_at: float = -PROGRESS_INTERVAL
 
     def __attrs_post_init__(self) -> None:
-        self._socket = ConversationSocket(self.client, self.id, self._tell_connection)
+        self._socket = ConversationSocket(self.client, self.id, self._show_connection)
 
-    # ----------------------------------------------------------------- what comes
+    # --------------------------------------------------------------------- events
 
     async def follow(self) -> None:
-        """Show what happens, until the conversation cannot be followed any more."""
+        """Show events until the conversation cannot be followed any more."""
         try:
             await self._socket.follow(self._take_in)
             self.ended = "the conversation was deleted"
         except ServerError as error:
             self.ended = error.message
         await self._take_screen()
-        self._tell_news()
+        self._notify()
 
     async def caught_up(self) -> bool:
-        """Wait until all events up to `history` have come; false: the person leaves first."""
+        """Wait until all events up to `history` have come; false if the person leaves first."""
         return await self._wait(lambda: self._socket.after >= self.history)
 
-    async def _take_in(self, told: Event | Passing) -> None:
-        if isinstance(told, Passing):
+    async def _take_in(self, frame: Event | Transient) -> None:
+        if isinstance(frame, Transient):
             if self._socket.after >= self.history:
-                await self._show_passing(told.frame)
+                await self._show_transient(frame.frame)
             return
-        event, line = self.log.take_in(told)
-        if told.seq > self.history and event is not None:
+        event, line = self.log.take_in(frame)
+        if frame.seq > self.history and event is not None:
             await self._show(event, line)
-        self._tell_news()
+        self._notify()
 
-    async def _show_passing(self, frame: Json) -> None:
+    async def _show_transient(self, frame: Json) -> None:
         match frame:
             case {
                 "type": "model.delta",
@@ -103,8 +101,8 @@ class ChatConversation:
                     await self._write(node, piece.text, piece.begins)
             case {"type": "tool.progress", "message": message, "node": node, "tool": tool}:
                 now = trio.current_time()
-                if now >= self._told_progress + PROGRESS_INTERVAL:
-                    self._told_progress = now
+                if now >= self._progress_at + PROGRESS_INTERVAL:
+                    self._progress_at = now
                     await self._tell(f"{node}: {tool}: {message}")
             case _:
                 pass
@@ -119,9 +117,8 @@ class ChatConversation:
                 if (piece := self._texts.whole(event.key, text)) is not None:
                     await self._write(event.node, piece.text, piece.begins)
                     self.terminal.texts.end()
-                self._last_text = text
             case e.RunFinished(text=text):
-                if text and text != self._last_text:
+                if text and text != self._texts.last:
                     await self._take_screen()
                     self.terminal.show(text)
             case e.RunFailed():
@@ -130,10 +127,10 @@ class ChatConversation:
                 await self._tell("cancelled", "bad")
             case e.RunAuthRequired(wanted=wanted):
                 await self._tell(
-                    f"{wanted.label} needs a bearer token; /resume sends that of --token-env", "bad"
+                    f"{wanted.label} needs a bearer token; /resume sends the one of --token-env", "bad"
                 )
             case e.RunStarted():
-                self._last_text = None
+                self._texts.last = None
             case _ if line is not None:
                 await self._tell(line)
             case _:
@@ -150,7 +147,7 @@ class ChatConversation:
         self.terminal.tell(text, style)
 
     async def _take_screen(self) -> None:
-        """The screen is the caller's until its next checkpoint."""
+        """Take the screen, until the next checkpoint of the caller."""
         self._wants_screen += 1
         try:
             while self._typing is not None:
@@ -158,22 +155,22 @@ class ChatConversation:
                 await self._typing_ended.wait()
         finally:
             self._wants_screen -= 1
-            self._tell_news()
+            self._notify()
 
-    async def _tell_connection(self, why: str | None) -> None:
+    async def _show_connection(self, why: str | None) -> None:
         if why is not None:
             self._texts.lose()
         if self._connected != (why is None):
             self._connected = why is None
             await self._tell(
-                "connected again" if why is None else f"{why}; trying again", "bad" if why else "quiet"
+                "connected again" if why is None else f"{why}; reconnecting", "bad" if why else "quiet"
             )
 
-    # ------------------------------------------------------------------ what is sent
+    # ------------------------------------------------------------------- requests
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way that only the agent moves on."""
+        """Whether the chat has to wait for the agent."""
         return self.log.running or self._posts > 0 or self._socket.after < self._expected
 
     def say(self, message: str, nursery: trio.Nursery) -> None:
@@ -186,7 +183,7 @@ class ChatConversation:
         self.post(f"/conversations/{self.id}/resume", {}, nursery)
 
     def post(self, path: str, body: Mapping[str, Any], nursery: trio.Nursery) -> None:
-        """Send a command; it is under way from now on."""
+        """Send a command, without waiting for the response."""
         self._posts += 1
         nursery.start_soon(self._post, path, body)
 
@@ -207,12 +204,12 @@ class ChatConversation:
                 await self._tell(result["response"], "bad")
         finally:
             self._posts -= 1
-            self._tell_news()
+            self._notify()
 
-    # ---------------------------------------------------------------- what is typed
+    # ---------------------------------------------------------------------- input
 
     async def rest(self, nursery: trio.Nursery) -> bool:
-        """Wait until something can be said; false: the person leaves first. Ctrl-C cancels the run."""
+        """Wait until the person can type; false if the person leaves first. Ctrl-C cancels the run."""
         with self._ctrl_c_cancels(nursery):
             return await self._wait(lambda: not self.busy)
 
@@ -233,14 +230,14 @@ class ChatConversation:
         return not left
 
     async def answer(self, nursery: trio.Nursery) -> bool:
-        """Answer the question; false: the person leaves it open. Ctrl-C cancels the run."""
+        """Ask for a decision; false if the person leaves without one. Ctrl-C cancels the run."""
         asked = self.log.question
         assert asked is not None
         words: Mapping[str, Any] | None = {}
         with self._ctrl_c_cancels(nursery):
             async with self._screen():
                 self.terminal.forget_typed()
-                # Not as Markdown, which can leave out part of what the person decides about.
+                # Not as Markdown, which can hide a part of the text that the person decides about.
                 self.terminal.tell(f"{asked.description}\n")
                 words = await ask_for_words(self.terminal, asked)
         if words:
@@ -248,8 +245,7 @@ class ChatConversation:
         return words is not None
 
     async def line(self, draft: Document | None) -> tuple[str | None, Document | None]:
-        """A line that is typed, or the draft of it when something happens meanwhile; neither: the person
-        leaves."""
+        """The typed line, or its draft if an event interrupts the typing; neither if the person leaves."""
         async with self._screen():
             self.ctrl_c.forget()
             return await self.terminal.message(draft), None
@@ -257,7 +253,7 @@ class ChatConversation:
 
     @asynccontextmanager
     async def _screen(self) -> AsyncIterator[None]:
-        """The screen is the person's. The block is cancelled when something has to be shown."""
+        """Give the screen to the person. The block is cancelled when an event has to be shown."""
         await self._until(lambda: not self._wants_screen)
         self._typing_ended = trio.Event()
         with trio.CancelScope() as self._typing:
@@ -276,7 +272,7 @@ class ChatConversation:
 
     # ------------------------------------------------------------------------- news
 
-    def _tell_news(self) -> None:
+    def _notify(self) -> None:
         self._news.set()
         self._news = trio.Event()
 

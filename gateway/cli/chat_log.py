@@ -1,4 +1,4 @@
-"""A conversation as it is followed in `stopgo chat`: its events folded into what can be said next. Pure."""
+"""The fold of a conversation's events for `stopgo chat`: run, pending approvals and history. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ...runtime.journal.protocol import Event
 from .progress import Progress
 
 MAX_ENTRIES = 500
-"""Messages and answers that are remembered for `/history`."""
+"""Number of messages and answers to keep for `/history`."""
 
 
 @attrs.define(eq=False)
 class ChatLog:
     running: bool = False
-    """A run is going."""
+    """Whether a run is active."""
     waiting_on: Sequence[str] = ()
-    """The approvals that the run waits for, and nothing else can move it on."""
+    """The approvals that a blocked run waits for."""
     asked: dict[str, Asked[Any]] = attrs.field(factory=dict)
     """The pending approvals."""
     entries: deque[tuple[bool, str]] = attrs.field(factory=lambda: deque(maxlen=MAX_ENTRIES))
-    """The texts of people (true) and the answers of the agent."""
+    """Messages of people (true) and answers of the agent (false)."""
     _routers: dict[str, Sequence[str]] = attrs.field(factory=dict)
     _progress: Progress = attrs.field(init=False)
 
@@ -35,7 +35,7 @@ class ChatLog:
         self._progress = Progress(self._routers)
 
     def take_in(self, event: Event) -> tuple[e.LogEvent | None, str | None]:
-        """The event, unless this version does not understand it, and a line for it, if it has one."""
+        """The event, or None if this version cannot decode it, and the line for it, if it has one."""
         try:
             entry, line = decode(event).event, self._progress.line(event)
         except (LookupError, TypeError, ValueError):
@@ -66,12 +66,12 @@ class ChatLog:
 
     @property
     def question(self) -> Asked[Any] | None:
-        """The next question to answer."""
+        """The next approval to decide."""
         return next((self.asked[id] for id in self.waiting_on if id in self.asked), None)
 
 
 def stored_routers(tree: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Every router of a tree as it is stored in a conversation, with the names of its agents."""
+    """Every router of a stored tree, with the names of its agents."""
     agents = [agent for agent in tree.get("agents") or () if isinstance(agent, Mapping)]
     if tree.get("type") == "router":
         yield str(tree.get("name")), [str(agent.get("name")) for agent in agents]

@@ -19,7 +19,7 @@ from .options import FAILED
 
 def run_chat(url: str, conversation: str | None, bearer: str | None) -> int:
     """Chat until the person leaves, and return the exit code."""
-    # The chat says what is wrong; the libraries below it would say it once more.
+    # The chat reports errors itself; the libraries would log them again.
     logging.basicConfig(level=logging.CRITICAL, force=True)
     process = _Process()
     with ChatTerminal.of_this_process() as terminal:

@@ -1,4 +1,4 @@
-"""The terminal of `stopgo chat`: texts, lines that are typed, and questions that single keys answer."""
+"""The terminal of `stopgo chat`: streamed texts, typed lines, and questions that one key answers."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ from .line_input import LineInput
 from .markdown_stream import MarkdownStream
 from .terminal import Style, colourful, printable, styled
 
-_REST = "More words, or nothing >"
+_REST = "Add text, or press Enter >"
 
 
 @attrs.define(eq=False)
 class ChatTerminal:
-    """Its methods are for one task at a time, but for `tell` and what shows texts while no line is typed."""
+    """For one task at a time. Other tasks may call `tell` and show texts while no line is being typed."""
 
     colour: bool
     texts: MarkdownStream
     lines: LineInput
     keys: KeyReader
     _edits: dict[str, str] = attrs.field(factory=dict)
-    """By approval: the arguments as the person left them."""
+    """Edited arguments, by approval."""
     _prompting: bool = False
-    """The cursor stands behind a prompt for a key."""
+    """Whether the cursor is behind a prompt for a key."""
 
     @classmethod
     @contextmanager
     def of_this_process(cls) -> Iterator[ChatTerminal]:
-        # Whatever the locale: a character it lacks must not end the chat.
+        # A character that the locale lacks must not end the chat.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         colour = colourful(sys.stdout, os.environ)
-        # Without the environment: COLUMNS may say another width than the window has.
+        # Without the environment, because COLUMNS may differ from the width of the window.
         console = Console(color_system="standard" if colour else None, highlight=False, _environ={})
         with quiet_keys() as keys:
             yield cls(colour, MarkdownStream(console), LineInput(), keys)
 
     def tell(self, text: str, style: Style = "plain") -> None:
-        """Show a line beside the texts."""
+        """Show a line that is not a part of a text."""
         self._leave_line()
         print(styled(text, style, self.colour), flush=True)
 
     def begin_text(self, speaker: str) -> None:
-        """Another text begins."""
+        """Begin a text of `speaker`."""
         self.tell(f"{speaker}:", "quiet")
 
     def show(self, markdown: str) -> None:
@@ -74,25 +74,24 @@ class ChatTerminal:
     # ------------------------------------------------------------------ lines and keys
 
     def forget_typed(self) -> None:
-        """Pass over what was typed before: it cannot be an answer to what is shown next."""
+        """Discard earlier input, which cannot be an answer to what is shown next."""
         self.lines.forget_typed()
         with suppress(termios.error):  # the terminal was closed
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
     async def message(self, draft: Document | None) -> str | None:
-        """A message or command; None: the person leaves. When cancelled, `lines.draft` has what was typed."""
+        """A message or command; None if the person leaves. `lines.draft` has the input after cancellation."""
         self._leave_line()
         return await self.lines.ask("> ", ctrl_c="clears", draft=draft)
 
     async def ask(self, prompt: str) -> str | None:
-        """A line that is typed after `prompt`; None: not now."""
+        """The line typed after `prompt`; None if the person declines."""
         self._leave_line()
         line = await self.lines.ask(f"{printable(prompt)} ", ctrl_c="leaves")
         return None if line is None else line.strip()
 
     async def ask_reply(self, question: Asked[Any]) -> str | None:
-        """A reply to the question by a single key, with more words where the key takes some; None: the
-        person leaves."""
+        """A reply of a single key, followed by text if the key takes some; None if the person leaves."""
         while (key := await self._key(question.prompt)) != END_OF_INPUT:
             if not isinstance(question.understand(f"{key} words"), Decide):
                 return key
@@ -112,18 +111,18 @@ class ChatTerminal:
         return key
 
     async def ctrl_d(self) -> None:
-        """Wait until Ctrl-D is pressed, and pass over other keys."""
+        """Wait until Ctrl-D is pressed; other keys are discarded."""
         while await self.keys.key() != END_OF_INPUT:
             pass
 
     # ------------------------------------------------------------------------- edits
 
     async def edit(self, asked: Asked[Any]) -> Mapping[str, Any] | None:
-        """The arguments as they come out of the editor; None: as they were."""
+        """The edited arguments; None if they are unchanged or the person gives up."""
         text = self._edits.get(asked.id) or json_for_people(asked.tool_args)
         while True:
             try:
-                # The person ends the editor: what is typed there must not be lost.
+                # Shielded, because cancellation would lose the text in the editor.
                 with self.keys.lent(), trio.CancelScope(shield=True):
                     text = await edited_text(text, "arguments.json")
             except EditorFailed as error:
@@ -140,13 +139,13 @@ class ChatTerminal:
             if not isinstance(arguments, str):
                 return arguments
             self.tell(arguments, "bad")
-            if await self._key("e: edit it again, any other key: leave it >") != "e":
+            if await self._key("e: edit again, any other key: cancel >") != "e":
                 return None
 
 
 def json_for_people(value: object) -> str:
-    """JSON on several lines in which nothing can deceive a reader: what `printable` would escape is escaped
-    as JSON does."""
+    """JSON on several lines. Characters that `printable` would escape, because they can deceive a reader, are
+    escaped in the way of JSON."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return (
         re.sub(

@@ -1,4 +1,4 @@
-"""`stopgo config`: what an agent file may hold, and whether one holds it."""
+"""`stopgo config`: checks agent files, and prints their JSON Schema."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
     check = commands.add_parser(
         "check",
-        help="report everything that is wrong with an agent file",
-        description="Reports everything that is wrong with an agent file and with what it names: scripts, "
-        "commands, files, variables and keys of this environment. Nothing is started and nothing is "
-        "contacted. Exit code: 2 when the file cannot be used.",
+        help="report every mistake in an agent file",
+        description="Reports every mistake in an agent file, and checks the scripts, commands, files, "
+        "variables and API keys that it names. Starts and contacts nothing. Exit code: 2 if the file cannot "
+        "be used.",
     )
     check.add_argument(
         "file",
         type=path,
         metavar="FILE",
         nargs="?",
-        help="the agent file; default: config/agent.yaml, else the one that comes with the package",
+        help="agent file; default: config/agent.yaml or, without it, the file of the package",
     )
     check.set_defaults(run=check_file)
 
@@ -49,7 +49,7 @@ def print_schema(args: argparse.Namespace) -> int:
 
 
 def check_file(args: argparse.Namespace) -> int:
-    """Exit code 2 for a file that the start would refuse. Variables are those of this process."""
+    """Check a file. Exit code 2 if an agent would not start with it in this environment."""
     try:
         config = load_config(args.file)
     except ConfigError as error:
@@ -60,8 +60,8 @@ def check_file(args: argparse.Namespace) -> int:
     if config.packaged:
         print(f"no config/agent.yaml here: checking the agent that comes with the package, {file}")
     unlaunchable = list(_unlaunchable(config))
-    spared = [why for server, why in unlaunchable if not server.required]
-    for warning in (*config.warnings, *spared):
+    optional = [why for server, why in unlaunchable if not server.required]
+    for warning in (*config.warnings, *optional):
         print(f"{file}: warning: {warning}", file=sys.stderr)
     problems = list(_model_problems(config, file.parent))
     problems += [f"{file}: {why}" for server, why in unlaunchable if server.required]
@@ -70,12 +70,12 @@ def check_file(args: argparse.Namespace) -> int:
         return WRONG
     print(f"{file}: ok")
     if any(rule.tool for _, rule in rules_of(config)):
-        print(f"{file}: the names of tools in rules are checked by stopgo mcp test, and at the start")
+        print(f"{file}: stopgo mcp test, and each start, checks the names of tools in rules")
     return 0
 
 
 def _model_problems(config: AgentConfig, folder: Path) -> Iterator[str]:
-    """What the start would say of the models."""
+    """The errors that the start would report for the models."""
     from ...actors.models.errors import ModelUnusable
     from ...actors.models.model_actors import unusable
     from ...actors.models.open_model import check_model
@@ -88,7 +88,7 @@ def _model_problems(config: AgentConfig, folder: Path) -> Iterator[str]:
 
 
 def _unlaunchable(config: AgentConfig) -> Iterator[tuple[McpServerConfig, str]]:
-    """The servers whose commands cannot be run, and why."""
+    """The servers whose commands cannot be run, with the reason."""
     from ...actors.mcp.environment import NotLaunchable, launch
 
     for server in config.enabled_servers:

@@ -1,5 +1,4 @@
-"""The frames of one conversation, over its websocket: each event once and in order, whatever becomes of the
-connection."""
+"""The frames of one conversation over its websocket: each event once and in order, across reconnections."""
 
 from __future__ import annotations
 
@@ -24,27 +23,27 @@ Json: TypeAlias = dict[str, Any]
 RECONNECTS = Backoff(first=0.2, limit=10.0, jitter=0.5, healthy=5.0)
 SILENCE = 45.0
 """Seconds without a frame after which the connection counts as lost. The server sends a heartbeat after 15
-seconds of silence."""
+seconds without a frame."""
 MAX_FRAME = 64 * 2**20
-"""Bytes."""
+"""Maximum bytes of a frame."""
 QUEUE = 64
-"""Frames that are read ahead."""
+"""Number of frames to read ahead."""
 HANDSHAKE_TIMEOUT = 5.0
-"""Seconds until the server must have accepted the websocket."""
+"""Seconds to wait until the server accepts the websocket."""
 LOST = 1006
-"""Close code: there was no close frame."""
+"""Close code of a connection that ended without a close frame."""
 
 
 @attrs.frozen
-class Passing:
-    """A frame that is no event: ``model.delta`` or ``tool.progress``."""
+class Transient:
+    """A frame that is never stored: ``model.delta`` or ``tool.progress``."""
 
     frame: Json
 
 
 Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 E = TypeVar("E", bound=Exception)
-Sink: TypeAlias = Callable[[Event | Passing], Awaitable[None]]
+Sink: TypeAlias = Callable[[Event | Transient], Awaitable[None]]
 
 
 @attrs.define(eq=False)
@@ -52,14 +51,14 @@ class ConversationSocket:
     client: AgentClient
     conversation: str
     on_connection: Callable[[str | None], Awaitable[None]]
-    """Told why there is no connection, or None when there is one again."""
+    """Called with the reason when the connection is lost, and with None when there is one again."""
     after: int = 0
     """The seq of the last event."""
 
     async def follow(self, take_in: Sink) -> None:
-        """Hand over what is stored after `after`, then what comes, until the conversation is deleted.
+        """Pass stored frames after `after`, then live ones, to `take_in`, until the conversation is deleted.
 
-        Connects again for as long as it takes.
+        Reconnects without limit.
 
         Raises:
             ServerError: the server refuses.
@@ -77,7 +76,7 @@ class ConversationSocket:
             await trio.sleep(streak.fail(trio.current_time() - begun))
 
     async def _connection(self, take_in: Sink) -> None:
-        """Follow by one connection. Raises ServerError, unless the conversation was deleted."""
+        """Follow over one connection. Raises ServerError, unless the conversation was deleted."""
         failure: ServerError | None = None
         try:
             async with await self._stream() as stream, trio.open_nursery() as nursery:
@@ -86,8 +85,8 @@ class ConversationSocket:
                 while True:
                     with trio.fail_after(SILENCE):
                         message = await socket.get_message()
-                    if (told := self._read(message)) is not None:
-                        await take_in(told)
+                    if (frame := self._read(message)) is not None:
+                        await take_in(frame)
         except* trio_websocket.ConnectionClosed as group:
             failure = self._closed(_first(group).reason)
         except* trio_websocket.ConnectionRejected as group:
@@ -111,8 +110,8 @@ class ConversationSocket:
             return await trio.open_ssl_over_tcp_stream(host, port, ssl_context=context, https_compatible=True)
 
     async def _handshake(self, nursery: trio.Nursery, stream: Stream) -> WebSocketConnection:
-        # Not by `open_websocket`, which leaves the connection open when the server closes it or refuses. Nor
-        # does the library notice a connection that is closed before it is answered.
+        # Without `open_websocket`, which leaves the connection open when the server closes it or refuses.
+        # Under a timeout, because the library does not notice a connection that closes before the response.
         url = urlsplit(self.client.url)
         with trio.fail_after(HANDSHAKE_TIMEOUT):
             return await trio_websocket.wrap_client_stream(
@@ -127,7 +126,7 @@ class ConversationSocket:
                 max_message_size=MAX_FRAME,
             )
 
-    def _read(self, message: str | bytes) -> Event | Passing | None:
+    def _read(self, message: str | bytes) -> Event | Transient | None:
         try:
             frame: Any = load(message if isinstance(message, str) else message.decode())
             match frame:
@@ -141,7 +140,7 @@ class ConversationSocket:
                 case {"type": "heartbeat"}:
                     return None
                 case {"type": str()} if "seq" not in frame:
-                    return Passing(frame)
+                    return Transient(frame)
         except (ValueError, TypeError, OverflowError):
             pass
         raise ServerError(f"a frame of {self.client.url} is malformed", status=400)

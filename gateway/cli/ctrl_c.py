@@ -1,4 +1,4 @@
-"""The meaning of Ctrl-C at each moment of a chat."""
+"""The action of Ctrl-C at each moment of a chat."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class CtrlC:
     _pressed: bool = False
 
     def press(self) -> None:
-        """It was pressed; a second time changes nothing."""
+        """Record that Ctrl-C was pressed, and run the action once."""
         if self._action is not None and not self._pressed:
             self._action()
         self._pressed = True
 
     def forget(self) -> None:
-        """It has no meaning any more that it was pressed."""
+        """Forget that Ctrl-C was pressed."""
         self._pressed = False
 
     @contextmanager
     def means(self, action: Callable[[], None]) -> Iterator[None]:
-        """In the block it means this, also when it was pressed shortly before."""
+        """Set the action for the block. It runs at once if Ctrl-C was pressed before."""
         self._action = action
         if self._pressed:
             action()

@@ -1,4 +1,4 @@
-"""How a person at the terminal decides about a question."""
+"""Asks a person at the terminal for a decision."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Teller(Protocol):
 
 class Person(Teller, Protocol):
     async def ask(self, prompt: str) -> str | None:
-        """A line that is typed after `prompt`; None: none."""
+        """The line typed after `prompt`; None without one."""
 
     async def ask_reply(self, question: Asked[Any]) -> str | None:
-        """A reply, for `Asked.understand`; None: the person leaves."""
+        """A reply, for `Asked.understand`; None if the person leaves."""
 
     async def edit(self, asked: Asked[Any]) -> Mapping[str, Any] | None:
-        """The arguments in place of those of the question; None: none."""
+        """Arguments that replace those of the question; None if the person gives none."""
 
 
 async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] | None:
-    """A decision; None: the person leaves."""
+    """The words of a decision; None if the person leaves."""
     question = asked.original
     while (line := await person.ask_reply(question)) is not None:
         match question.understand(line):
@@ -53,7 +53,7 @@ async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] 
 
 
 def tell_refusal(teller: Teller, error: AgentError | ServerError) -> None:
-    """Say why a decision does not count."""
+    """Show why a request or decision was refused."""
     teller.tell(error.message, "bad")
     for mistake in error.details.get("errors", ())[1:]:
         teller.tell(mistake, "bad")
@@ -62,7 +62,7 @@ def tell_refusal(teller: Teller, error: AgentError | ServerError) -> None:
 
 
 async def _fill(person: Person, form: Sequence[Field]) -> dict[str, object] | None:
-    """The answer to a server's question, field by field; None: not now."""
+    """The content for an elicitation, field by field; None if the person stops before the end."""
     content: dict[str, object] = {}
     for field in form:
         line = await person.ask(field.prompt)

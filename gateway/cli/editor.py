@@ -1,4 +1,4 @@
-"""A text that a person changes in an editor of their own."""
+"""Edits a text in the person's editor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 
 
 class EditorFailed(Exception):
-    """The text is a sentence that says why."""
+    """The text is a sentence with the reason."""
 
 
 def editor_of(environ: Mapping[str, str]) -> str:
@@ -20,7 +20,7 @@ def editor_of(environ: Mapping[str, str]) -> str:
 
 
 async def edited_text(text: str, name: str) -> str:
-    """The text as the person left it. `name` is that of the file, which only its owner can read.
+    """The edited text. `name` is the name of the file, which only its owner can read.
 
     Raises:
         EditorFailed
@@ -35,5 +35,5 @@ async def edited_text(text: str, name: str) -> str:
                 raise EditorFailed(f"the editor {editor!r} ended with exit code {ended.returncode}")
             return await file.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            hint = "the environment variable EDITOR names another"
+            hint = "set the environment variable EDITOR to another editor"
             raise EditorFailed(f"the editor {editor!r} cannot be used: {error}; {hint}") from error

@@ -1,4 +1,4 @@
-"""Single keys of the terminal, for questions that one key answers."""
+"""Reads single keys of the terminal, for questions that one key answers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ END_OF_INPUT = "\x04"
 _CHUNK = 4096
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
 _LOCAL_MODES, _CHARACTERS = 3, 6
-"""Indices in what `termios.tcgetattr` returns."""
+"""Indices in the result of `termios.tcgetattr`."""
 
 
 @contextmanager
 def quiet_keys() -> Iterator[KeyReader]:
-    """Keys arrive one by one, and are not shown. Ctrl-C still sends its signal; Ctrl-Z does nothing."""
+    """Make keys arrive one by one and without echo. Ctrl-C still sends its signal; Ctrl-Z does nothing."""
     reader = KeyReader(sys.stdin.fileno(), termios.tcgetattr(sys.stdin))
     reader.make_quiet()
     try:
@@ -37,7 +37,7 @@ class KeyReader:
 
     _stdin: int
     _before: list[Any]
-    """The attributes of the terminal."""
+    """The original attributes of the terminal."""
     _pasting: bool = False
 
     def make_quiet(self) -> None:
@@ -52,7 +52,7 @@ class KeyReader:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """For another program, the terminal is as it was before."""
+        """Restore the terminal in the block, for another program."""
         self.restore()
         try:
             yield
@@ -64,9 +64,9 @@ class KeyReader:
             termios.tcsetattr(self._stdin, termios.TCSANOW, attributes)
 
     async def key(self) -> str:
-        """The next key that is pressed alone. Pasted text and arrow keys are passed over: no part of them is
-        an answer. `END_OF_INPUT` also when the terminal was closed."""
-        _write("\x1b[?2004h")  # pasted text is marked as such
+        """The next single key, or `END_OF_INPUT` if the terminal was closed. Pasted text and arrow keys are
+        discarded, because no part of them is an answer."""
+        _write("\x1b[?2004h")  # the terminal marks pasted text
         try:
             while (key := self._alone(await self._read())) is None:
                 pass

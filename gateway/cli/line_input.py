@@ -1,4 +1,4 @@
-"""Lines that a person types and edits. They are read in a thread, because prompt_toolkit needs asyncio."""
+"""Reads lines that a person types and edits, in a thread, because prompt_toolkit needs asyncio."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ CtrlC = Literal["clears", "leaves"]
 
 @attrs.define(eq=False)
 class LineInput:
-    """One line is read at a time. A line may have several, pasted or typed with Alt-Enter."""
+    """Reads one input at a time. An input may have several lines, pasted or typed with Alt-Enter."""
 
     draft: Document = attrs.field(factory=Document)
-    """What was typed last, also when reading was cancelled."""
+    """The last input, also after cancellation."""
     _session: PromptSession[str | None] = attrs.field(init=False)
     _ctrl_c: CtrlC = "clears"
     _wanted: bool = False
-    """Whether a line is still wanted."""
+    """Whether reading has not been cancelled."""
 
     def __attrs_post_init__(self) -> None:
         output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
-        output.enable_cpr = False  # a late answer of the terminal would look like keys
+        output.enable_cpr = False  # a late response of the terminal would look like keys
         self._session = PromptSession(
             history=InMemoryHistory(),
             output=output,
@@ -41,20 +41,20 @@ class LineInput:
         )
 
     async def ask(self, prompt: str, *, ctrl_c: CtrlC, draft: Document | None = None) -> str | None:
-        """A line; None: Ctrl-D was pressed, or Ctrl-C where that leaves, or the terminal was closed.
+        """The input; None after Ctrl-D, after Ctrl-C if that leaves, or if the terminal was closed.
 
-        Cancelling it takes the prompt off the screen.
+        Cancellation removes the prompt from the screen.
         """
         self._ctrl_c, self._wanted = ctrl_c, True
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_when_cancelled)
             line = await trio.to_thread.run_sync(self._read, prompt, draft or Document())
             nursery.cancel_scope.cancel()
-        # Bytes that were no UTF-8.
+        # Replace bytes that are not UTF-8.
         return None if line is None else line.encode("utf-8", "replace").decode()
 
     def forget_typed(self) -> None:
-        """Pass over keys that were pressed before."""
+        """Discard keys that were pressed before."""
         clear_typeahead(self._session.input)
 
     def _read(self, prompt: str, draft: Document) -> str | None:
@@ -70,7 +70,7 @@ class LineInput:
             )
         except EOFError:
             return None
-        if line is not None:  # it may have been cancelled at the moment of Enter
+        if line is not None:  # None if cancellation came together with Enter
             self.draft = Document(line)
         return line
 
@@ -80,7 +80,7 @@ class LineInput:
         finally:
             self._wanted = False
             if (loop := self._session.app.loop) is not None:
-                with suppress(RuntimeError):  # it has ended by itself
+                with suppress(RuntimeError):  # the loop has ended by itself
                     loop.call_soon_threadsafe(self._stop_if_unwanted)
 
     def _stop_if_unwanted(self) -> None:
@@ -103,7 +103,7 @@ class LineInput:
 
         @bindings.add("c-z")
         def _(event: KeyPressEvent) -> None:
-            """It would be typed as a character."""
+            """Do nothing; otherwise it would be typed as a character."""
 
         @bindings.add("escape", "enter")
         def _(event: KeyPressEvent) -> None:

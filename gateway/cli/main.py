@@ -9,32 +9,32 @@ from typing import Any, NoReturn
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line. Exit code 2: it, or the configuration, is wrong; 1: what it asked for failed."""
+    """Run a command line. Exit codes: 2 if it or the configuration is wrong, 1 if the command failed."""
     try:
         try:
             args = _parser().parse_args(argv)
             code: int = args.run(args)
         finally:
-            # What cannot be written is told here; at exit it would be a traceback.
+            # Flush here, because a failure at exit would print a traceback.
             if sys.stdout is not None:
                 sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
     except OSError as error:
         code = 1
-        sys.stdout = None  # or it would be flushed once more
-        if not isinstance(error, BrokenPipeError):  # whoever read it has gone, and wants no more
+        sys.stdout = None  # otherwise it would be flushed again at exit
+        if not isinstance(error, BrokenPipeError):  # then the reader has closed the pipe on purpose
             print(f"stopgo: {error.strerror or error}", file=sys.stderr)
     return code
 
 
 _NO_COMMAND = "the following arguments are required: COMMAND"
-"""What argparse says when there is a command to choose, and nothing else is missing."""
+"""The message of argparse if only the command is missing."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Refuses what a command does not know in the name of that command, and says where to read on. Without a
-    command it shows the help."""
+    """Reports unknown arguments with the name of the command, and refers to its help. Prints the help if the
+    command is missing."""
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
         known, unknown = super().parse_known_args(*args, **named)
@@ -52,12 +52,13 @@ class _Parser(argparse.ArgumentParser):
 def _root() -> argparse.ArgumentParser:
     return _Parser(
         prog="stopgo",
-        description="An agent runtime that stops before it does harm, and goes on when a human says so.",
+        description="An agent runtime that stops before a tool call can do harm, asks a person, and "
+        "continues after the answer.",
     )
 
 
 def _parser() -> argparse.ArgumentParser:
-    # Here, for whoever interrupts us while we import is no reason for a traceback either.
+    # Imported here, so that Ctrl-C during the imports prints no traceback either.
     from importlib.metadata import version
 
     from . import (

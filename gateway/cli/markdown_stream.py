@@ -1,8 +1,8 @@
-"""Text that streams to a terminal as it is written, and becomes Markdown block by block.
+"""Shows streamed text on a terminal as it comes, and redraws each complete block as Markdown.
 
-A block ends with an empty line outside of a code fence. Then it is drawn again as Markdown, if all of it is
-on the screen and the window has the same size as when it began; otherwise it stays plain. Nothing but the
-current block is ever drawn again, so nothing that has scrolled away appears twice.
+A block ends with an empty line outside of a code fence. It is redrawn as Markdown if all of it is still on
+the screen and the size of the window has not changed; otherwise it stays plain. Only the current block is
+redrawn, so text that has scrolled away never appears twice.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ _PARSER.disable(["entity", "reference", "image"])
 class MarkdownStream:
     console: Console
     _block: str = ""
-    """What the current block has so far; all of it is on the screen."""
+    """The current block so far; all of it is on the screen."""
     _size: tuple[int, int] = (0, 0)
     """Columns and rows when the block began."""
     _row: int = 0
-    """Of the cursor, from where the block began."""
+    """Row of the cursor, relative to the beginning of the block."""
     _column: int = 0
     _line: str = ""
     """The current line so far."""
     _fence: str | None = None
     _blank: bool = False
-    """The line before is empty, and outside of a fence."""
+    """Whether the previous line is empty and outside of a fence."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a text is under way."""
+        """Whether a text has begun and not ended."""
         return bool(self._block)
 
     def write(self, text: str) -> None:
-        """Show a further piece."""
+        """Show the next piece of the text."""
         for line in _LINES.findall(printable(text).replace("\t", "    ")):
             if not self._line and self._blank and not line[0].isspace():
                 self._end_block(more=True)
@@ -62,7 +62,7 @@ class MarkdownStream:
         self.console.file.flush()
 
     def end(self) -> None:
-        """The text is whole, or goes on in another place; the cursor is at the beginning of a line."""
+        """End the text, or interrupt it. The cursor is then at the beginning of a line."""
         self._end_block(more=False)
         self._line, self._fence = "", None
 
@@ -110,7 +110,7 @@ class MarkdownStream:
 
     def _markdown(self, text: str) -> str:
         with self.console.capture() as capture:
-            # Without links of the terminal: the text of one can hide where it leads.
+            # Without terminal links, because the text of a link can hide its address.
             markdown = Markdown("", hyperlinks=False)
             markdown.parsed = _PARSER.parse(text)
             self.console.print(markdown)

@@ -1,4 +1,4 @@
-"""`stopgo mcp`: look at the tool servers of an agent, try them, and call their tools."""
+"""`stopgo mcp`: lists and tests the tool servers of an agent, and calls their tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .options import WRONG, add_mcp_option, path
+from .options import WRONG, add_config_option, add_mcp_option, agent_config
 
 if TYPE_CHECKING:
     from ...config.agent_config import AgentConfig
@@ -16,31 +16,30 @@ if TYPE_CHECKING:
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `mcp` to the command line."""
-    mcp = subparsers.add_parser("mcp", help="look at tool servers, try them, and call their tools")
+    mcp = subparsers.add_parser("mcp", help="list and test tool servers, call their tools")
     commands = mcp.add_subparsers(required=True, metavar="COMMAND")
     listing = commands.add_parser(
-        "list", help="print the servers", description="Prints the servers of an agent. Nothing is started."
+        "list", help="print the servers", description="Prints the servers of an agent. Starts nothing."
     )
     show = commands.add_parser(
         "show",
-        help="print what the file says of a server",
-        description="Prints what holds for a server, without the values of env and headers. Nothing is "
-        "started.",
+        help="print the settings of a server",
+        description="Prints the settings of a server, without the values of env and headers. Starts nothing.",
     )
     test = commands.add_parser(
         "test",
-        help="connect, and print the tools",
-        description="Connects to the servers, or to one of them, and prints how that went, its tools, what "
-        "they say of themselves, and what the gate does with a call of each. Exit code: 1 when one "
-        "cannot be connected, 2 when the file is wrong: there is no such command, tools collide, or a rule "
-        "that asks or denies names a tool that does not exist.",
+        help="connect to servers and print their tools",
+        description="Connects to all servers, or to one, and prints the outcome, the tools, their hints and "
+        "the gate's verdict on a call of each. Exit code: 1 if a server cannot be connected, 2 if the file "
+        "is wrong: a command does not exist, names of tools collide, or a rule with ask or deny names a "
+        "tool that does not exist.",
     )
     call = commands.add_parser(
         "call",
         help="call a tool of a server",
-        description="Calls a tool past the gate, as a node at the root would. What asks is asked at the "
-        "terminal. Exit code: 1 when the call fails, 2 when it makes no sense, 3 when it asks and there "
-        "is no terminal, or when the answer is no, 4 when it is denied.",
+        description="Calls a tool through the gate, as a node at the root would. A call that asks is decided "
+        "at the terminal. Exit code: 1 if the call fails, 2 if the server, the tool or the arguments are "
+        "wrong, 3 if the call asks and there is no terminal or the answer is no, 4 if it is denied.",
     )
     for command, run in (
         (listing, list_servers),
@@ -48,27 +47,22 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         (test, test_servers),
         (call, call_tool),
     ):
-        command.add_argument(
-            "--config",
-            type=path,
-            metavar="FILE",
-            help="the agent file; default: config/agent.yaml, else the one that comes with the package",
-        )
+        add_config_option(command)
         add_mcp_option(command)
         command.set_defaults(run=run)
-    show.add_argument("name", metavar="NAME", help="the server")
-    test.add_argument("name", metavar="NAME", nargs="?", help="the server; default: all")
-    call.add_argument("name", metavar="NAME", help="the server")
-    call.add_argument("tool", metavar="TOOL", help="the tool, as its server calls it")
+    show.add_argument("name", metavar="NAME", help="name of the server")
+    test.add_argument("name", metavar="NAME", nargs="?", help="name of the server; default: all")
+    call.add_argument("name", metavar="NAME", help="name of the server")
+    call.add_argument("tool", metavar="TOOL", help="name of the tool on its server")
     call.add_argument(
-        "arguments", metavar="JSON", nargs="?", default="{}", help="its arguments; default: none"
+        "arguments", metavar="JSON", nargs="?", default="{}", help="arguments of the call; default: none"
     )
-    call.add_argument("--yes", action="store_true", help="make the call although the gate would ask")
+    call.add_argument("--yes", action="store_true", help="make the call even if the gate asks")
 
 
 def list_servers(args: argparse.Namespace) -> int:
     """Print a line for each server."""
-    config = _config(args)
+    config = agent_config(args)
     if config is None:
         return WRONG
     rows = [
@@ -84,8 +78,8 @@ def list_servers(args: argparse.Namespace) -> int:
 
 
 def show_server(args: argparse.Namespace) -> int:
-    """Print what holds for a server."""
-    config = _config(args)
+    """Print the settings of a server."""
+    config = agent_config(args)
     server = None if config is None else _find(config, args.name)
     if server is None:
         return WRONG
@@ -95,8 +89,8 @@ def show_server(args: argparse.Namespace) -> int:
 
 
 def test_servers(args: argparse.Namespace) -> int:
-    """Connect to servers and print what comes of it."""
-    config = _config(args)
+    """Connect to servers and print the outcome."""
+    config = agent_config(args)
     if config is None:
         return WRONG
     servers = config.enabled_servers
@@ -113,7 +107,7 @@ def test_servers(args: argparse.Namespace) -> int:
 
 def call_tool(args: argparse.Namespace) -> int:
     """Call a tool and print its result."""
-    config = _config(args)
+    config = agent_config(args)
     server = None if config is None else _find(config, args.name)
     if config is None or server is None:
         return WRONG
@@ -124,33 +118,21 @@ def call_tool(args: argparse.Namespace) -> int:
 
 
 def transport(server: McpServerConfig) -> str:
-    """How a server is spoken to, as far as the file says."""
+    """The transport of a server, as far as the file says."""
     if server.transport is None and server.url is not None:
         return "http or sse"
     return server.first_transport
 
 
-def _config(args: argparse.Namespace) -> AgentConfig | None:
-    """None when there is none, which has been said."""
-    from ...config.errors import ConfigError
-    from ...config.load import load_config
-
-    try:
-        return load_config(args.config, mcp=args.mcp)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return None
-
-
 def _find(config: AgentConfig, name: str) -> McpServerConfig | None:
-    """None when there is none, which has been said."""
+    """The server; None, after an error message, if there is none."""
     from ...config.wording import nearest
 
     names = [server.name for server in config.mcp_servers]
     for server in config.mcp_servers:
         if server.name == name:
             return server
-    hint = nearest(name, names) or (f"there is {', '.join(names)}" if names else "there is none")
+    hint = nearest(name, names) or f"servers: {', '.join(names) or 'none'}"
     print(f'stopgo mcp: no server is called "{name}" ({hint})', file=sys.stderr)
     return None
 
@@ -158,14 +140,14 @@ def _find(config: AgentConfig, name: str) -> McpServerConfig | None:
 def _remarks(server: McpServerConfig) -> str:
     from ...actors.tools.catalogue import one_name
 
-    said = []
+    remarks = []
     if not server.enabled:
-        said.append("switched off")
+        remarks.append("disabled")
     if not server.required:
-        said.append("not required")
+        remarks.append("not required")
     if server.expose == "server":
-        said.append(f"as one tool, {one_name(server)}")
-    return f"({', '.join(said)})" if said else ""
+        remarks.append(f"as one tool, {one_name(server)}")
+    return f"({', '.join(remarks)})" if remarks else ""
 
 
 def _settings(server: McpServerConfig) -> Iterator[tuple[str, object]]:
@@ -189,7 +171,7 @@ def _settings(server: McpServerConfig) -> Iterator[tuple[str, object]]:
     yield "expose", f"{server.expose}, {one_name(server)}" if server.expose == "server" else server.expose
     given: dict[str, object] = {
         "description": server.description,
-        "args": len(server.args) and f"{len(server.args)} of them",
+        "args": len(server.args) and f"{len(server.args)} (not shown)",
         "env": ", ".join(server.env),
         "env_file": server.env_file,
         "cwd": server.cwd,

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..loopback import is_loopback
-from .options import WRONG, path
+from .options import WRONG, path, warn_if_reachable
 
 if TYPE_CHECKING:
     from ...actors.mcp.sdk import Server
@@ -20,23 +19,23 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = subparsers.add_parser(
         "mcp-resources",
         help="serve named values in a SQLite file as MCP tools",
-        description="Serves over stdio, or over HTTP with --http or --config. It needs --db or --config.",
+        description="Serves over stdio, or over HTTP with --http or --config. Needs --db or --config.",
     )
     command.add_argument(
         "--config",
         type=path,
         metavar="FILE",
-        help="YAML file with host, port and db_path: serve Streamable HTTP there",
+        help="YAML file with host, port and db_path; serves Streamable HTTP at that address",
     )
     command.add_argument(
-        "--db", type=path, metavar="FILE", help="the SQLite file, in place of db_path; created if missing"
+        "--db", type=path, metavar="FILE", help="SQLite file, created if missing; overrides `db_path`"
     )
     command.add_argument(
         "--http",
         type=_host_and_port,
         metavar="HOST:PORT",
-        help="serve Streamable HTTP at /mcp instead of stdio, or in place of host and port; port 0 is any "
-        "free one",
+        help="serve Streamable HTTP at /mcp instead of stdio; port 0 picks a free one; overrides `host` and "
+        "`port`",
     )
     command.set_defaults(run=run, command=command)
 
@@ -55,14 +54,10 @@ def run(args: argparse.Namespace) -> int:
             return WRONG
         db, address = db or config.db_path, address or (config.host, config.port)
     if db is None:
-        args.command.error("it needs --db or --config")
+        args.command.error("--db or --config is required")
         return WRONG
-    if address is not None and not is_loopback(address[0]):
-        print(
-            f"stopgo mcp-resources: warning: {address[0]} can be reached from other machines, and there is "
-            "no authentication: any client that reaches it can change the stored values",
-            file=sys.stderr,
-        )
+    if address is not None:
+        warn_if_reachable(address[0], "stopgo mcp-resources", "change the stored values")
     return _serve(db, address)
 
 

@@ -1,4 +1,4 @@
-"""What `stopgo mcp` does with servers that run: trying them, calling a tool."""
+"""`stopgo mcp test` and `stopgo mcp call`: connects to servers, and calls a tool."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ DENIED = 4
 INTERRUPTED = 130
 
 _MODERN = "2026"
-"""Revisions of this year and later keep no session."""
+"""Protocol revisions of this year and later are stateless."""
 
 
 @attrs.define(eq=False)
 class Trial:
-    """A server, and how connecting to it went."""
+    """A server, and the outcome of connecting to it."""
 
     server: McpServerConfig
     seconds: float = 0.0
     failure: str | None = None
     mistake: bool = False
-    """The failure is one of the configuration."""
+    """Whether the configuration is wrong."""
     status: ServerStatus | None = None
     ref: ActorRef[ServerMessage] | None = None
 
@@ -68,13 +68,13 @@ class Trial:
 
 
 def run_test(config: AgentConfig, servers: Sequence[McpServerConfig]) -> int:
-    """Connect to servers, say what comes of it, and return the exit code."""
+    """Connect to servers, print the outcome, and return the exit code."""
     _log_to(Terminal.of_this_process())
     return _run(partial(_test, config, servers))
 
 
 def run_call(config: AgentConfig, server: McpServerConfig, tool: str, arguments: str, *, yes: bool) -> int:
-    """Call a tool of a server, past the gate, and return the exit code."""
+    """Call a tool of a server through the gate, and return the exit code."""
     terminal = Terminal.of_this_process()
     _log_to(terminal)
     try:
@@ -98,7 +98,7 @@ def _run(work: Callable[[], Awaitable[int]]) -> int:
 
 
 async def _until_terminated(work: Callable[[], Awaitable[int]]) -> int:
-    """What the work comes to. SIGTERM ends it: no server is to be left behind."""
+    """The result of the work. SIGTERM cancels it, so that no server process stays behind."""
     code: int = 128 + signal.SIGTERM
     with trio.open_signal_receiver(signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
@@ -123,7 +123,7 @@ def _log_to(terminal: Terminal) -> None:
 async def _connected(
     config: AgentConfig, servers: Sequence[McpServerConfig]
 ) -> AsyncIterator[tuple[Trial, ...]]:
-    """Servers for the length of the block, each connected, or with why it is not."""
+    """Connect to servers for the block. Each trial has a connection or a failure."""
     trials = tuple(Trial(server) for server in servers)
     async with open_supervisor(EventBus()) as kernel:
         async with trio.open_nursery() as nursery:
@@ -136,7 +136,7 @@ async def _connect(kernel: Supervisor, trial: Trial, most: int) -> None:
     def report(status: ServerStatus) -> None:
         trial.status = status
 
-    # One that an agent would do without is looked at like the others: whether it can be had.
+    # Required, so that a failure of an optional server is reported, too.
     server = attrs.evolve(trial.server, required=True)
     began = trio.current_time()
     try:
@@ -146,7 +146,7 @@ async def _connect(kernel: Supervisor, trial: Trial, most: int) -> None:
         trial.failure, trial.mistake = error.reason, error.mistake
     else:
         if trial.status is not None and trial.status.state != "connected":
-            # The one way to be started and not connected: it waits for the token of a request.
+            # Started but not connected: the server needs the bearer token of a request.
             trial.failure = f"{trial.status.state}: {trial.status.error}"
     trial.seconds = trio.current_time() - began
 
@@ -177,13 +177,13 @@ async def _test(config: AgentConfig, servers: Sequence[McpServerConfig]) -> int:
 
 
 def _tell_review(config: AgentConfig, trials: Sequence[Trial], named: Catalogue) -> bool:
-    """Say what the start would say of these tools, and whether it would refuse."""
+    """Print the findings that the start would have for these tools, and return whether it would fail."""
     listed = {trial.server.name: trial.tools for trial in trials if trial.failure is None}
     findings = list(review(config, named.tools, listed))
     tried = {trial.server.name for trial in trials}
     every_server = all(server.name in tried for server in config.enabled_servers)
     for finding in findings:
-        # Of the tools of servers that were not to be tried, nothing can be said.
+        # Tools of servers that were not tested are unknown.
         if finding.problem is None and (every_server or not finding.unlisted):
             print(printable(f"stopgo mcp test: warning: {finding.text}"), file=sys.stderr)
     try:
@@ -195,7 +195,7 @@ def _tell_review(config: AgentConfig, trials: Sequence[Trial], named: Catalogue)
 
 
 def _catalogue(config: AgentConfig, trials: Sequence[Trial]) -> Catalogue:
-    """The tools of these servers under the names they have in the agent, also of one that is switched off."""
+    """The tools of these servers by their names in the agent, including those of disabled servers."""
     servers = tuple(attrs.evolve(trial.server, enabled=True) for trial in trials)
     only = attrs.evolve(config, mcp_servers=servers)
     return catalogue(only, {trial.server.name: trial.tools for trial in trials})
@@ -207,11 +207,11 @@ def _report(trial: Trial, group: ToolGroup | None, policy_scope: PolicyScope) ->
         yield f"{name}: failed after {trial.seconds:.2f} s: {trial.failure}"
         return
     assert trial.status is not None
-    spoken = trial.status.protocol or "?"
-    era = "modern" if spoken >= _MODERN else "legacy"
+    protocol = trial.status.protocol or "?"
+    era = "modern" if protocol >= _MODERN else "legacy"
     count = len(trial.tools)
     tools = "1 tool" if count == 1 else f"{count} tools"
-    yield f"{name}: connected in {trial.seconds:.2f} s, protocol {spoken} ({era}), {tools}"
+    yield f"{name}: connected in {trial.seconds:.2f} s, protocol {protocol} ({era}), {tools}"
     yield from (f"  left out: {each}" for each in trial.status.left_out)
     if group is None:
         return
@@ -232,8 +232,8 @@ def _hints(tool: Tool) -> str:
         "idempotentHint": tool.hints.idempotent,
         "openWorldHint": tool.hints.open_world,
     }
-    said = [f"{name}: {json.dumps(value)}" for name, value in hints.items() if value is not None]
-    return ", ".join(said) or "no hints"
+    given = [f"{name}: {json.dumps(value)}" for name, value in hints.items() if value is not None]
+    return ", ".join(given) or "no hints"
 
 
 # ------------------------------------------------------------------------- call
@@ -247,7 +247,7 @@ class _Caller:
     yes: bool
 
     async def cleared(self, tool: Tool, arguments: Mapping[str, Any]) -> int | None:
-        """Pass the gate; the exit code when the call does not."""
+        """Judge the call; None if it may be made, else the exit code."""
         policy_scope = descend(root_scope(self.config), self.config.agent)
         verdict = judge(tool, arguments, policy_scope)
         if verdict.action == "deny":
@@ -258,10 +258,10 @@ class _Caller:
         self.terminal.tell(f"The gate asks: {verdict.rule}", "question")
         self.terminal.tell(describe(tool.own_name, arguments))
         if not self.terminal.can_ask:
-            self.terminal.tell("there is no terminal to answer at; --yes makes the call", "bad")
+            self.terminal.tell("there is no terminal to ask at; to make the call, add --yes", "bad")
             return UNANSWERED
-        said = await self.terminal.ask("Call it? y: yes, anything else: no >")
-        return None if said is not None and said.lower() in ("y", "yes") else UNANSWERED
+        answer = await self.terminal.ask("Call it? y: yes, anything else: no >")
+        return None if answer is not None and answer.lower() in ("y", "yes") else UNANSWERED
 
     async def call(self, ref: ActorRef[ServerMessage], tool: Tool, arguments: Mapping[str, Any]) -> int:
         try:

@@ -1,11 +1,10 @@
-"""One turn of a conversation, told and asked about at the command line."""
+"""`stopgo run`: one turn of a conversation, with progress and approvals at the command line."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
 from contextlib import aclosing, suppress
-from typing import Literal, TypeAlias
 
 import attrs
 import trio
@@ -22,16 +21,15 @@ from ...actors.log.state import answer_of
 from ...actors.models.messages import TextDelta
 from ...runtime.journal.protocol import Event
 from .deciding import ask_for_words, tell_refusal
+from .interrupt import Outcome
 from .progress import Progress, routers
 from .streamed_text import Piece, StreamedText
 from .terminal import Terminal
 
-Outcome: TypeAlias = Literal["finished", "failed", "waiting", "cancelled"]
-
 
 @attrs.define(eq=False)
 class _Asking:
-    """A question somebody is looking at; the scope ends when it need not be answered any more."""
+    """An approval that a person is deciding; the scope is cancelled when it needs no decision any more."""
 
     approval: str
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
@@ -44,24 +42,22 @@ class OneTurn:
     agent: Agent
     terminal: Terminal
     stop: trio.Event
-    """Set by others: cancel the run."""
+    """Set by others to cancel the run."""
     waiting: tuple[Approval, ...] = ()
-    """When the outcome is that it waits: what for, if for a person."""
+    """With the outcome `waiting`: the approvals that the run waits for, if any."""
     _outcome: Outcome = "cancelled"
     _key: str = attrs.field(factory=lambda: str(uuid.uuid4()))
-    """Of the message."""
+    """Idempotency key of the message."""
     _run: str | None = None
-    """The run of the message, once it has begun."""
+    """The run of the message, after its start."""
     _texts: StreamedText = attrs.field(factory=StreamedText)
-    _last_text: str | None = None
-    """The last text that is on the screen as a whole."""
     _asking: _Asking | None = None
 
     async def run(self, message: str, conversation: str | None = None) -> Outcome:
-        """Say `message`, and see to it that the turn ends, or waits for somebody who is not here.
+        """Send `message`, and follow the turn until it ends or waits for a person who is not at the terminal.
 
         Args:
-            conversation: the one to go on with; None: a new one.
+            conversation: the conversation to continue; None: a new one.
 
         Raises:
             AgentError: the message is refused.
@@ -91,7 +87,7 @@ class OneTurn:
         await self.agent.cancel(id)
 
     async def _follow(self, id: str, seen: int, nursery: trio.Nursery) -> None:
-        """Follow the run of the message. The events up to `seen` are history, to which later ones refer."""
+        """Follow the run of the message. Events up to `seen` are not shown, but later ones refer to them."""
         progress = Progress(dict(routers(self.agent.config.agent)))
         async with aclosing(self.agent.events(id, deltas=self.terminal.streams)) as events:
             async for event in events:
@@ -113,12 +109,11 @@ class OneTurn:
             self._show_piece(told.node, self._texts.piece(told.key, told.attempt, told.delta.text))
 
     def _show_text(self, event: Event) -> bool:
-        """Show the rest of a model's text, where texts are shown while they come."""
+        """Show the rest of a model's text if texts are streamed; return whether there was one."""
         step = decode(event).event if self.terminal.streams else None
         if not (isinstance(step, e.StepFinished) and isinstance(step.outcome, Replied) and step.outcome.text):
             return False
-        self._last_text = step.outcome.text
-        self._show_piece(step.node, self._texts.whole(step.key, self._last_text))
+        self._show_piece(step.node, self._texts.whole(step.key, step.outcome.text))
         self.terminal.end_text()
         return True
 
@@ -129,7 +124,7 @@ class OneTurn:
             self.terminal.piece(piece.text)
 
     async def _take_in(self, event: Event, nursery: trio.Nursery) -> Outcome | None:
-        """What an event means for whoever sits here; the outcome, when it is the last one."""
+        """Handle an event; the outcome if it is the last event of the turn."""
         match decode(event).event:
             case e.ApprovalResolved(id=id) | e.ApprovalExpired(id=id) | e.ApprovalVoid(id=id):
                 if self._asking is not None and self._asking.approval == id:
@@ -139,7 +134,7 @@ class OneTurn:
             case e.RunWaiting(on=on) if not self.terminal.can_ask:
                 return None if await self._dismissed(on) else "waiting"
             case e.RunWaiting(on=on):
-                # One after the other: each answer makes the run wait again, for what is left.
+                # One at a time: after each decision, `run.waiting` comes again for the rest.
                 if self._asking is None or self._asking.approval not in on:
                     self._asking = _Asking(on[0])
                     nursery.start_soon(self._ask, self._asking, nursery.cancel_scope)
@@ -150,7 +145,7 @@ class OneTurn:
                 head = (await self.agent.get(event.stream)).head.run
                 assert head is not None
                 answer = finished(head, text).response
-                if answer != self._last_text:  # else it is on the screen
+                if answer != self._texts.last:  # otherwise it is on the screen
                     self.terminal.answer(answer)
                 return "finished"
             case e.RunFailed(run=self._run) as end:
@@ -163,20 +158,20 @@ class OneTurn:
         return None
 
     async def _dismissed(self, approvals: Iterable[str]) -> bool:
-        """Cancel those of the questions that would be lost with this process; whether there were any. Their
-        calls, and so the run, go on."""
-        passing = [
+        """Cancel the elicitations of in-flight calls, which cannot outlive this process; return whether there
+        were any. Their calls continue, and so does the run."""
+        in_flight = [
             approval for each in approvals if (approval := await self.agent.approval(each)).asked.in_flight
         ]
-        for approval in passing:
+        for approval in in_flight:
             question = f'a question of the MCP server "{approval.asked.server}" in the middle of a call'
             self.terminal.tell(f"{question} cannot wait for an answer, so it is cancelled", "bad")
-            with suppress(AgentError):  # it is over already
+            with suppress(AgentError):  # it was decided meanwhile
                 await self.agent.decide(approval.id, {"action": "cancel"}, wait=False)
-        return bool(passing)
+        return bool(in_flight)
 
     async def _ask(self, asking: _Asking, turn: trio.CancelScope) -> None:
-        """Ask until it is answered, or need not be; when the person leaves, leave it waiting if it can."""
+        """Ask until the approval is decided. If the person leaves, it stays pending where it can."""
         with asking.scope:
             approval = await self.agent.approval(asking.approval)
             self.terminal.forget_typed()

@@ -1,25 +1,90 @@
-"""Options, arguments and exit codes that several commands have."""
+"""Options, errors and exit codes of several commands."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from ..loopback import is_loopback
+
+if TYPE_CHECKING:
+    from ...config.agent_config import AgentConfig
 
 FAILED = 1
 WRONG = 2
-"""Exit code: the configuration, or what was asked, is wrong."""
+"""Exit code: the configuration or the command line is wrong."""
 WAITING = 3
 """Exit code: the run waits for a decision or a token."""
 
 URL = "http://127.0.0.1:8080"
-"""Where `stopgo serve` listens by default."""
+"""Default address of `stopgo serve`."""
+
+
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        type=path,
+        metavar="FILE",
+        help="agent file; default: config/agent.yaml or, without it, the file of the package",
+    )
+
+
+def agent_config(args: argparse.Namespace, *, with_overrides: bool = False) -> AgentConfig | None:
+    """The agent file of `--config`; None after a mistake in it, which is printed.
+
+    Args:
+        with_overrides: whether the command has `--data-dir` and `--model`.
+    """
+    from ...config.errors import ConfigError
+    from ...config.load import load_config
+
+    overrides = {"data_dir": args.data_dir, "model": args.model} if with_overrides else {}
+    try:
+        return load_config(args.config, mcp=getattr(args, "mcp", ()), **overrides)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return None
+
+
+def add_override_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--data-dir` and `--model`."""
+    parser.add_argument("--data-dir", type=path, metavar="DIR", help="data directory; overrides `data_dir`")
+    parser.add_argument(
+        "--model", metavar="PROVIDER:NAME", help="model of every node; overrides those of the file"
+    )
+
+
+def add_listen_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--host` and `--port`."""
+    parser.add_argument("--host", type=_listen_host, help="address to listen on; overrides `host`")
+    parser.add_argument("--port", type=_listen_port, help="port to listen on, 0 for any; overrides `port`")
+
+
+def warn_if_reachable(host: str, command: str, risk: str) -> bool:
+    """Warn if other machines can reach the address, because there is no authentication. Returns whether."""
+    if is_loopback(host):
+        return False
+    print(
+        f"{command}: warning: {host} can be reached from other machines, and there is no authentication: any "
+        f"client that reaches it can {risk}",
+        file=sys.stderr,
+    )
+    return True
+
+
+def wrong(args: argparse.Namespace, why: str) -> int:
+    """Print why the command line is wrong, and return the exit code."""
+    print(f"{args.command.prog}: {why} (see {args.command.prog} --help)", file=sys.stderr)
+    return WRONG
 
 
 def add_url_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", type=_url, default=URL, help=f"where the agent listens; default: {URL}")
+    parser.add_argument("--url", type=_url, default=URL, help=f"address of the agent; default: {URL}")
 
 
 def _url(text: str) -> str:
@@ -35,12 +100,12 @@ def _url(text: str) -> str:
 
 def add_token_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--token-env", metavar="VAR", help="the environment variable with the bearer token to send"
+        "--token-env", metavar="VAR", help="environment variable with the bearer token to send"
     )
 
 
 def token_of(args: argparse.Namespace) -> str | None:
-    """The bearer token to send. Raises ValueError when the variable has none."""
+    """The bearer token to send. Raises ValueError if the variable has no valid token."""
     if args.token_env is None:
         return None
     token = os.environ.get(args.token_env)
@@ -57,28 +122,26 @@ def add_mcp_option(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[LABEL:]COMMAND-OR-URL",
-        help="a further tool server, offered to models as one tool; may be repeated. The tool is called "
-        "mcp_LABEL; without a label mcp, mcp2, ... by position",
+        help="further tool server, offered to models as one tool; may be repeated. The tool is named "
+        "mcp_LABEL or, without a label, mcp, mcp2, ... by position",
     )
 
 
 def path(text: str) -> Path:
-    """The type of an argument that is a path. An empty one, as of a shell variable that is not set, would
-    be the working directory."""
+    """The type of a path. An empty one, for instance from an unset shell variable, would mean the working
+    directory."""
     if not text:
-        raise argparse.ArgumentTypeError("it is empty")
+        raise argparse.ArgumentTypeError("the path is empty")
     return Path(text)
 
 
-def listen_host(text: str) -> str:
-    """The type of an argument that is an address to listen on."""
+def _listen_host(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("it is empty; 0.0.0.0 stands for every address of this machine")
+        raise argparse.ArgumentTypeError("the address is empty; 0.0.0.0 stands for all addresses")
     return text
 
 
-def listen_port(text: str) -> int:
-    """The type of an argument that is a port to listen on."""
+def _listen_port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to 65535")
     return int(text)

@@ -1,4 +1,4 @@
-"""`stopgo policy`: what the gate does with a call, and why, without making it."""
+"""`stopgo policy`: explains how the gate judges a call, without making it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .options import WRONG, path
+from .options import WRONG, add_config_option
 
 if TYPE_CHECKING:
     from ...actors.gate.gate import Action, PolicyScope
@@ -18,31 +18,25 @@ EXIT_CODES: dict[Action, int] = {"run": 0, "ask": 3, "deny": 4}
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `policy explain` to the command line."""
-    policy = subparsers.add_parser("policy", help="see what the gate does with a tool call, and why")
+    policy = subparsers.add_parser("policy", help="explain how the gate judges a tool call")
     commands = policy.add_subparsers(required=True, metavar="COMMAND")
     explain = commands.add_parser(
         "explain",
-        help="say which rule decides about a call, and why",
-        description="Says what the gate does with a call, and why, rule by rule. No server is started and "
-        "nothing is called, so what the tool says of itself has to be told. Exit code: 0 when the call "
-        "runs, 3 when it asks, 4 when it is denied, or when no node sees the tool; of several nodes that "
-        "see it, the strictest counts.",
+        help="print which rule decides about a call, and why",
+        description="Explains the verdict on a call rule by rule. Starts no server and calls nothing, so the "
+        "hints of the tool are options. Exit code: 0 if the call runs, 3 if it asks, 4 if it is denied or no "
+        "node may use the tool. Of several nodes, the strictest verdict counts.",
     )
-    explain.add_argument(
-        "--config",
-        type=path,
-        metavar="FILE",
-        help="the agent file; default: config/agent.yaml, else the one that comes with the package",
-    )
+    add_config_option(explain)
     explain.add_argument("--tool", required=True, metavar="NAME", help="name of the tool")
     explain.add_argument(
-        "--args", default="{}", metavar="JSON", help="arguments of the call, as a JSON object; default: none"
+        "--args", default="{}", metavar="JSON", help="arguments of the call, a JSON object; default: none"
     )
-    explain.add_argument("--node", metavar="NAME", help="the node that calls; default: each llm node in turn")
+    explain.add_argument("--node", metavar="NAME", help="node that makes the call; default: each llm node")
     explain.add_argument(
         "--server",
         metavar="NAME",
-        help="the tool's server; default: the one that has the tool, by the file and the data directory",
+        help="server of the tool; default: the one that has it, by the agent file and the data directory",
     )
     for hint, meaning in (
         ("read-only", "changes nothing"),
@@ -52,13 +46,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         explain.add_argument(
             f"--{hint}",
             action=argparse.BooleanOptionalAction,
-            help=f"the tool says that it {meaning}, or, with --no-, that it does not",
+            help=f"the hints say that the tool {meaning} or, with --no-, that it does not",
         )
     explain.set_defaults(run=explain_call)
 
 
 def explain_call(args: argparse.Namespace) -> int:
-    """Exit code 2: the configuration or what was asked is wrong; for the others see the command's help."""
+    """Explain a call. Exit code 2 if the configuration or an option is wrong; see the help for the others."""
     from ...config.errors import ConfigError
     from ...config.load import load_config
 
@@ -91,7 +85,7 @@ def explain_call(args: argparse.Namespace) -> int:
 
 
 class _Unusable(Exception):
-    """What was asked makes no sense; the text says why."""
+    """An option has an unusable value; the text says why."""
 
 
 def _servers(args: argparse.Namespace, config: AgentConfig) -> list[str]:
@@ -134,7 +128,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _scopes(config: AgentConfig, name: str | None) -> list[PolicyScope]:
-    """The policy scopes of the nodes that may make the call. Raises `_Unusable` if there is none."""
+    """The policy scopes that the call may come from. Raises `_Unusable` if there is none."""
     from ...actors.gate.gate import policy_scopes, root_scope
     from ...config.nodes import LlmNode
 
@@ -147,25 +141,25 @@ def _scopes(config: AgentConfig, name: str | None) -> list[PolicyScope]:
         _check_known("llm node", name, list(callers))
         return [callers[name]]
     if not callers:
-        raise _Unusable("the tree has no llm node, so nothing calls a tool")
+        raise _Unusable("the tree has no llm node, so no node calls tools")
     return list(callers.values())
 
 
-def _check_known(what: str, name: str, known: list[str]) -> None:
+def _check_known(kind: str, name: str, known: list[str]) -> None:
     from ...config.wording import nearest
 
     if name not in known:
-        hint = nearest(name, known) or (f"there is {', '.join(known)}" if known else "there is none")
-        raise _Unusable(f'no {what} is called "{name}" ({hint})')
+        hint = nearest(name, known) or f"known: {', '.join(known) or 'none'}"
+        raise _Unusable(f'no {kind} is called "{name}" ({hint})')
 
 
 def _answer(tool: Tool, arguments: dict[str, Any], policy_scope: PolicyScope) -> tuple[Action | None, str]:
-    """What becomes of the call in one policy scope, None where the tool is not seen, and that in words."""
+    """The verdict in one policy scope, and the explanation; None if the node may not use the tool."""
     from ...actors.gate.explain import explain
     from ...actors.gate.gate import offered
 
     if not offered(tool, policy_scope):
         return None, f"{policy_scope.node}: not seen\n      mcp_servers or tools of the node leave it out\n"
     verdict, steps = explain(tool, arguments, policy_scope)
-    said = [f"  {'*' if step.decides else '-'} {step.text}\n      {step.why}\n" for step in steps]
-    return verdict.action, f"{policy_scope.node}: {verdict.action}\n{''.join(said)}"
+    lines = [f"  {'*' if step.decides else '-'} {step.text}\n      {step.why}\n" for step in steps]
+    return verdict.action, f"{policy_scope.node}: {verdict.action}\n{''.join(lines)}"

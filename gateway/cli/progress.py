@@ -1,4 +1,4 @@
-"""A run's events as lines for a person: which node, which tool, what came of it. Pure."""
+"""Turns the events of a run into lines for a person. Pure."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def routers(node: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 class Progress:
-    """Tells a run from its start; an event may refer to an earlier one."""
+    """Needs all events from the start of a run, because events refer to earlier ones."""
 
     def __init__(self, routers: Mapping[str, Sequence[str]]) -> None:
-        """`routers` are the names of the agents of each."""
+        """`routers`: the names of the agents of each router."""
         self._routers = routers
         self._calls: dict[str, tuple[str, str]] = {}
-        """Node and tool by the key of the call."""
+        """Node and tool, by the key of the call."""
         self._asked: dict[str, Asked[Any]] = {}
-        """By approval."""
+        """Approvals by id."""
 
     def line(self, event: Event) -> str | None:
-        """What to say of the event; None: nothing."""
+        """The line for an event; None without one."""
         match decode(event).event:
             case e.ConversationCreated():
                 return f"conversation {event.stream}"
@@ -49,7 +49,7 @@ class Progress:
                 return f"{node}: {tool} {'failed:' if result.is_error else '->'} {shortened(result.content)}"
             case e.ToolUnknown(key=key, reason=reason):
                 node, tool = self._calls[key]
-                return f"{node}: {tool}: its outcome is not known: {shortened(reason)}"
+                return f"{node}: {tool}: outcome unknown: {shortened(reason)}"
             case e.ApprovalRequested(asked=asked):
                 self._asked[asked.id] = asked
                 return f"{asked.node}: asks {asked.id}: {asked.line}"
@@ -67,7 +67,7 @@ class Progress:
             case e.ApprovalExpired():
                 return f"{asked.node}: not answered in time"
             case e.ApprovalVoid(reason=reason):
-                return f"{asked.node}: takes {asked.id} back: {shortened(reason)}"
+                return f"{asked.node}: withdraws {asked.id}: {shortened(reason)}"
             case _:
                 assert_never(end)
 
@@ -75,8 +75,8 @@ class Progress:
         node = step.node
         match step.outcome:
             case StepFailed(error=error):
-                again = ", tries again" if step.kind == "attempt" else ""
-                # The end of a node repeats what went wrong in it.
+                again = ", retrying" if step.kind == "attempt" else ""
+                # The error of a node repeats that of a step in it.
                 return None if step.kind == "node" else f"{node}: failed{again}: {shortened(error.message)}"
             case Replied(text=text):
                 return f"{node}: {shortened(text)}" if text else None

@@ -1,6 +1,6 @@
-"""One message to another agent, followed at the command line until its task has ended.
+"""`stopgo a2a send`: one message to a remote agent, followed until its task has ended.
 
-The exchanges are those of a delegation; but a person answers at the terminal, and nothing is stored.
+The exchanges are those of a delegation, except that a person answers at the terminal and nothing is stored.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import logging
 import secrets
 import uuid
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
 
 import attrs
 import trio
@@ -37,12 +36,11 @@ from ...actors.tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown,
 from ...config.a2a import RemoteAgentConfig
 from ...config.agent_config import MAX_STORED_BYTES
 from .deciding import ask_for_words, tell_refusal
+from .interrupt import Outcome
 from .terminal import Style, Terminal
 
-Outcome: TypeAlias = Literal["finished", "failed", "waiting", "cancelled"]
-
 LOOK_INTERVAL = 2.0
-"""Seconds between two looks whether the task still waits for the answer to the question that is shown."""
+"""Seconds between checks whether the task still waits for an answer to the question on the screen."""
 
 
 @attrs.define(eq=False)
@@ -52,15 +50,15 @@ class RemoteTurn:
     config: RemoteAgentConfig
     terminal: Terminal
     stop: trio.Event
-    """Set by others: cancel the task."""
+    """Set by others to cancel the task."""
     bearer: str | None
     link: AgentLink
     contact: Contact | None = None
-    """Once the agent has been reached."""
+    """Set when the agent has been reached."""
     task: RemoteTask | None = None
-    """Once it is known."""
+    """Set when the task is known."""
     waiting: Sequence[ProxyQuestion] = ()
-    """When the outcome is that it waits: the questions; none: it waits for a token."""
+    """With the outcome `waiting`: the open questions; empty if the task waits for a token."""
     _secrets: Secrets = attrs.field(init=False)
     _hop: Hop = attrs.field(factory=lambda: Hop(session_id=secrets.token_hex(4)))
     _exchanges: int = 0
@@ -82,8 +80,7 @@ class RemoteTurn:
         await self.link.aclose()
 
     async def run(self, message: str) -> Outcome:
-        """Send the message, and follow its task until it ends or waits for an answer that the
-        terminal cannot give."""
+        """Send the message, and follow its task until it ends or waits for an answer without a terminal."""
         outcome: Outcome = "cancelled"
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._end_when_told, nursery.cancel_scope)
@@ -119,21 +116,19 @@ class RemoteTurn:
             self._tell(str(error), "bad")
             if self.task is not None:
                 return "waiting"
-            self._tell(
-                "--token-env names the variable with a bearer token, --header sends other credentials."
-            )
+            self._tell("Send a bearer token with --token-env, or other credentials with --header.")
         except NotSent as error:
             self._tell(f"stopgo a2a send: {self.config.name}: {error}", "bad")
         except (ToolUnavailable, ToolOutcomeUnknown) as error:
             self._tell(f"stopgo a2a send: {error}", "bad")
             if self.task is not None:
-                self._tell(f"What became of task {self.task.id} is not known here.")
+                self._tell(f"The outcome of task {self.task.id} is unknown.")
         return "failed"
 
     async def _exchange(
         self, message: str, items: Sequence[RemoteItem], answers: Sequence[RemoteAnswer]
     ) -> Delegated:
-        """One of them, up to its end or to the next question."""
+        """One exchange, up to its end or to the next question."""
         self._exchanges += 1
         request = Delegate(
             agent=self.config.name,
@@ -174,7 +169,7 @@ class RemoteTurn:
     async def _cancel(self) -> None:
         if self.task is None:
             if self._has_left:
-                self._tell("The agent may have the message; it has not told the id of a task.", "bad")
+                self._tell("The agent may have the message, but it has sent no task id.", "bad")
             return
         task: Task | None = None
         request = CancelRemote(task=self.task, hop=self._hop, bearer=self.bearer)
@@ -183,7 +178,7 @@ class RemoteTurn:
         if task is not None:
             self._tell(f"task {self.task.id}: {task.status.state}")
         else:
-            self._tell(f"The agent does not say that task {self.task.id} was cancelled.", "bad")
+            self._tell(f"The agent did not confirm that task {self.task.id} was cancelled.", "bad")
 
     # --------------------------------------------------------------------- questions
 
@@ -204,8 +199,8 @@ class RemoteTurn:
         )
 
     async def _answer(self, questions: Sequence[ProxyQuestion]) -> Sequence[RemoteAnswer] | None:
-        """The answer to the first one: the others are asked again with the next exchange. None: nobody is
-        there to answer; an empty one: the question has been settled elsewhere."""
+        """The answer to the first question; the others come again with the next exchange. None without a
+        terminal, or if the person leaves; empty if the question was settled elsewhere."""
         if not self.terminal.can_ask:
             for asked in questions:
                 self._show(asked)
@@ -215,7 +210,7 @@ class RemoteTurn:
         return await self._ask(questions[0])
 
     def _show(self, asked: ProxyQuestion) -> None:
-        # A question without an id has no call, only the words that follow.
+        # A question without an id has no call, only a description.
         call = f": {call_text(asked.tool_name, asked.tool_args)}" if asked.remote_kind else ""
         self._tell(f"{' -> '.join(asked.agents)}: asks {asked.id}{call}", "quiet")
         self._tell(f"\n{asked.description}\n")
@@ -246,6 +241,6 @@ class RemoteTurn:
             await trio.sleep(LOOK_INTERVAL)
             request = LookAt(task=self.task, item=item, hop=self._hop, bearer=self.bearer)
             if await look(self.link, request) is not None:
-                self._tell("It was settled elsewhere.")
+                self._tell("The question was settled elsewhere.")
                 scope.cancel()
                 return

@@ -1,11 +1,10 @@
-"""The process of `stopgo run`: signals, what ends it, exit code."""
+"""The process of `stopgo run`: signals, errors, exit code."""
 
 from __future__ import annotations
 
 import json
 import logging
 import shlex
-import signal
 import sqlite3
 from collections.abc import Sequence
 
@@ -18,9 +17,9 @@ from ...config.errors import ConfigError
 from ...runtime.clock import ProcessClock
 from ...runtime.errors import RestartLimitReached
 from ...runtime.journal.errors import JournalError
-from .interrupt import Interrupt
-from .one_turn import OneTurn, Outcome
-from .options import FAILED, WAITING, WRONG
+from .interrupt import Interrupt, Outcome
+from .one_turn import OneTurn
+from .options import FAILED, WRONG
 from .terminal import LogToTerminal, Terminal
 
 
@@ -28,8 +27,8 @@ def run_process(config: AgentConfig, conversation: str | None, message: str, opt
     """Run one turn and return the exit code.
 
     Args:
-        conversation: the one to go on with; None: a new one.
-        options: those that make `serve` the same agent.
+        conversation: the conversation to continue; None: a new one.
+        options: the options with which `serve` runs the same agent.
     """
     terminal = Terminal.of_this_process()
     logging.basicConfig(
@@ -45,10 +44,10 @@ def run_process(config: AgentConfig, conversation: str | None, message: str, opt
     try:
         code = trio.run(_run, config, conversation, message, options, terminal, clock=ProcessClock())
     except* (AgentError, ConfigError, Misconfigured) as group:
-        _say_why(terminal, group)
+        _print_error(terminal, group)
         code = WRONG
     except* (StartError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:
-        _say_why(terminal, group)
+        _print_error(terminal, group)
     return code
 
 
@@ -57,41 +56,30 @@ async def _run(
 ) -> int:
     interrupt = Interrupt()
     outcome: Outcome = "cancelled"
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with trio.open_nursery() as nursery:
-            interrupt.scope = nursery.cancel_scope
-            nursery.start_soon(interrupt.listen, signals)
-            async with open_agent(config) as agent:
-                turn = OneTurn(agent, terminal, interrupt.stop)
-                interrupt.running = True
-                outcome = await turn.run(message, conversation)
-            nursery.cancel_scope.cancel()
-    match outcome:
-        case "finished":
-            return 0
-        case "failed":
-            return FAILED
-        case "waiting":
-            _say_how_to_go_on(terminal, turn, config, options)
-            return WAITING
-        case "cancelled":
-            terminal.tell("cancelled", "bad")
-            return interrupt.code
+    async with interrupt.listening(), open_agent(config) as agent:
+        turn = OneTurn(agent, terminal, interrupt.stop)
+        interrupt.running = True
+        outcome = await turn.run(message, conversation)
+    if outcome == "waiting":
+        _print_next_steps(terminal, turn, config, options)
+    elif outcome == "cancelled":
+        terminal.tell("cancelled", "bad")
+    return interrupt.exit_code(outcome)
 
 
-def _say_how_to_go_on(terminal: Terminal, turn: OneTurn, config: AgentConfig, options: Sequence[str]) -> None:
+def _print_next_steps(terminal: Terminal, turn: OneTurn, config: AgentConfig, options: Sequence[str]) -> None:
     if not turn.waiting:
         return
-    terminal.tell("It waits for a decision:", "question")
+    terminal.tell("The run waits for a decision:", "question")
     for approval in turn.waiting:
         terminal.tell(f"  {approval.id}  {approval.asked.line}")
     url, serve = f"http://{config.host}:{config.port}", shlex.join(["stopgo", "serve", *options])
-    terminal.tell(f"Serve the agent, and answer there; it goes on where it stands:\n  {serve}")
+    terminal.tell(f"To continue, serve the agent and decide there:\n  {serve}")
     for approval in turn.waiting:
         words = shlex.quote(json.dumps(approval.asked.original.example()))
         terminal.tell(f"  curl {url}/approvals/{approval.id} -d {words}")
 
 
-def _say_why(terminal: Terminal, error: BaseException) -> None:
+def _print_error(terminal: Terminal, error: BaseException) -> None:
     for sentence in sentences(error):
         terminal.tell(f"stopgo run: {sentence}", "bad")

@@ -1,13 +1,11 @@
-"""The process of `stopgo a2a send`: signals, exit code, and how to go on."""
+"""The process of `stopgo a2a send`: signals, exit code, next steps."""
 
 from __future__ import annotations
 
 import logging
 import shlex
-import signal
 import uuid
 from functools import partial
-from typing import assert_never
 
 import trio
 
@@ -15,9 +13,8 @@ from ...actors.a2a.wire.client_codec import write_call
 from ...actors.a2a.wire.task import Data, Message, Part, Send, Text
 from ...actors.approvals.proxy_approval import ProxyQuestion
 from ...config.a2a import RemoteAgentConfig
-from .interrupt import Interrupt
-from .options import FAILED, WAITING
-from .remote_turn import Outcome, RemoteTurn
+from .interrupt import Interrupt, Outcome
+from .remote_turn import RemoteTurn
 from .terminal import LogToTerminal, Terminal
 
 
@@ -26,7 +23,7 @@ def run_send(config: RemoteAgentConfig, message: str, bearer: str | None, token_
 
     Args:
         bearer: the token to send.
-        token_variable: the environment variable it is from, to be named in commands.
+        token_variable: the environment variable with the token, for commands in the output.
     """
     terminal = Terminal.of_this_process()
     handler = LogToTerminal(terminal)
@@ -45,35 +42,23 @@ async def _run(
     interrupt = Interrupt(running=True)
     outcome: Outcome = "cancelled"
     turn = RemoteTurn.of(config, terminal, interrupt.stop, bearer)
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with trio.open_nursery() as nursery:
-            interrupt.scope = nursery.cancel_scope
-            nursery.start_soon(interrupt.listen, signals)
-            try:
-                outcome = await turn.run(message)
-            finally:
-                await turn.aclose()
-            nursery.cancel_scope.cancel()
-    match outcome:
-        case "finished":
-            return 0
-        case "failed":
-            return FAILED
-        case "waiting":
-            _say_how_to_go_on(terminal, turn, token_variable)
-            return WAITING
-        case "cancelled":
-            terminal.tell("cancelled", "bad")
-            return interrupt.code
-        case _:
-            assert_never(outcome)
+    async with interrupt.listening():
+        try:
+            outcome = await turn.run(message)
+        finally:
+            await turn.aclose()
+    if outcome == "waiting":
+        _print_next_steps(terminal, turn, token_variable)
+    elif outcome == "cancelled":
+        terminal.tell("cancelled", "bad")
+    return interrupt.exit_code(outcome)
 
 
-def _say_how_to_go_on(terminal: Terminal, turn: RemoteTurn, token_variable: str | None) -> None:
+def _print_next_steps(terminal: Terminal, turn: RemoteTurn, token_variable: str | None) -> None:
     assert turn.task is not None
-    what = "a decision" if turn.waiting else "a bearer token"
-    terminal.tell(f"Task {turn.task.id} waits for {what}. A message to the task goes on:", "question")
-    for part in [_answer(asked) for asked in turn.waiting] or [Text("Go on with this token.")]:
+    need = "a decision" if turn.waiting else "a bearer token"
+    terminal.tell(f"Task {turn.task.id} waits for {need}. To continue, send the task a message:", "question")
+    for part in [_answer(asked) for asked in turn.waiting] or [Text("Continue with this token.")]:
         terminal.tell(f"  {_command(turn, part, token_variable or ('' if turn.waiting else 'TOKEN'))}")
 
 
@@ -84,7 +69,7 @@ def _answer(asked: ProxyQuestion) -> Part:
 
 
 def _command(turn: RemoteTurn, part: Part, token_variable: str) -> str:
-    """A command that sends a part to the task. Values of headers are left for the reader to fill in."""
+    """A command that sends a part to the task. The person has to fill in the values of headers."""
     assert turn.task is not None
     assert turn.contact is not None
     message = Message(

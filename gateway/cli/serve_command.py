@@ -1,4 +1,4 @@
-"""`stopgo serve`: one agent over HTTP, until it is told to stop."""
+"""`stopgo serve`: one agent over HTTP, until a signal stops it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from ..loopback import is_loopback
-from .options import WRONG, add_mcp_option, listen_host, listen_port, path
+from .options import (
+    WRONG,
+    add_config_option,
+    add_listen_options,
+    add_mcp_option,
+    add_override_options,
+    agent_config,
+    path,
+    warn_if_reachable,
+)
 from .undumpable import make_undumpable
 
 if TYPE_CHECKING:
@@ -18,23 +26,14 @@ if TYPE_CHECKING:
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `serve` to the command line."""
     serve = subparsers.add_parser("serve", help="serve an agent over HTTP")
-    serve.add_argument(
-        "--config",
-        type=path,
-        metavar="FILE",
-        help="the agent file; default: config/agent.yaml, else the one that comes with the package",
-    )
-    serve.add_argument("--host", type=listen_host, help="address to listen on, in place of the file's")
-    serve.add_argument("--port", type=listen_port, help="port to listen on, in place of the file's; 0: any")
-    serve.add_argument(
-        "--data-dir", type=path, metavar="DIR", help="where everything durable lives, in place of the file's"
-    )
-    serve.add_argument("--model", metavar="PROVIDER:NAME", help="model of every node, in place of the file's")
+    add_config_option(serve)
+    add_listen_options(serve)
+    add_override_options(serve)
     serve.add_argument(
         "--record",
         type=path,
         metavar="DIR",
-        help="write what the models say in each conversation to DIR, as a file for --model script:FILE",
+        help="record the replies of the models in DIR: one file per conversation, for --model script:FILE",
     )
     add_mcp_option(serve)
     serve.set_defaults(run=run)
@@ -43,49 +42,39 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes.
 
-    Exit code 0 after an orderly shutdown, 128 + signal after a hurried one, 2 for a configuration that
-    cannot be used, 1 when the agent cannot start or has to stop.
+    Exit codes: 0 after a graceful shutdown, 128 + signal after an immediate one, 2 if the configuration
+    cannot be used, 1 if the agent cannot start or has to stop.
     """
-    from ...config.errors import ConfigError
-    from ...config.load import load_config
-
     make_undumpable()
-    try:
-        config = load_config(args.config, data_dir=args.data_dir, model=args.model, mcp=args.mcp)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
+    config = agent_config(args, with_overrides=True)
+    if config is None:
         return WRONG
     host = config.host if args.host is None else args.host
     port = config.port if args.port is None else args.port
 
-    # The command line answers at once; what serves takes a second to import.
+    # Imported here, because the server takes a second to import.
     from ..serve_process import run_process
     from .terminal import printable
 
-    # A log in a pipe is followed line by line.
+    # Otherwise readers of a pipe would get the log in blocks.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-    _say_what_is_served(config, host)
+    _announce(config, host)
     code, failures = run_process(config, host, port, args.record)
-    for failure in failures:  # which a server may have written a part of
+    for failure in failures:  # it may quote a tool server
         print(printable(f"stopgo serve: {failure}"), file=sys.stderr)
     return code
 
 
-def _say_what_is_served(config: AgentConfig, host: str) -> None:
+def _announce(config: AgentConfig, host: str) -> None:
     if config.packaged:
         print(f"no config/agent.yaml here: serving the agent that comes with the package, {config.source}")
     for warning in config.warnings:
         print(f"stopgo serve: warning: {warning}", file=sys.stderr)
-    if not is_loopback(host):
+    is_reachable = warn_if_reachable(host, "stopgo serve", "talk to the agent and approve its tool calls")
+    if is_reachable and not config.server.allowed_hosts and config.server.public_url is None:
         print(
-            f"stopgo serve: warning: {host} can be reached from other machines, and there is no "
-            "authentication: any client that reaches it can talk to the agent and approve what it asks for",
+            "stopgo serve: warning: clients can use its IP addresses only; for a host name, add to the agent "
+            "file: `server: {allowed_hosts: [NAME]}`",
             file=sys.stderr,
         )
-        if not config.server.allowed_hosts and config.server.public_url is None:
-            print(
-                "stopgo serve: warning: clients can reach it by its IP addresses only; for another name add "
-                "to the agent file: `server: {allowed_hosts: [NAME]}`",
-                file=sys.stderr,
-            )

@@ -1,4 +1,4 @@
-"""Which piece of the models' texts goes to the screen next: one text at a time, each of them once. Pure."""
+"""Decides which pieces of the models' texts go to the screen: one text at a time, each text once. Pure."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ import attrs
 class Piece:
     text: str
     begins: bool
-    """It is the beginning of a text."""
+    """Whether this is the beginning of a text."""
 
 
 @attrs.define
 class StreamedText:
-    """The text of one model call is shown while it comes. That of another call that runs at the same time
-    is shown when it is whole."""
+    """Shows the text of one model call as it streams. The texts of concurrent calls are shown when they are
+    complete."""
+
+    last: str | None = None
+    """The last complete text."""
 
     _call: tuple[str, int] | None = None
-    """Key and attempt of the call that is shown."""
+    """Key and attempt of the call that is being shown."""
     _shown: str = ""
     _skipped: set[tuple[str, int]] = attrs.field(factory=set)
-    """Calls of which a piece was not shown."""
+    """Calls with a piece that was not shown."""
 
     def piece(self, key: str, attempt: int, text: str) -> Piece | None:
-        """What to show of a piece that has come; None: nothing."""
+        """The part of a received piece to show; None: nothing."""
         call = (key, attempt)
         retried = self._call is not None and self._call[0] == key and self._call[1] < attempt
         if call in self._skipped or not (self._call in (None, call) or retried):
@@ -35,16 +38,17 @@ class StreamedText:
         return Piece(text, begins)
 
     def whole(self, key: str, text: str) -> Piece | None:
-        """The rest to show now that the whole text of a call is known; None: it has none."""
+        """The rest to show of the complete text of a call; None if the text is empty."""
+        self.last = text
         if self._call is None or self._call[0] != key:
             return Piece(text, begins=True) if text else None
         shown, self._call, self._shown = self._shown, None, ""
-        if not text.startswith(shown):  # pieces were lost, or the last attempt told none
+        if not text.startswith(shown):  # pieces were lost, or the last attempt had none
             return Piece(text, begins=True)
         return Piece(text[len(shown) :], begins=False)
 
     def lose(self) -> None:
-        """Pieces may be missing from now on: the text under way is shown when it is whole."""
+        """Handle a gap in the pieces: the current text is shown when it is complete."""
         if self._call is not None:
             self._skipped.add(self._call)
         self._call = None

@@ -1,4 +1,4 @@
-"""The person at the command line: what is said goes to stderr, the answer alone to stdout."""
+"""The terminal of a command: progress and questions go to stderr, only the answer to stdout."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Style: TypeAlias = Literal["plain", "quiet", "question", "bad"]
 _CODES: Mapping[Style, str] = {"plain": "", "quiet": "\x1b[2m", "question": "\x1b[1m", "bad": "\x1b[31m"}
 _RESET = "\x1b[0m"
 _CHUNK = 4096
-"""Bytes; a terminal hands over a line at a time, and no longer ones."""
+"""Bytes to read at once; a terminal delivers at most one line of this length."""
 
 
 def printable(text: str) -> str:
-    """A text that can do nothing to a terminal: it comes from models and tools, and could otherwise hide
-    what is asked, or draw an answer of its own."""
+    """The text with control characters escaped. Texts of models and tools could otherwise hide a question or
+    fake an answer on the terminal."""
     return "".join(each if _harmless(each) else each.encode("unicode_escape").decode() for each in text)
 
 
 def styled(text: str, style: Style, colour: bool) -> str:
-    """The text as it is printed."""
+    """The text to print in a style."""
     text = printable(text)
     return f"{_CODES[style]}{text}{_RESET}" if colour and _CODES[style] else text
 
@@ -43,27 +43,27 @@ def _harmless(character: str) -> bool:
 
 
 def colourful(stream: IO[str], environ: Mapping[str, str]) -> bool:
-    """Whether to use colour: on a terminal that has it, and where NO_COLOR does not forbid it."""
+    """Whether to use colour: the stream is a terminal with colour, and NO_COLOR is not set."""
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 @attrs.define(eq=False)
 class Terminal:
-    """Made once per process; its methods are for one task at a time."""
+    """One instance per process, for one task at a time."""
 
     can_ask: bool
-    """Whether somebody is there to answer."""
+    """Whether stdin is a terminal, so that a person can answer."""
     colour: bool
     streams: bool = False
-    """Whether texts are shown while they come: stdout and stderr are on one screen."""
+    """Whether to stream texts: stdout and stderr are both terminals."""
     _typed: bytes = b""
     _prompting: bool = False
-    """The cursor stands behind a prompt or a piece of a text."""
+    """Whether the cursor is behind a prompt or a piece of a text."""
 
     @classmethod
     def of_this_process(cls) -> Terminal:
         for stream in (sys.stdout, sys.stderr):
-            # Whatever the locale: a character it lacks must not end the run.
+            # A character that the locale lacks must not end the run.
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         return cls(
             can_ask=sys.stdin is not None and sys.stdin.isatty(),
@@ -72,36 +72,36 @@ class Terminal:
         )
 
     def tell(self, text: str, style: Style = "plain") -> None:
-        """Say something beside the answer."""
+        """Print a message to stderr."""
         if self._prompting:
-            # Leave the line on which somebody may be typing, or a text is under way.
+            # Leave the line, because the person may be typing in it, or a text may not have ended.
             self._prompting = False
             text = f"\n{text}"
         print(styled(text, style, self.colour), file=sys.stderr, flush=True)
 
     def piece(self, text: str) -> None:
-        """Show a further piece of a text."""
+        """Print the next piece of a text."""
         print(printable(text), end="", flush=True)
         self._prompting = True
 
     def end_text(self) -> None:
-        """The text that came in pieces is whole."""
+        """End the text that was printed in pieces."""
         if self._prompting:
             self._prompting = False
             print(flush=True)
 
     def answer(self, text: str) -> None:
-        """The answer; as it is where a program reads it."""
+        """Print the answer, unchanged if a program reads it."""
         print(printable(text) if sys.stdout.isatty() else text, flush=True)
 
     def forget_typed(self) -> None:
-        """Pass over what was typed before a question is shown: it cannot be an answer to it."""
+        """Discard earlier input, which cannot be an answer to the question that is shown next."""
         self._typed = b""
-        with suppress(termios.error):  # the terminal was closed, which whoever asks finds out
+        with suppress(termios.error):  # the terminal was closed; `ask` notices
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
     async def ask(self, prompt: str) -> str | None:
-        """A line that is typed after `prompt`, without the spaces around it; None: nobody will answer."""
+        """The line typed after `prompt`, stripped; None if the input has ended."""
         print(styled(prompt, "question", self.colour), end=" ", file=sys.stderr, flush=True)
         self._prompting = True
         line = await self._read_line()
@@ -109,13 +109,13 @@ class Terminal:
         return None if line is None else line.decode("utf-8", "replace").strip()
 
     async def ask_reply(self, question: Asked[Any]) -> str | None:
-        """A reply, for `Asked.understand`; None: nobody will answer."""
+        """A reply, for `Asked.understand`; None if the input has ended."""
         return await self.ask(question.prompt)
 
     async def edit(self, asked: Asked[Any]) -> Mapping[str, Any] | None:
-        """The arguments in place of those of the question; None: not now."""
-        self.tell(f"Now they are: {json.dumps(asked.tool_args, ensure_ascii=False)}")
-        line = await self.ask("All arguments, as JSON on one line; nothing to leave them >")
+        """Arguments that replace those of the question; None if the person gives none."""
+        self.tell(f"Current arguments: {json.dumps(asked.tool_args, ensure_ascii=False)}")
+        line = await self.ask("All arguments, as JSON on one line; Enter to keep them >")
         if not line:
             return None
         arguments = edited(line)
@@ -125,7 +125,7 @@ class Terminal:
         return arguments
 
     async def _read_line(self) -> bytes | None:
-        # Not in a thread: one that waits for a line cannot be called back when the question is void.
+        # Not in a thread, because a thread that waits for a line cannot be cancelled.
         stdin = sys.stdin.fileno()
         while b"\n" not in self._typed:
             await trio.lowlevel.wait_readable(stdin)
@@ -141,7 +141,7 @@ class Terminal:
 
 
 class LogToTerminal(logging.Handler):
-    """What the parts of the agent have to say that matters to whoever runs it."""
+    """Shows log records from WARNING on at the terminal."""
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__(logging.WARNING)

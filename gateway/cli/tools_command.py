@@ -1,4 +1,4 @@
-"""`stopgo tools`: the tools of a running agent, and the acceptance of what has become weaker in them."""
+"""`stopgo tools`: lists the tools of a running agent, and accepts hints that became weaker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..loopback import is_loopback
 from .options import FAILED, URL, add_url_option
 
 SECONDS = 30.0
-"""Until an agent that does not answer is given up."""
+"""Timeout of a request."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,38 +22,37 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     listing = commands.add_parser(
         "list",
         help="print the tools",
-        description="Prints what a call of each tool does, and which tools say less of themselves than this "
-        "agent knows of them. Exit code: 1 when the agent cannot be reached.",
+        description="Prints the verdict on a call of each tool, and the tools whose hints became weaker. "
+        "Exit code: 1 if the agent cannot be reached.",
     )
     accept = commands.add_parser(
         "accept",
-        help="let the weaker hints of a tool count",
-        description="Lets the hints that a tool has now count, although they are weaker than before. Exit "
-        "code: 1 when the agent refuses, because the tool is not there or has changed once more, or when it "
-        "cannot be reached.",
+        help="accept the weaker hints of a tool",
+        description="Accepts the current hints of a tool, although they are weaker than before. Exit code: 1 "
+        "if the agent cannot be reached, or if it refuses because the tool is unknown or has changed again.",
     )
     for command, run in ((listing, list_tools), (accept, accept_tool)):
         add_url_option(command)
         command.set_defaults(run=run)
-    accept.add_argument("name", metavar="NAME", help="the tool, as `stopgo tools list` names it")
-    accept.add_argument("hash", metavar="HASH", help="of the definition, from `stopgo tools list`")
+    accept.add_argument("name", metavar="NAME", help="name of the tool in `stopgo tools list`")
+    accept.add_argument("hash", metavar="HASH", help="hash of the definition, from `stopgo tools list`")
 
 
 def list_tools(args: argparse.Namespace) -> int:
-    """Print a line for each tool, and what is held."""
+    """Print a line for each tool, and its held hints."""
     answer = _ask("GET", f"{args.url}/tools")
     lines = [] if answer is None else [line for tool in answer["tools"] for line in _lines(tool, args.url)]
-    return _say(answer, lines)
+    return _print(answer, lines)
 
 
 def accept_tool(args: argparse.Namespace) -> int:
-    """Accept a definition."""
+    """Accept a definition of a tool."""
     name = quote(args.name, safe="")
     answer = _ask("POST", f"{args.url}/tools/{name}/accept", {"hash": args.hash})
-    return _say(answer, [] if answer is None else [f"accepted; {next(_lines(answer['tool'], args.url))}"])
+    return _print(answer, [] if answer is None else [f"accepted; {next(_lines(answer['tool'], args.url))}"])
 
 
-def _say(answer: object, lines: Iterable[str]) -> int:
+def _print(answer: object, lines: Iterable[str]) -> int:
     from .terminal import printable
 
     for line in lines:
@@ -72,7 +71,7 @@ def _lines(tool: Mapping[str, Any], url: str) -> Iterator[str]:
 
 
 def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
-    """The answer; None: there is none, and the terminal shows why."""
+    """The answer; None after an error, which is printed."""
     import httpx2
 
     from .agent_client import ServerError, answer_of, unreached

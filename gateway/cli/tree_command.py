@@ -1,4 +1,4 @@
-"""`stopgo tree`: the nodes of an agent, what each may use, and where it asks."""
+"""`stopgo tree`: the nodes of an agent, with their tools, limits and approvals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .options import WRONG, path
+from .options import WRONG, add_config_option, agent_config
 
 if TYPE_CHECKING:
     from ...actors.gate.gate import PolicyScope
@@ -22,28 +22,18 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     tree = subparsers.add_parser(
         "tree",
         help="print the tree of nodes of an agent file",
-        description="Prints the nodes of an agent, what each may use, its limits, and which tools ask where. "
-        "Of each agent that work may be delegated to it reads the card, and prints whether it is reached.",
+        description="Prints the nodes of an agent: what each may use, its limits, and which tools ask. Reads "
+        "the card of each remote agent, and prints whether the agent was reached.",
     )
-    tree.add_argument(
-        "--config",
-        type=path,
-        metavar="FILE",
-        help="the agent file; default: config/agent.yaml, else the one that comes with the package",
-    )
-    tree.add_argument("--offline", action="store_true", help="contact no agent")
+    add_config_option(tree)
+    tree.add_argument("--offline", action="store_true", help="do not contact remote agents")
     tree.set_defaults(run=print_tree)
 
 
 def print_tree(args: argparse.Namespace) -> int:
-    """Exit code 2 for a configuration that cannot be used."""
-    from ...config.errors import ConfigError
-    from ...config.load import load_config
-
-    try:
-        config = load_config(args.config)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
+    """Print the tree. Exit code 2 if the agent file cannot be used."""
+    config = agent_config(args)
+    if config is None:
         return WRONG
     for warning in config.warnings:
         print(f"stopgo tree: warning: {warning}", file=sys.stderr)
@@ -58,7 +48,7 @@ def print_tree(args: argparse.Namespace) -> int:
 
 
 def tree_lines(config: AgentConfig, contacts: Mapping[str, str]) -> Iterator[str]:
-    """The lines of the picture. `contacts`: whether agents are reached, by name."""
+    """The lines of the output. `contacts`: whether agents were reached, by name."""
     from ...actors.gate.gate import root_scope
     from ...actors.tools.catalogue import catalogue
 
@@ -66,7 +56,7 @@ def tree_lines(config: AgentConfig, contacts: Mapping[str, str]) -> Iterator[str
     servers = ", ".join(server.name for server in config.enabled_servers)
     yield f"  servers: {servers or 'none'}"
     yield from _agent_lines(config, contacts)
-    if limits := _said(config.limits):
+    if limits := _settings(config.limits):
         yield f"  limits: {limits}"
     policy_scope = root_scope(config)
     for rule in _rules(policy_scope.policy):
@@ -90,8 +80,8 @@ def _agent_lines(config: AgentConfig, contacts: Mapping[str, str]) -> Iterator[s
 def _node_lines(
     node: Node, above: PolicyScope, agents: Sequence[Tool], first: str, rest: str
 ) -> Iterator[str]:
-    """A node and those below it. `agents` are the tools that delegate; `first` stands before the node's name
-    and `rest` before every other line."""
+    """A node and the nodes below it. `agents` are the tools that delegate; `first` is the prefix of the line
+    with the node's name, `rest` that of the other lines."""
     from ...actors.gate.gate import child_scope, descend
     from ...config.nodes import children_of
 
@@ -113,12 +103,12 @@ def _model(node: Node) -> str:
 
 
 def _facts(node: Node, policy_scope: PolicyScope, agents: Sequence[Tool]) -> Iterator[str]:
-    """What stands below a node's name."""
+    """The lines below a node's name."""
     from ...actors.gate.gate import offered
     from ...config.a2a import remote_id
     from ...config.nodes import CheckpointNode, LlmNode, RemoteAgentNode, RouterNode
 
-    if settings := _said(node):
+    if settings := _settings(node):
         yield settings
     if isinstance(node, RouterNode):
         for route in node.routes or ():
@@ -155,12 +145,12 @@ _ELSEWHERE = (
     "agent",
     "url",
 )
-"""Keys of nodes that are shown in another way, or are too long to show."""
+"""Keys of nodes that are shown elsewhere, or are too long to show."""
 _ALWAYS = ("max_turns", "max_iterations")
 
 
-def _said(section: Any) -> str:
-    """The settings of a section that are not the default, and limits even if they are."""
+def _settings(section: Any) -> str:
+    """The settings of a section that differ from their defaults, and some limits in any case."""
     import attrs
 
     parts = []
@@ -184,13 +174,13 @@ def _shown(name: str, value: Any) -> str:
         case float():
             return f"{value:.12g} s" if name == "timeout" else f"{value:.12g}"
         case UsageLimits():
-            return f"({_said(value)})"
+            return f"({_settings(value)})"
         case _:
             return str(value)
 
 
 def _verdict(tool: Tool, policy_scope: PolicyScope) -> str:
-    """The verdict on a call of an agent here, as far as it can be told without the message."""
+    """The verdict on a call of an agent at this node, as far as it does not depend on the message."""
     from ...actors.gate.gate import judge, mismatch
 
     verdict = judge(tool, {}, policy_scope)
@@ -201,16 +191,16 @@ def _verdict(tool: Tool, policy_scope: PolicyScope) -> str:
 
 
 def _asks(policy_scope: PolicyScope) -> str:
-    """What tools do here that no rule decides about."""
+    """What happens here to calls that no rule matches."""
     from ...actors.gate.gate import by_hints
     from ...actors.tools.tool import Hints, Tool
 
-    said = []
+    verdicts = []
     for kind, hints in (("destructive", Hints(destructive=True)), ("unannotated", Hints())):
         verdict = by_hints(Tool("", "", {}, "", hints=hints), policy_scope)
         relaxed = verdict.action == "run" and "in_" in verdict.rule
-        said.append(f"{kind} tools {verdict.action}" + (f" ({verdict.rule})" if relaxed else ""))
-    return ", ".join(said)
+        verdicts.append(f"{kind} tools {verdict.action}" + (f" ({verdict.rule})" if relaxed else ""))
+    return ", ".join(verdicts)
 
 
 def _rules(policy: ApprovalConfig) -> list[str]:
@@ -222,5 +212,5 @@ def _rules(policy: ApprovalConfig) -> list[str]:
 def _expiry(policy: ApprovalConfig) -> str:
     if policy.expires_after is None:
         return ""
-    what = {"reject": "counts as rejected", "fail": "fails the run"}[policy.on_expiry]
-    return f"an approval without an answer for {policy.expires_after:.12g} s {what}"
+    outcome = {"reject": "counts as rejected", "fail": "fails the run"}[policy.on_expiry]
+    return f"an approval without an answer for {policy.expires_after:.12g} s {outcome}"

@@ -1,4 +1,4 @@
-"""The process, closed to others of the same user."""
+"""Protects the memory of the process from other processes of the same user."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _PR_SET_DUMPABLE = 4
 
 
 def make_undumpable() -> None:
-    """Keep other processes of this user from reading the memory and the environment of this one in /proc, as
-    its stdio servers could. Root can all the same if it has CAP_SYS_PTRACE. No core dump will be written.
+    """Keep other processes of this user, such as stdio servers, from reading memory and environment of this
+    process in /proc. Root with CAP_SYS_PTRACE still can. Also disables core dumps.
 
-    Only Linux has this. Programs that this process starts are not affected: `exec` resets it.
+    Linux only. Child processes are not affected, because `exec` resets the flag.
     """
     if sys.platform != "linux":
         return

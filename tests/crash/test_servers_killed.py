@@ -38,7 +38,7 @@ BETWEEN_TURNS = (4.0, 8.0)
 """Seconds somebody takes to say the next thing."""
 LONGEST_TURN = 40.0
 """Seconds: three calls side by side, each of which may wait for its server and then for its answer."""
-COMES_BACK = 20.0
+TEMPORARY = 20.0
 """Seconds from the last kill."""
 
 
@@ -191,7 +191,7 @@ async def test_servers_are_killed_for_a_minute_and_nothing_hangs_or_happens_twic
                 nursery.start_soon(kill_http, server, until)
             for number in range(CONVERSATIONS):
                 nursery.start_soon(talk, agent, f"c{number}", until, said, answers)
-        with trio.fail_after(COMES_BACK):
+        with trio.fail_after(TEMPORARY):
             await all_connected(agent)
         after: Counter[str] = Counter()
         await talk(agent, "after", trio.current_time() + 0.001, said, after)

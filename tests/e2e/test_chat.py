@@ -116,7 +116,7 @@ def test_the_story(chat: Chat, serve: Serve, tmp_path: Path) -> None:
     screen.see("REMOVE Resources")
     screen.see(QUESTION, last=True)
     screen.type("n")
-    screen.see("More words, or nothing >", last=True)
+    screen.see("Add text, or press Enter >", last=True)
     screen.type("it is still in use\r")
     screen.see("resources_remove was rejected: nothing was changed. Reason: it is still in use")
 
@@ -142,7 +142,7 @@ def test_a_server_that_is_killed_in_the_middle(chat: Chat, serve: Serve, tmp_pat
     screen.see(QUESTION)
 
     server.run.kill()
-    screen.see("trying again")
+    screen.see("reconnecting")
     screen.see(QUESTION, last=True)
     screen.type("y")  # nobody is there to hear it yet
     server = serve(tmp_path / "data", port=port)
@@ -184,7 +184,7 @@ if (TMUX := shutil.which("tmux")) is not None:
             screen.see(r"This bold story has many words\.(?s:.)*\n>", last=True)
             screen.resize(90, 30)
             server.run.interrupt()
-            screen.see("trying again")
+            screen.see("reconnecting")
             serve(tmp_path / "data", config=config, env=env, port=port)
             screen.see("connected again\n>", last=True)
             screen.paste("two\nlines")
@@ -300,7 +300,7 @@ def test_a_request_that_is_not_answered_is_given_up(
         process.send_signal(signal.SIGSTOP)
         screen.say(line)
         screen.process.send_signal(signal.SIGINT)
-        screen.see("the request was given up\n>", last=True)
+        screen.see("the request was cancelled\n>", last=True)
         screen.say(line)
     while not screen.raw.endswith(b"\x1b[?2004h"):  # single keys are read
         screen.read()
@@ -435,7 +435,7 @@ def test_one_conversation_after_the_other(chat: Chat, serve: Serve, scripted: Pa
             "no agent answers at http://127.0.0.1:1: connection refused",
         ),
         (["--url", "http://me:secret@127.0.0.1"], {}, 2, "not a valid address; example: "),
-        (["--conversation", "x"], {}, 1, "none of the recent conversations has an id that begins with 'x'"),
+        (["--conversation", "x"], {}, 1, "no recent conversations have an id that begins with 'x'"),
         (["--token-env", "NOT_SET"], {}, 2, "NOT_SET is not set"),
         ([], {"TERM": "dumb"}, 2, "TERM must name a terminal with cursor control"),
     ],
@@ -506,7 +506,7 @@ def test_an_approval_that_is_void(serve: Serve, tmp_path: Path) -> None:
         (["approve", "x", "--arguments", "[]"], 2, "it is no JSON object"),
         (["approve", "x", "--arguments", "{"], 2, "it is not JSON"),
         (["approve", "x", "--arguments", "@/none"], 2, "/none cannot be read"),
-        (["approve", "x"], 2, "no pending approval has an id that begins with 'x'"),
+        (["approve", "x"], 2, "no pending approvals have an id that begins with 'x'"),
         (["show", "5e33d105-660c-4672-8119-1169c2690b26"], 2, "there is no approval 5e33d105"),
     ],
 )

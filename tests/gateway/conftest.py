@@ -1,10 +1,16 @@
-"""The app over real sockets, in front of an agent whose answers the test decides."""
+"""The app over real sockets with an agent whose answers the test decides, and commands in this process."""
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import attrs
 import httpx2
@@ -39,7 +45,10 @@ from stopgo.config.agent_config import AgentConfig
 from stopgo.config.nodes import LlmNode
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
+from stopgo.gateway.cli import run_command, serve_command
+from stopgo.gateway.cli.main import main
 from stopgo.gateway.http.http_server import Server, bind, open_server
+from stopgo.gateway.signals import STOPS
 from stopgo.runtime.journal.protocol import Event, NewEvent
 from tests.contract import hold_async
 
@@ -262,6 +271,34 @@ async def served(agent: Any) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]
         ) as client,
     ):
         yield server, client
+
+
+InProcess: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def in_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[InProcess]:
+    """Run a command that ends by itself in this process, in `tmp_path` and without a terminal."""
+    monkeypatch.chdir(tmp_path)
+    for command in (serve_command, run_command):
+        monkeypatch.setattr(command, "make_undumpable", lambda: None)
+    handlers, level, raises = logging.root.handlers[:], logging.root.level, logging.raiseExceptions
+    signals = {number: signal.getsignal(number) for number in STOPS}
+    with open(os.devnull) as nobody:
+        monkeypatch.setattr(sys, "stdin", nobody)
+
+        def run(*args: str | Path) -> subprocess.CompletedProcess[str]:
+            words = [str(arg) for arg in args]
+            return subprocess.CompletedProcess(words, main(words), *capfd.readouterr())
+
+        yield run
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+    logging.raiseExceptions = raises
+    for number, handler in signals.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

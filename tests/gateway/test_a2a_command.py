@@ -22,6 +22,7 @@ from stopgo.gateway.cli.main import main
 from tests.canary import KEY, TOKEN
 from tests.gateway.attended_run import AttendedRun
 from tests.gateway.card_server import CARD, card_server
+from tests.gateway.conftest import InProcess
 from tests.gateway.guarded_server import guarded_server
 from tests.waiting import PATIENCE
 
@@ -140,18 +141,16 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield start
 
 
-def send(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """With nobody at the terminal."""
-    done = subprocess.run(
-        [STOPGO, "a2a", "send", *args],
-        env=os.environ | env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
+@pytest.fixture
+def send(in_process: InProcess) -> InProcess:
+    """Send a message without a terminal."""
+
+    def send(*args: str) -> subprocess.CompletedProcess[str]:
+        done = in_process("a2a", "send", *args)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return send
 
 
 # -------------------------------------------------------------------------- card
@@ -165,9 +164,9 @@ def test_card_of_an_agent(keeper: Served, capsys: pytest.CaptureFixture[str]) ->
     assert out.startswith(
         f"keeper: Keeps named resources.\ncard: {keeper.url}{CARD}\ninterfaces:\n"
         f"  A2A 1.0 over JSONRPC at {endpoint}: used\n"
-        f"  A2A 1.0 over HTTP+JSON at {endpoint}: spoken\n"
-        f"  A2A 0.3 over JSONRPC at {endpoint}: spoken\n"
-        f"  A2A 0.3 over HTTP+JSON at {endpoint}: spoken\n"
+        f"  A2A 1.0 over HTTP+JSON at {endpoint}: supported\n"
+        f"  A2A 0.3 over JSONRPC at {endpoint}: supported\n"
+        f"  A2A 0.3 over HTTP+JSON at {endpoint}: supported\n"
         "streaming: yes\n"
         "extensions: https://kagent.dev/extensions/hitl/v1, urn:agent-stop-and-go:idempotency:v1,"
         " urn:agent-stop-and-go:look:v1\n"
@@ -213,7 +212,7 @@ OLD_CARD = {
                 "a",
                 "card: {here}/.well-known/agent-card.json",
                 "interfaces:",
-                "  A2A 1.0 over GRPC at {here}/a2a: not spoken",
+                "  A2A 1.0 over GRPC at {here}/a2a: not supported",
                 "  A2A 1.0 over JSONRPC at http://10.0.0.1/x: at another origin, not used",
                 "  A2A 1.0 over JSONRPC at {here}/a2a: used",
                 "streaming: no",
@@ -229,7 +228,7 @@ OLD_CARD = {
                 "card: {here}/mine.json",
                 "interfaces:",
                 "  A2A 0.3 over JSONRPC at {here}/rpc: used",
-                "  A2A 0.3.0 over GRPC at {here}/grpc: not spoken",
+                "  A2A 0.3.0 over GRPC at {here}/grpc: not supported",
                 "streaming: yes",
                 "extensions: none",
                 "skills:",
@@ -271,7 +270,7 @@ def test_headers_go_with_every_request(capsys: pytest.CaptureFixture[str]) -> No
     ("answers", "why", "hint"),
     [
         ({}, "there is no card; a delegation would try the older dialect over JSONRPC", "looked for beside"),
-        ({CARD: (200, "text")}, "its card cannot be read: card: must be an object", "Look whether"),
+        ({CARD: (200, "text")}, "its card cannot be read: card: must be an object", "Check that"),
         (
             {CARD: (200, card(interface("http://10.0.0.1/x")))},
             "its interfaces are at http://10.0",
@@ -279,7 +278,7 @@ def test_headers_go_with_every_request(capsys: pytest.CaptureFixture[str]) -> No
         ),
         ({CARD: (200, card(interface(binding="GRPC")))}, "it has no interface", "A delegation speaks"),
         ({CARD: (401, None)}, "its card is answered with HTTP 401", "--header"),
-        ({CARD: (500, None)}, "its card is answered with HTTP 500", "Look whether"),
+        ({CARD: (500, None)}, "its card is answered with HTTP 500", "Check that"),
         ({CARD: (302, None)}, "its card is answered with HTTP 302", "Redirects are not"),
     ],
     ids=["none", "no card", "elsewhere", "foreign", "401", "500", "redirect"],
@@ -311,12 +310,12 @@ def test_ctrl_c_ends_a_look_at_an_agent(ctrl_c: None, tmp_path: Path, command: l
             run.close()
 
 
-def test_an_agent_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["a2a", "card", "http://127.0.0.1:1/a2a"]) == 1
-    assert capsys.readouterr() == (
-        "",
+def test_an_agent_that_does_not_answer(in_process: InProcess, send: InProcess) -> None:
+    looked = in_process("a2a", "card", "http://127.0.0.1:1/a2a")
+    assert (looked.returncode, looked.stdout) == (1, "")
+    assert looked.stderr == (
         "stopgo a2a card: 127.0.0.1:1: it cannot be reached: connection refused\n"
-        "Look whether the agent is running, and whether the address is right.\n",
+        "Check that the agent is running and that the address is right.\n"
     )
     done = send("http://127.0.0.1:1/a2a", "hi")
     assert (done.returncode, done.stdout) == (1, "")
@@ -329,13 +328,13 @@ def test_an_agent_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> No
         (["card", "ftp://x"], "URL: not a valid address"),
         (["card", "http://user@x"], "URL: not a valid address"),
         (["card", "http://x:99999"], "URL: not a valid address"),
-        (["card", "http://x", "--header", KEY], "--header: it is no header like"),
-        (["card", "http://x", "--header", f"X Y: {KEY}"], "--header: it is no header like"),
-        (["card", "http://x", "--header", f"X: {KEY}\n{KEY}"], "--header: it is no header like"),
+        (["card", "http://x", "--header", KEY], "--header: not a header; example"),
+        (["card", "http://x", "--header", f"X Y: {KEY}"], "--header: not a header; example"),
+        (["card", "http://x", "--header", f"X: {KEY}\n{KEY}"], "--header: not a header; example"),
         (["send", "http://x"], "the following arguments are required: MESSAGE"),
         (["send", "http://x", " "], "the message is empty"),
-        (["send", "http://x", "hi", "--timeout", "0"], "--timeout: it is no number of seconds"),
-        (["send", "http://x", "hi", "--timeout", "soon"], "--timeout: it is no number of seconds"),
+        (["send", "http://x", "hi", "--timeout", "0"], "--timeout: not a number of seconds"),
+        (["send", "http://x", "hi", "--timeout", "soon"], "--timeout: not a number of seconds"),
         (
             ["send", "http://x", "hi", "--token-env", "NO_TOKEN"],
             "the environment variable NO_TOKEN is not set",
@@ -346,7 +345,7 @@ def test_an_agent_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> No
         ),
         (
             ["send", "http://x", "hi", "--token-env", "GOOD", "--header", f"Authorization: {KEY}"],
-            "--token-env does not go with an Authorization header",
+            "--token-env and an Authorization header exclude each other",
         ),
     ],
 )
@@ -458,7 +457,7 @@ def test_a_question_that_is_settled_elsewhere_is_not_asked_any_more(start: Start
 
     run.see(QUESTION)
     keeper.decide(approved=False)
-    run.see("It was settled elsewhere.")
+    run.see("The question was settled elsewhere.")
 
     code, out = run.end()
     assert code == 0
@@ -488,7 +487,7 @@ def test_ctrl_c_says_when_the_agent_does_not(start: Start) -> None:
         run.see("task t1")
         run.process.send_signal(signal.SIGTERM)
         assert run.end() == (143, "")
-    assert "The agent does not say that task t1 was cancelled." in run.seen
+    assert "The agent did not confirm that task t1 was cancelled." in run.seen
 
 
 def test_whoever_leaves_leaves_the_question_open(start: Start, keeper: Served) -> None:
@@ -505,24 +504,24 @@ def test_whoever_leaves_leaves_the_question_open(start: Start, keeper: Served) -
 # ------------------------------------------------------------- send, without one
 
 
-def test_the_answer_alone_is_on_stdout(keeper: Served) -> None:
+def test_the_answer_alone_is_on_stdout(keeper: Served, send: InProcess) -> None:
     done = send(keeper.url, "hi")
     assert (done.returncode, done.stdout) == (0, "hello \x1b[31m\n")
     assert re.fullmatch(r"task \S+ sid=[0-9a-f]{8}\n", done.stderr)
 
 
-def test_files_are_named(keeper: Served) -> None:
+def test_files_are_named(keeper: Served, send: InProcess) -> None:
     done = send(keeper.url, "report")
     assert (done.returncode, done.stdout) == (0, "[file at https://files.example/report.pdf]\n")
 
 
-def test_a_task_that_fails(keeper: Served) -> None:
+def test_a_task_that_fails(keeper: Served, send: InProcess) -> None:
     done = send(keeper.url, "boom")
     assert (done.returncode, done.stdout) == (1, "")
     assert "no \\x1b[2J more" in done.stderr
 
 
-def test_what_waits_is_said_with_a_command_that_answers(keeper: Served) -> None:
+def test_what_waits_is_said_with_a_command_that_answers(keeper: Served, send: InProcess) -> None:
     done = send(keeper.url, "add lamp", "--header", f"X-Key: {KEY}")
 
     assert (done.returncode, done.stdout) == (3, "")
@@ -541,24 +540,28 @@ def test_what_waits_is_said_with_a_command_that_answers(keeper: Served) -> None:
 @pytest.mark.parametrize(
     ("options", "variable"), [((), "TOKEN"), (("--token-env", "MINE"), "MINE")], ids=["without", "refused"]
 )
-def test_a_task_that_wants_a_token(keeper: Served, options: tuple[str, ...], variable: str) -> None:
-    done = send(keeper.url, "look", *options, MINE=TOKEN)
+def test_a_task_that_wants_a_token(
+    keeper: Served, send: InProcess, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], variable: str
+) -> None:
+    monkeypatch.setenv("MINE", TOKEN)
+    done = send(keeper.url, "look", *options)
     assert (done.returncode, done.stdout) == (3, "")
     assert "waits for a bearer token" in done.stderr
     assert done.stderr.endswith(f' -H "Authorization: Bearer ${variable}"\n')
     assert TOKEN not in done.stderr
 
 
-def test_an_agent_that_wants_credentials() -> None:
+def test_an_agent_that_wants_credentials(send: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINE", TOKEN)
     with card_server({CARD: (200, card(interface())), "/a2a": (401, None)}) as (here, seen):
-        done = send(here, "hi", "--token-env", "MINE", MINE=TOKEN)
+        done = send(here, "hi", "--token-env", "MINE")
         assert [each["authorization"] for each in seen if each["path"] == "/a2a"] == [f"Bearer {TOKEN}"]
         assert all("authorization" not in each for each in seen if each["path"] == CARD)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "the agent answered HTTP 401\n--token-env" in done.stderr
+    assert "the agent answered HTTP 401\nSend a bearer token with --token-env" in done.stderr
 
 
-def test_a_task_that_takes_too_long_is_cancelled(keeper: Served) -> None:
+def test_a_task_that_takes_too_long_is_cancelled(keeper: Served, send: InProcess) -> None:
     done = send(keeper.url, "slow", "--timeout", "0.5")
     assert (done.returncode, done.stdout) == (1, "")
     assert "took longer than 0.5 s; its task was cancelled" in done.stderr

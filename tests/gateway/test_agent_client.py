@@ -78,7 +78,7 @@ async def test_there_is_an_end_to_it(autojump_clock: MockClock) -> None:
     agent = Agent(REFUSED)
     with pytest.raises(ServerError, match="no agent answers at http://agent") as caught:
         await agent.client.post("/do")
-    assert caught.value.hint == "Whether it was carried out is not known."
+    assert caught.value.hint == "It is unknown whether the request was executed."
     assert PATIENCE / 2 < trio.current_time() <= PATIENCE
     assert len(agent.requests) < 60
 
@@ -121,10 +121,10 @@ async def test_a_refusal_is_told_at_once(autojump_clock: MockClock) -> None:
     [
         (REFUSED, "no agent answers at http://agent: the connection broke"),
         (LATE, "no agent answers at http://agent: not in time"),
-        (httpx2.Response(404, text="nothing here"), "the answer has status 404 and is not its JSON"),
-        (httpx2.Response(404, json={"detail": "?"}), "the answer has status 404 and is not its JSON"),
-        (httpx2.Response(200, text="hello"), "the answer has status 200 and is not its JSON"),
-        (httpx2.Response(200, json=[1]), "the answer has status 200 and is not its JSON"),
+        (httpx2.Response(404, text="nothing here"), "the response has status 404 and is not its JSON"),
+        (httpx2.Response(404, json={"detail": "?"}), "the response has status 404 and is not its JSON"),
+        (httpx2.Response(200, text="hello"), "the response has status 200 and is not its JSON"),
+        (httpx2.Response(200, json=[1]), "the response has status 200 and is not its JSON"),
         (RESTARTS, "the server is stopping"),
     ],
 )

@@ -39,7 +39,7 @@ def test_where_the_names_of_tools_are_checked(
     path.write_text(f"{GOOD}\n{place}: {{rules: [{{then: run, tool: x}}]}}{'}' * place.count('{')}")
     assert run("check", str(path)) == 0
     assert capsys.readouterr().out == (
-        f"{path}: ok\n{path}: the names of tools in rules are checked by stopgo mcp test, and at the start\n"
+        f"{path}: ok\n{path}: stopgo mcp test, and each start, checks the names of tools in rules\n"
     )
 
 

@@ -14,7 +14,7 @@ from trio_websocket import ConnectionClosed, WebSocketRequest, serve_websocket
 
 from stopgo.gateway.cli import conversation_socket
 from stopgo.gateway.cli.agent_client import AgentClient, ServerError
-from stopgo.gateway.cli.conversation_socket import ConversationSocket, Passing
+from stopgo.gateway.cli.conversation_socket import ConversationSocket, Transient
 from stopgo.runtime.journal.protocol import Event
 from stopgo.runtime.restart import Backoff
 from tests.waiting import PATIENCE
@@ -73,8 +73,8 @@ async def followed(
         with suppress(ConnectionClosed):
             await left.pop(0)(request)
 
-    async def take_in(frame: Event | Passing) -> None:
-        told.append(frame.frame["type"] if isinstance(frame, Passing) else frame.seq)
+    async def take_in(frame: Event | Transient) -> None:
+        told.append(frame.frame["type"] if isinstance(frame, Transient) else frame.seq)
 
     async def on_connection(why: str | None) -> None:
         states.append(why)
@@ -139,7 +139,7 @@ async def test_silent_server_times_out() -> None:
     ("connection", "error"),
     [
         (rejects(404, b'{"error": "there is no conversation", "code": "x"}'), "there is no conversation"),
-        (rejects(404, b"nothing here"), "the answer has status 404 and is not its JSON"),
+        (rejects(404, b"nothing here"), "the response has status 404 and is not its JSON"),
         (sends(code=1009), "an event is longer than"),
     ],
 )

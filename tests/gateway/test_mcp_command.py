@@ -82,7 +82,7 @@ def test_list_prints_a_line_for_each_server(stopgo: Stopgo, capsys: pytest.Captu
     lines = [re.sub(" +", " ", line) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         f"echo stdio {sys.executable}",
-        "off http or sse http://127.0.0.1:1/${NO:-mcp} (switched off)",
+        "off http or sse http://127.0.0.1:1/${NO:-mcp} (disabled)",
         "gone stdio no-such-command (not required, as one tool, mcp_gone)",
         "fs stdio run (as one tool, mcp_fs)",
     ]

@@ -102,7 +102,7 @@ def test_each_node_has_its_answer_and_the_strictest_is_the_exit_code(
         (["--args", '{"a": 1, "a": 2}'], "--args is not JSON: a name is there twice in one object"),
         (["--args", "[1]"], '--args must be a JSON object, for instance \'{"name": "x"}\''),
         (["--node", "wirter"], 'no llm node is called "wirter" (did you mean "writer"?)'),
-        (["--node", "root"], 'no llm node is called "root" (there is reader, writer, careful)'),
+        (["--node", "root"], 'no llm node is called "root" (known: reader, writer, careful)'),
         (["--server", "dbs"], 'no server is called "dbs" (did you mean "db"?)'),
     ],
 )
@@ -125,11 +125,11 @@ def test_what_makes_no_sense_is_refused(
             [],
             "--server is needed: a or b (stopgo mcp test says which tools they have)\n",
         ),
-        ("name: x", ["--server", "s"], 'stopgo policy explain: no server is called "s" (there is none)\n'),
+        ("name: x", ["--server", "s"], 'stopgo policy explain: no server is called "s" (known: none)\n'),
         (
             "agent: {type: approval, name: c, message: m}",
             [],
-            "stopgo policy explain: the tree has no llm node, so nothing calls a tool\n",
+            "stopgo policy explain: the tree has no llm node, so no node calls tools\n",
         ),
         ("naem: x", [], 'agent.yaml:1:1: naem: unknown key "naem" (did you mean "name"?)\n'),
     ],

@@ -9,12 +9,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.gateway.attended_run import TOOL_QUESTION as QUESTION
 from tests.gateway.attended_run import AttendedRun
+from tests.gateway.conftest import InProcess
 from tests.gateway.guarded_server import guarded_server
 from tests.gateway.screen import Screen
 from tests.gateway.telling_model import telling_model
@@ -91,15 +93,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
         run.close()
 
 
-def unattended(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [STOPGO, "run", *args],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+@pytest.fixture
+def unattended(in_process: InProcess) -> InProcess:
+    """Run without a terminal."""
+    return partial(in_process, "run")
 
 
 @pytest.fixture
@@ -236,7 +233,7 @@ def test_ctrl_c_at_a_question_cancels_the_run(start: Start, tmp_path: Path, reso
     run.process.send_signal(signal.SIGINT)
 
     assert run.end() == (130, "")
-    assert f"takes {uuid} back" in run.seen
+    assert f"withdraws {uuid}" in run.seen
     assert run.seen.endswith("cancelled\n")
     assert resources() == []
 
@@ -296,7 +293,7 @@ def test_what_came_of_a_lost_call_is_asked(
     run = start(config, "launch")
 
     run.reply("y")
-    run.see("its outcome is not known")
+    run.see("outcome unknown")
     run.see("OUTCOME UNKNOWN")
     run.reply("y", r"r: retry, .* >")
     run.see("not a valid answer")
@@ -336,18 +333,18 @@ def test_a_server_asks_whoever_sits_there(start: Start, asking: Path) -> None:
 
 @pytest.mark.parametrize("attended", [True, False])
 def test_a_question_that_cannot_wait_is_cancelled_when_nobody_answers(
-    start: Start, asking: Path, tmp_path: Path, attended: bool
+    start: Start, asking: Path, tmp_path: Path, attended: bool, unattended: InProcess
 ) -> None:
     if attended:
         run = start(asking, "ask")
         run.reply("\x04", r"accept.* >")
         (code, out), told = run.end(), run.seen
     else:
-        done = unattended("--config", asking, "ask", cwd=tmp_path)
+        done = unattended("--config", asking, "ask")
         code, out, told = done.returncode, done.stdout, done.stderr
     assert (code, out) == (0, "told: cancel\n")
     assert 'a question of the MCP server "asker" in the middle of a call cannot wait for an answer' in told
-    assert "It waits for a decision" not in told
+    assert "waits for a decision" not in told
 
 
 def test_texts_are_shown_while_they_come_and_once(tmp_path: Path) -> None:
@@ -376,34 +373,36 @@ def test_an_answer_that_is_no_text_of_a_model_is_shown(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ without one
 
 
-def test_a_conversation_goes_on(tmp_path: Path, resources: Resources) -> None:
+def test_a_conversation_goes_on(tmp_path: Path, resources: Resources, unattended: InProcess) -> None:
     here = ["--config", str(EXAMPLES / "simple.yaml"), "--data-dir", "data"]
-    first = unattended(*here, "list all resources", cwd=tmp_path)
+    first = unattended(*here, "list all resources")
     id = re.findall("^conversation (.*)$", first.stderr, re.MULTILINE)[0]
 
-    asks = unattended(*here, "--conversation", id, "add lamp with value 3", cwd=tmp_path)
+    asks = unattended(*here, "--conversation", id, "add lamp with value 3")
     assert (asks.returncode, asks.stdout) == (3, "")
     assert "resources_list" not in asks.stderr  # what was before is not told again
 
-    refused = unattended(*here, "--conversation", id, "list all resources", cwd=tmp_path)
+    refused = unattended(*here, "--conversation", id, "list all resources")
     assert (refused.returncode, refused.stdout) == (3, "")
     assert "Please respond to the pending approval first" in refused.stderr
     assert refused.stderr.count("resources_add(") == 1
 
 
-def test_a_conversation_answers_the_message_that_was_said(tmp_path: Path, scripted: Path) -> None:
-    first = unattended("--config", scripted, "hi", cwd=tmp_path)
+def test_a_conversation_answers_the_message_that_was_said(
+    tmp_path: Path, scripted: Path, unattended: InProcess
+) -> None:
+    first = unattended("--config", scripted, "hi")
     id = re.findall("^conversation (.*)$", first.stderr, re.MULTILINE)[0]
-    again = unattended("--config", scripted, "--conversation", id, "story", cwd=tmp_path)
+    again = unattended("--config", scripted, "--conversation", id, "story")
     assert (again.returncode, again.stdout) == (0, "once upon a time\n")
 
-    unknown = unattended("--config", scripted, "--conversation", "x", "hi", cwd=tmp_path)
+    unknown = unattended("--config", scripted, "--conversation", "x", "hi")
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "there is no conversation x" in unknown.stderr
 
 
-def test_the_answer_alone_is_on_stdout(scripted: Path, tmp_path: Path) -> None:
-    done = unattended("--config", scripted, "hi", cwd=tmp_path)
+def test_the_answer_alone_is_on_stdout(scripted: Path, tmp_path: Path, unattended: InProcess) -> None:
+    done = unattended("--config", scripted, "hi")
 
     assert (done.returncode, done.stdout) == (0, "hello \x1b[31m\n")
     # What models say can do nothing to a terminal.
@@ -411,27 +410,29 @@ def test_the_answer_alone_is_on_stdout(scripted: Path, tmp_path: Path) -> None:
     assert "\x1b" not in done.stderr
 
 
-def test_what_waits_is_said_with_how_to_go_on(tmp_path: Path, resources: Resources) -> None:
+def test_what_waits_is_said_with_how_to_go_on(
+    tmp_path: Path, resources: Resources, unattended: InProcess
+) -> None:
     config = EXAMPLES / "parallel.yaml"
-    done = unattended("--config", config, "--data-dir", "data", "release 7", cwd=tmp_path)
+    done = unattended("--config", config, "--data-dir", "data", "release 7")
 
     assert (done.returncode, done.stdout) == (3, "")
     assert len(re.findall(r"curl \S+/approvals/[0-9a-f-]{36} -d '{\"approved\": true}'", done.stderr)) == 2
     assert resources() == []
 
 
-def test_a_run_that_wants_a_token_is_left_waiting(tmp_path: Path) -> None:
+def test_a_run_that_wants_a_token_is_left_waiting(tmp_path: Path, unattended: InProcess) -> None:
     (tmp_path / "replies.yaml").write_text(LAUNCH.replace("launch", "look"))
     with guarded_server("initialize", "notifications/initialized", "tools/list") as url:
         config = tmp_path / "agent.yaml"
         config.write_text(f"llm: {{model: script:replies.yaml}}\nmcp_servers: {{guarded: {{url: '{url}'}}}}")
-        run = unattended("--config", config, "go", cwd=tmp_path)
+        run = unattended("--config", config, "go")
     assert (run.returncode, run.stdout) == (3, "")
     assert 'Tool server "guarded" needs a bearer token' in run.stderr
 
 
-def test_a_run_that_fails(scripted: Path, tmp_path: Path) -> None:
-    done = unattended("--config", scripted, "boom", cwd=tmp_path)
+def test_a_run_that_fails(scripted: Path, tmp_path: Path, unattended: InProcess) -> None:
+    done = unattended("--config", scripted, "boom")
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith("LLM error: no \\x1b[2J more (status 400)\n")
@@ -458,22 +459,24 @@ def test_a_run_that_fails(scripted: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_run_is_explained(
-    scripted: Path, tmp_path: Path, agent: str, message: str, code: int, says: str
+    scripted: Path, tmp_path: Path, agent: str, message: str, code: int, says: str, unattended: InProcess
 ) -> None:
     scripted.write_text(agent)
 
-    done = unattended("--config", scripted, message, cwd=tmp_path)
+    done = unattended("--config", scripted, message)
 
     assert (done.returncode, done.stdout) == (code, "")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_data_directory_in_use_is_refused(start: Start, scripted: Path, tmp_path: Path) -> None:
+def test_a_data_directory_in_use_is_refused(
+    start: Start, scripted: Path, tmp_path: Path, unattended: InProcess
+) -> None:
     run = start(scripted, "slow")
     run.see("conversation ")
 
-    second = unattended("--config", scripted, "--data-dir", tmp_path / "data", "hi", cwd=tmp_path)
+    second = unattended("--config", scripted, "--data-dir", tmp_path / "data", "hi")
 
     assert second.returncode == 1
     assert re.search(r"stopgo run: process \d+ is using the journal", second.stderr), second.stderr

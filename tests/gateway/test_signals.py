@@ -1,4 +1,4 @@
-"""Signals come in twos and threes; people mean one."""
+"""Signals that come close together count as one."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ async def test_signals_in_quick_succession_count_once(autojump_clock: MockClock)
 async def test_second_signal_cancels_a_run_at_once(
     autojump_clock: MockClock, pause: float, at_once: bool
 ) -> None:
-    interrupt = Interrupt(running=True)
-    await interrupt.listen(signals(0, pause))
+    interrupt, scope = Interrupt(running=True), trio.CancelScope()
+    await interrupt.listen(signals(0, pause), scope)
     assert interrupt.stop.is_set()
-    assert interrupt.scope.cancel_called == at_once
+    assert scope.cancel_called == at_once
 
 
-async def test_before_there_is_a_run_one_signal_stops_at_once(autojump_clock: MockClock) -> None:
-    interrupt = Interrupt()
-    await interrupt.listen(signals(0))
-    assert interrupt.scope.cancel_called
+async def test_first_signal_stops_at_once_without_a_run(autojump_clock: MockClock) -> None:
+    interrupt, scope = Interrupt(), trio.CancelScope()
+    await interrupt.listen(signals(0), scope)
+    assert scope.cancel_called
 
 
 @pytest.mark.parametrize("stops_at", [1, 4])
 def test_suspended_time_does_not_count_for_the_last_resort(
     monkeypatch: pytest.MonkeyPatch, stops_at: int
 ) -> None:
-    """Else it is ended with calls whose results are here, as soon as it goes on."""
+    """Otherwise it would be ended as soon as it continues, with results that are not stored yet."""
     now, naps, ended = 0.0, 0, list[tuple[float, int]]()
 
     def sleep(seconds: float) -> None:

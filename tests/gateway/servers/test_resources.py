@@ -343,7 +343,7 @@ def test_taken_port_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("args", "error"),
     [
-        ([], "it needs --db or --config"),
+        ([], "--db or --config is required"),
         (["--db", "r.db", "--http", "somewhere"], "'somewhere' is not HOST:PORT"),
     ],
 )
