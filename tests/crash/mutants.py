@@ -256,7 +256,7 @@ BY_A2A = (
         A2A_LATE,
     ),
     (
-        "a stream tells again what its snapshot has",
+        "a stream repeats the events of its snapshot",
         TASK_SERVER,
         "if entry.seq <= read.last_seq or update.task != known.id:",
         "if update.task != known.id:",
@@ -287,14 +287,14 @@ DELEGATED = (
         STEPS,
     ),
     (
-        "a lost message goes whatever the policy says",
+        "a lost message is sent again against the policy",
         LIFECYCLE,
         "return LookUp(sent.attempt, may_send)",
         "return LookUp(sent.attempt, True)",
         STEPS,
     ),
     (
-        "a lost message goes though it may not",
+        "a lost message is sent again although it may not be",
         EXCHANGE,
         "if contact.idempotent and self._request.may_send:",
         "if contact.idempotent:",
@@ -322,7 +322,7 @@ DELEGATED = (
         REMOTE,
     ),
     (
-        "an answer goes to whatever the task waits for",
+        "an answer is sent for a question that is not open",
         EXCHANGE,
         "still_open = {item.name for item in items_of(task)}",
         "still_open = {answer.item.name for answer in request.answers}",
@@ -343,7 +343,7 @@ DELEGATED = (
         LOST_ANSWERS,
     ),
     (
-        "a question nobody answered in time is a yes",
+        "an expired question is an approval",
         PROXY,
         'return {"approved": False, "reason": NOT_IN_TIME}',
         'return {"approved": True}',
@@ -357,7 +357,7 @@ DELEGATED = (
         REMOTE,
     ),
     (
-        "what is rejected there ends nothing",
+        "a rejection in the called agent ends nothing",
         STATE,
         "            record.rejected = record.rejected or rejected\n",
         "",
@@ -372,28 +372,28 @@ DELEGATED = (
     ),
     ("a task outlives its run", REMOTE_TASKS, "    if not open_calls:\n", "    if True:\n", REMOTE),
     (
-        "an agent at work is not told that the run is over",
+        "the task of a cancelled run is not cancelled",
         EXCHANGE_OF,
         "if waits and self._task is not None:",
         "if False:",
         REMOTE,
     ),
     (
-        "a token goes to an agent that is passed none",
+        "a token is sent to an agent without forward_bearer",
         EXCHANGE_OF,
         "return self._scope.bearer if self._server.forwards_bearer else None",
         "return self._scope.bearer",
         REMOTE,
     ),
     (
-        "a token goes along when a task is cancelled, wherever that is",
+        "a token is sent with any cancellation of a task",
         REMOTE_TASKS,
         "bearer = token if found.server.forwards_bearer else None",
         "bearer = token",
         REMOTE,
     ),
     (
-        "a token goes along when a question is looked at, wherever that is",
+        "a token is sent with any check of a question",
         REMOTE_QUESTIONS,
         "if found.server.forwards_bearer and asked.mover is not None:",
         "if asked.mover is not None:",
@@ -450,7 +450,7 @@ DELEGATED = (
         REMOTE,
     ),
     (
-        "an agent below a parallel node asks nobody",
+        "questions of an agent below a parallel node are not put",
         PROXIES,
         "        if new:\n",
         "        if new and not self.scope.policy_scope.in_parallel:\n",
@@ -495,7 +495,7 @@ ONE_EDIT = (
         EXPIRY,
     ),
     (
-        "names: a tool is what a tool of another server is called",
+        "names: a tool may have the name of another server's tool",
         CATALOGUE,
         "misleading=looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others",
         "misleading=False",
@@ -510,7 +510,7 @@ ONE_EDIT = (
         TOOL_NAMES,
     ),
     (
-        "names: nobody is told of misleading ones",
+        "names: there is no warning about misleading names",
         RULES,
         "        if tool.misleading:\n",
         "        if False:\n",
@@ -525,14 +525,14 @@ ONE_EDIT = (
         TOOL_NAMES,
     ),
     (
-        "names: exclude goes by own names alone",
+        "names: exclude compares own names only",
         CATALOGUE,
         "for each in (name, plain_name(name))",
         "for each in (name,)",
         TOOL_NAMES,
     ),
     (
-        "hints: what a tool is called after the change of another server is not known",
+        "hints: names that change with another server's tools are not stored",
         REGISTRY,
         "for name, listed in offers.items():",
         "for name, listed in ((server, tools),):",
@@ -580,7 +580,7 @@ ONE_EDIT = (
     ("a call that needs a token holds questions back", LOOKUP, LEAVE + BEARER, BEARER, ORDER),
     ("a check holds questions back for ever", ASK_ORDER, "PATIENCE = 0.25", "PATIENCE = 1e6", ORDER),
     ("a check holds no question back", ASK_ORDER, "PATIENCE = 0.25", "PATIENCE = 1e-6", ORDER),
-    ("who decides for a branch that waits for its turn is not answered", LOG, NOT_ANSWERED, "", LOG_TESTS),
+    ("a decision for a branch without slot is not answered", LOG, NOT_ANSWERED, "", LOG_TESTS),
     (
         "while a save waits: a decision moves on a run that has begun to wait",
         COMMANDS,
@@ -589,42 +589,42 @@ ONE_EDIT = (
         SLOW_SAVES,
     ),
     (
-        "while a save waits: what was taken back expires",
+        "while a save waits: a void approval expires",
         COMMANDS,
         "return id in now.pending and now",
         "return now",
         SLOW_SAVES,
     ),
     (
-        "while a save waits: what has expired ends with its run",
+        "while a save waits: an expired approval is voided with its run",
         RUN,
         OF_RUN,
         "tuple(run.unsettled) == unsettled",
         SLOW_SAVES,
     ),
     (
-        "while a save waits: who was answered is told of the end of a run",
+        "while a save waits: an answered sender gets the end of the run",
         RUN,
         OF_RUN,
         "log.state.head.pending == pending",
         SLOW_SAVES,
     ),
     (
-        "while a save waits: what has expired is replaced",
+        "while a save waits: an expired approval is replaced",
         VOID,
         "        when=partial(_pending, log, [old]),\n",
         "",
         LOG_TESTS,
     ),
     (
-        "while a save waits: what has expired is taken back",
+        "while a save waits: an expired approval is voided",
         VOID,
         "return _pending(log, approvals) and ",
         "return ",
         LOG_TESTS,
     ),
     (
-        "while a save waits: a run that goes on has begun to wait",
+        "while a save waits: a resumed run stays recorded as waiting",
         VOID,
         "return _pending(log, approvals) and (now and now.state) == (run and run.state)",
         "return _pending(log, approvals)",
@@ -673,7 +673,7 @@ MUTANTS = (
         (SAVES,),
     ),
     Mutant(
-        "what was rolled back is remembered",
+        "rolled back heads stay cached",
         (Edit(SQL_STREAM, "self._heads.clear()", "pass"),),
         ("tests/runtime/journal/test_sqlite.py::test_what_was_rolled_back_is_not_remembered",),
     ),
@@ -693,7 +693,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "the output gate: events are told before they are on disk",
+        "the output gate: events are published before the commit",
         (
             Edit(
                 LOG,
@@ -740,7 +740,7 @@ MUTANTS = (
         (NODE_TESTS,),
     ),
     Mutant(
-        "nobody is asked what became of a call",
+        "an unknown outcome asks no human",
         (Edit(LIFECYCLE, "if not sent.asks:", "if True:"),),
     ),
     Mutant(
@@ -794,7 +794,7 @@ MUTANTS = (
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
-        "a model is told the result of a call that must not be repeated, and a crash may still take it back",
+        "a model gets a `once` result before it is on disk",
         (Edit(CALL_END, "        await log.flush()\n", "        pass\n"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
@@ -804,12 +804,12 @@ MUTANTS = (
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
-        "nobody knows why a branch failed",
+        "the cause of a branch's error is lost",
         (Edit(BRANCHES, "raise error from error.__cause__", "raise error from None"),),
         ("tests/actors/log/test_log.py",),
     ),
     Mutant(
-        "what is recorded while a conversation that has crashed unwinds is forgotten",
+        "writes of a crashed conversation that unwinds are lost",
         (
             Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),
             Edit(CALL_END, "        await log.flush()\n", "        pass\n"),
@@ -817,7 +817,7 @@ MUTANTS = (
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
-        "what a crash may still take back is told",
+        "pending writes are published",
         (
             Edit(
                 LOG,
@@ -891,7 +891,7 @@ MUTANTS = (
         (TREES,),
     ),
     Mutant(
-        "what a human decided expires all the same",
+        "a decided approval expires",
         (
             Edit(MEMORY, 'if asked is not None and asked.state == "decided":', "if False:"),
             Edit(MEMORY, 'if asked is None or asked.state != "pending":', "if asked is None:"),
@@ -901,7 +901,7 @@ MUTANTS = (
         (SAVES,),
     ),
     Mutant(
-        "a call is sent though its tool is not what was shown",
+        "a call is sent although its tool has changed since the approval",
         (
             Edit(LIFECYCLE, "if last.fingerprint != judgement.tool.fingerprint:", "if False:"),
             Edit(LIFECYCLE, 'last.state == "void" or last.fingerprint != tool', 'last.state == "void"'),
@@ -939,12 +939,12 @@ MUTANTS = (
         (STRICTER,),
     ),
     Mutant(
-        "a call that was turned away asks nobody, whatever its tool has become",
+        "a refused call is sent again unasked after its tool has changed",
         (Edit(LIFECYCLE, "if sent is not None and sent.retried:", "if sent is not None:"),),
         (STRICTER,),
     ),
     Mutant(
-        "an attempt is laxer than the one before",
+        "an attempt has a weaker class than the one before",
         (Edit(LIFECYCLE, "stricter(effect, sent.effect)", "effect"),),
         (STRICTER,),
     ),
@@ -964,7 +964,7 @@ MUTANTS = (
         (HINTS,),
     ),
     Mutant(
-        "weaker hints are what is known from then on",
+        "weaker hints are stored",
         (Edit(KNOWN, "kept = listed if self.trust else counts", "kept = listed"),),
         (HINTS,),
     ),
@@ -1011,7 +1011,7 @@ MUTANTS = (
         (HINTS,),
     ),
     Mutant(
-        "hints are accepted that nobody was shown",
+        "hints are accepted that the person was not shown",
         (Edit(REGISTRY, "if tool.hash == hash)", "if True)"),),
         (HINTS,),
     ),
@@ -1030,7 +1030,7 @@ MUTANTS = (
         (HINTS,),
     ),
     Mutant(
-        "a call that nobody approved in time fails nothing",
+        "an expired approval with on_expiry fail does not fail the run",
         (Edit(SETTLER, "if end.expired and self._is_failure(key):", "if False:"),),
         ("tests/actors/gate/test_expiry.py",),
     ),
@@ -1056,7 +1056,7 @@ MUTANTS = (
         ("tests/actors/conversation/test_giving_up.py",),
     ),
     Mutant(
-        "a need outlives the attempt that follows it: what was refused once may be sent again for ever",
+        "a prerequisite outlives the next attempt",
         (
             Edit(STATE, "    record.need = None\n", ""),
             Edit(LIFECYCLE, 'if sent.state == "open":', 'if sent.need is None and sent.state == "open":'),
@@ -1067,17 +1067,17 @@ MUTANTS = (
         (NEEDS,),
     ),
     Mutant(
-        "after a restart a refused call does not wait for what its server wanted",
+        "after a restart a refused call does not wait for its prerequisite",
         (Edit(LIFECYCLE, "    match sent.need:\n", "    return None\n    match sent.need:\n"),),
         (NEEDS,),
     ),
     Mutant(
-        "a call that was refused goes out without a token",
+        "a refused call is sent again without a token",
         (Edit(RECORDED, "!= command and bearer is not None", "!= command"),),
         (NEEDS,),
     ),
     Mutant(
-        "a call that was refused goes out again with the same token",
+        "a refused call is sent again with the same token",
         (Edit(RECORDED, "run.driving_command != command and ", ""),),
         (NEEDS,),
     ),
@@ -1108,7 +1108,7 @@ MUTANTS = (
         (NEEDS,),
     ),
     Mutant(
-        "a call goes on although people did not want what its server asked for",
+        "a call continues after a refused prerequisite",
         (Edit(LIFECYCLE, "if refused and not takes_refusals", "if False"),),
         (NEEDS,),
     ),
@@ -1124,7 +1124,7 @@ MUTANTS = (
         (NEEDS,),
     ),
     Mutant(
-        "what was asked in the middle of a call outlives the process",
+        "elicitations in flight outlive the process",
         (Edit(COMMANDS, "await self._void_lost()\n        await", "await"),),
         (NEEDS,),
     ),
@@ -1134,12 +1134,12 @@ MUTANTS = (
         (NEEDS,),
     ),
     Mutant(
-        "what was asked in the middle of a call outlives the call",
+        "elicitations in flight outlive the call",
         (Edit(CALL_END, "any(asked_at(asked, key, attempt) for attempt in attempts)", "False"),),
         (NEEDS,),
     ),
     Mutant(
-        "a call that is made again shows what was said of its last attempt",
+        "a resent call still shows the text of its last attempt",
         (
             Edit(
                 STATE,
@@ -1187,7 +1187,7 @@ MUTANTS = (
         (ORACLE,),
     ),
     Mutant(
-        "the gate lets annotations run what an undecided rule left over",
+        "the gate lets hints run a call after an undecided rule",
         (
             Edit(
                 GATE,
@@ -1198,7 +1198,7 @@ MUTANTS = (
         (ORACLE,),
     ),
     Mutant(
-        "the gate lets a later rule run what an undecided rule left over",
+        "the gate lets a later rule run a call after an undecided rule",
         (
             Edit(
                 GATE,
@@ -1231,7 +1231,7 @@ MUTANTS = (
         (ORACLE,),
     ),
     Mutant(
-        "the gate takes what is no number for one that is not above the limit",
+        "the gate takes a non-number for a number within the limit",
         (
             Edit(
                 CONDITIONS,
@@ -1290,7 +1290,7 @@ MUTANTS = (
         (WIRE,),
     ),
     Mutant(
-        "hints: nobody is told which tools contradict themselves",
+        "hints: there is no warning about contradictory hints",
         (Edit(RULES, "if tool.hints.contradictory and", "if False and"),),
         (REVIEW,),
     ),
@@ -1300,17 +1300,17 @@ MUTANTS = (
         (REVIEW,),
     ),
     Mutant(
-        "rules: a misspelt one stops no start",
+        "rules: a misspelled rule does not fail startup",
         (Edit(SUPERVISOR, "    refuse(findings)\n", ""),),
         (REVIEW,),
     ),
     Mutant(
-        "rules: a misspelt one is warned of with the wrong exit code",
+        "rules: a misspelled rule has the wrong exit code",
         (Edit("gateway/serve_process.py", "tuple(sentences(group)), 2", "tuple(sentences(group)), 1"),),
         ("tests/gateway/test_cli.py::test_a_rule_about_a_tool_that_does_not_exist",),
     ),
     Mutant(
-        "rules: `mcp test` accepts a misspelt one",
+        "rules: `mcp test` accepts a misspelled rule",
         (
             Edit(
                 "gateway/cli/mcp_session.py", "        return True\n    return False\n", "    return False\n"
@@ -1319,12 +1319,12 @@ MUTANTS = (
         ("tests/gateway/test_mcp_command.py::test_mcp_test_makes_the_review_of_the_start",),
     ),
     Mutant(
-        "rules: a misspelt one that asks stops nothing",
+        "rules: a misspelled `ask` rule does not fail startup",
         (Edit(RULE, 'self.then != "run" and', 'self.then == "deny" and'),),
         (REVIEW,),
     ),
     Mutant(
-        "rules: a misspelt one that lets calls run stops the start",
+        "rules: a misspelled `run` rule fails startup",
         (Edit(RULE, 'self.then != "run" and', ""),),
         (REVIEW,),
     ),
@@ -1384,12 +1384,12 @@ MUTANTS = (
         (REVIEW,),
     ),
     Mutant(
-        "rules: nobody looks at lists that change after the start",
+        "rules: changed tool lists are not reviewed",
         (Edit("actors/tools/server_directory.py", "                changed()\n", "                pass\n"),),
         (REVIEW,),
     ),
     Mutant(
-        "rules: what is warned of is logged anew whenever a list changes",
+        "rules: warnings are logged again whenever a list changes",
         (Edit(SUPERVISOR, "if sentence not in before:", "if True:"),),
         (REVIEW,),
     ),
@@ -1399,12 +1399,12 @@ MUTANTS = (
         ("tests/gateway/test_with_agent.py::test_tools_are_listed_with_warnings",),
     ),
     Mutant(
-        "rules: a misspelt server or node is a warning",
+        "rules: a misspelled server or node is a warning",
         (Edit(NAMES, "= rule.restricts and", "= False and"),),
         (MISTAKES,),
     ),
     Mutant(
-        "nodes: a misspelt server hides tools, and nobody is told",
+        "nodes: a misspelled server is not reported",
         (Edit(NAMES, "            if server not in names:", "            if False:"),),
         (MISTAKES,),
     ),
@@ -1422,7 +1422,7 @@ MUTANTS = (
         (REMOTE,),
     ),
     Mutant(
-        "delegated: a question that was taken back is a yes",
+        "delegated: a void question is an approval",
         (
             Edit(
                 PROXIES,
