@@ -86,7 +86,6 @@ def imports(nodes: Iterator[ast.AST], path: Path) -> Iterator[str]:
                 yield from (".".join((*prefix, name.name)) for name in names)
 
 
-@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
