@@ -369,7 +369,8 @@ async def test_start_waits_for_a_late_server(
 
         nursery.start_soon(start_late)
         async with serving(web(f"http://127.0.0.1:{free_port}/mcp")) as server:
-            assert len(await server.ask(ListTools())) == 2
+            tools = await server.ask(ListTools())
+        assert len(tools) == 2
 
 
 async def test_calls_are_unavailable_while_the_server_is_gone(
