@@ -1,4 +1,4 @@
-"""Histories of one call for `test_lifecycle`, the facts they come to, and the ways in which they go on."""
+"""Histories of one call for `test_lifecycle`: their facts, and their possible continuations."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ MET = {
     "form, half": ["form, answered"],
     "visit": ["visit, made", "visit, declined", "visit, cancelled"],
 }
-"""The needs that a need may turn into when people answer; with the first one the call goes on."""
+"""The states of a prerequisite after humans answer. With the first one the call continues."""
 
 
 class Question(NamedTuple):
@@ -135,7 +135,7 @@ class Story(NamedTuple):
     sent_here: bool = False
     """This process has sent the call."""
     resent: int = 0
-    """How often it has sent it again only because the outcome was unknown."""
+    """The number of resends after unknown outcomes."""
     changes: int = 0
     """How often tool, rules or drain may still change,"""
     crashes: int = 0
@@ -175,7 +175,7 @@ class Story(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        """A person rejected the call, or let it expire."""
+        """A person rejected the call, or its approval expired."""
         return self.asked is not None and self.asked.state in ("rejected", "expired")
 
     @property
@@ -195,7 +195,7 @@ class Story(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """Of the gate, on the call, today."""
+        """Today's verdict of the gate on the call."""
         return RULES[self.rules][self.arguments]
 
     def of_last(self, **said: Any) -> Story:
@@ -375,7 +375,7 @@ def mishaps(story: Story) -> Iterator[Story]:
 
 
 def on_the_way_out(story: Story) -> Iterator[Story]:
-    """The same in a world that lets the call do nothing but end or wait."""
+    """The story in worlds in which the call can only end or wait."""
     yield story._replace(draining=True)
     yield story._replace(tool="gone")
     yield story._replace(rules="deny")

@@ -1,4 +1,4 @@
-"""The questions of one reply come in the order of its calls, and wait for nothing but each other."""
+"""The approvals of one reply are requested in the order of its calls."""
 
 from __future__ import annotations
 

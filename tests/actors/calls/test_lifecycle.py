@@ -1,12 +1,13 @@
-"""Every life that a call can have, each step of it compared with an oracle.
+"""Every history of a call that can happen, each step of it compared with an oracle.
 
-The search performs each step that `next_step` gives, in every way the world may answer it, lets processes die
-and tools and rules change in between, and asks of each history of a call (`Story`) that it reaches
+The search carries out each step that `next_step` returns, with every possible answer of the world, lets
+processes crash and tools and rules change in between, and checks for every history of a call (`Story`) that
+it reaches
 
-* whether the oracle (`permitted`, `exact`) allows the step. It is written from the documentation of the
+* that the oracle (`permitted`, `exact`) allows the step. The oracle is written from the documentation of the
   promises, of approvals and of the gate, not from the code;
-* whether the step keeps each of `PROMISES`;
-* whether the call comes to an end if nothing but the next answers happens any more.
+* that the step keeps each of `PROMISES`;
+* that the call ends if each step gets the first of its answers from then on.
 """
 
 from __future__ import annotations
@@ -69,11 +70,11 @@ from tests.actors.calls.story import (
 Steps: TypeAlias = set[type[Step]]
 
 REFUSED = ("visit, declined", "visit, cancelled")
-"""Needs without which the server does not go on, and which a person refused."""
+"""Prerequisites that a person refused and without which the server does not act."""
 
 
 BEGINNINGS: Steps = {Ask, Replace, AskOutcome, AwaitAnswers, AwaitRemote, LookUp, Send}
-"""What a process that shuts down does not begin."""
+"""The steps that do not start during a shutdown."""
 
 
 # ------------------------------------------------------------------------- oracle
@@ -124,7 +125,7 @@ def when_it_may_go(story: Story) -> Steps:
 
 
 def needs_a_yes(story: Story) -> bool:
-    """Whether the call needs the answer of a person that it does not have yet."""
+    """Whether the call needs an approval that it does not have."""
     asked = story.asked
     if asked and (asked.state == "void" or fingerprint(asked.tool) != fingerprint(story.tool)):
         return True
@@ -137,7 +138,7 @@ def needs_a_yes(story: Story) -> bool:
 
 
 def said_yes_to(story: Story) -> set[str]:
-    """The rules whose question was answered with yes, by the names of then and of today."""
+    """The rules that approvals cover: those of the questions, and today's rules for the shown arguments."""
     approved = [each for each in story.questions if each.state == "approved"]
     return {each.rule for each in approved} | {RULES[story.rules][each.shown].rule for each in approved}
 
@@ -191,7 +192,7 @@ def exact(story: Story, step: Step) -> bool:
 
 
 def ends(story: Story, content: str) -> list[End]:
-    """How the call may be said to end; a denial says so in words of its own."""
+    """The possible `End` steps; the text of a denial varies."""
     if story.over or story.refused or story.doubted:
         return [End()]
     if story.need in REFUSED:
@@ -253,7 +254,7 @@ PROMISES: Mapping[str, Callable[[Story, Step], bool]] = {
 # ------------------------------------------------------------------------- search
 
 EARLY = Attempt(UNWRITTEN, "shown", "once", asks=True)
-"""As a version wrote it that did not keep the tool."""
+"""An attempt recorded by a version that did not store the tool's fingerprint."""
 
 ROOTS = [
     *(
@@ -305,7 +306,7 @@ def test_every_reachable_history_keeps_the_promises() -> None:
 
 
 def check(story: Story) -> Step:
-    """The step after a story, which is right whether the call was judged before or is only now."""
+    """The step after a story; it must be right with and without the judgement."""
     allowed, step, unjudged = permitted(story), step_of(story), step_of(story, unjudged=True)
     assert not isinstance(step, Judge)
     for each in (step,) if unjudged in (step, Judge()) else (step, unjudged):

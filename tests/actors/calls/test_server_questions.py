@@ -1,4 +1,4 @@
-"""Servers that ask people: in the middle of a call, and before they do anything for one."""
+"""Elicitations: during a call, and before the call acts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Server: TypeAlias = Callable[[CallTool], Awaitable[str | ToolResult]]
 
 
 class Asking(World):
-    """Its tools are given the whole call, and so may ask back."""
+    """A world whose tools get the whole call, so they can elicit."""
 
     servers: dict[str, Server]
 
@@ -97,7 +97,7 @@ def two_legs(
     answers: bool = True,
     state: str | None = "s1",
 ) -> Server:
-    """A tool that wants answers first, and then says what it was told."""
+    """A tool that demands answers first, then returns them."""
 
     async def server(message: CallTool) -> str:
         seen.append(message)
@@ -218,7 +218,7 @@ async def test_expired_question_is_cancelled(asking: Asking, autojump_clock: Moc
 async def test_waiting_for_an_answer_uses_no_time_limit_and_no_slot(
     asking: Asking, autojump_clock: MockClock
 ) -> None:
-    """No limit of node or run runs, the conversation stays in memory, and others may call the server."""
+    """No time limit passes, the conversation stays in memory, and other calls may use the slots."""
     asking.settings |= {
         "limits": {"timeout": 20},
         "tools": {"max_parallel": 1},
@@ -398,7 +398,7 @@ async def test_form_asking_for_a_secret_is_declined_and_not_stored(
 
 
 async def test_shutdown_cancels_open_questions(asking: Asking, autojump_clock: MockClock) -> None:
-    """So the call can end, and is not one whose outcome nobody knows."""
+    """So the call can end, and its outcome is known."""
 
     async def clean_up(message: CallTool) -> str:
         said = await ask_who(message)

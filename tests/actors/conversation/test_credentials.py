@@ -1,4 +1,4 @@
-"""Bearer tokens: beside the command and in memory, never at rest, never replaced by nobody's."""
+"""Bearer tokens: kept in memory only, and never replaced by a command without one."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_a_queued_message_keeps_its_own_token(http: World, autojump_clock:
 
 
 async def test_repeated_key_does_not_replace_the_first_token(http: World, autojump_clock: MockClock) -> None:
-    """Neither a repeat nor a refused request takes the place of the token the run goes by."""
+    """Neither a repeated nor a refused request replaces the token of the run."""
     http.plan("agent", after(5, use(call("look"))), say("done"))
     async with http.agent() as agent:
         id = (await agent.start_conversation()).conversation.id

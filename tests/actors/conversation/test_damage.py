@@ -1,4 +1,4 @@
-"""Damage to a conversation's rows that SQLite does not notice is told at once, and disturbs no other."""
+"""Damaged rows of a conversation that SQLite accepts: it is refused at once, and others work."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ async def test_cancel_while_an_intent_is_saved_sends_nothing(
 @pytest.mark.repeat(2)
 @pytest.mark.parametrize("ticks", range(0, 66, 2))
 async def test_cancel_at_any_moment(world: World, autojump_clock: MockClock, ticks: int) -> None:
-    """Nothing is sent after it, nothing is left open, and the log still makes sense."""
+    """Nothing is sent afterwards, nothing is left open, and the log can be folded."""
     world.tool("put", HARMLESS, slow)
     world.tool("look", READ_ONLY, slow)
     world.tool("wipe", DESTRUCTIVE, slow)
@@ -339,7 +339,7 @@ async def test_concurrent_message_and_delete_both_end(
 
 
 class DeletedAfterRow(MemoryJournal):
-    """A conversation is gone when whoever has seen its row comes for its events."""
+    """The conversation is deleted after its row was read and before its events are."""
 
     agent: Agent | None = None
 
@@ -392,7 +392,7 @@ async def test_deleted_conversation_can_be_recreated_with_its_key(
 
 @pytest.mark.repeat(10)
 async def test_concurrent_decision_and_cancel(world: World, autojump_clock: MockClock) -> None:
-    """Whoever is second is told; a call that was decided too late is not sent."""
+    """The second command is refused; a call that was approved too late is not sent."""
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")), say("done"), turn=1)
     outcomes: list[str] = []

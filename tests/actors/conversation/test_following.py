@@ -1,4 +1,4 @@
-"""Following a conversation: what is stored, then what comes, in order, without gaps, for ever."""
+"""Following a conversation: stored events, then live ones, in order, without gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failed waits for nobody: its questions are taken back, and who answers one is answered."""
+"""A failed node or run voids its approvals, and a late decision gets an answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ YES = {"approved": True}
 
 @pytest.fixture
 def timed(world: World) -> World:
-    """A node that asks a human, and then fails for it takes too long: its tool is slow."""
+    """A node that asks a human, and then fails at its timeout because its tool is slow."""
 
     async def slowly(_: object) -> str:
         await trio.sleep(10)

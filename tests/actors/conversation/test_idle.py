@@ -1,4 +1,4 @@
-"""When a conversation may leave memory: not before those who wait know what for."""
+"""When a conversation may be unloaded: not before the waiting senders have their answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.actors.world import DESTRUCTIVE, World, answer, call, use, wall
 
 
 class SlowJournal(MemoryJournal):
-    """Takes so long for every save that a conversation seems idle in the middle of one."""
+    """A journal so slow that a conversation seems idle during a save."""
 
     async def save(self, *args: Any, **more: Any) -> Saved:
         await trio.sleep(0.7 * IDLE)

@@ -1,4 +1,4 @@
-"""The id of the client's message goes as far as the script; what that says of the task is on record."""
+"""The client's message id reaches the script, and the script's end of the task is recorded."""
 
 from __future__ import annotations
 

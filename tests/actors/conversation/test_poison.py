@@ -1,4 +1,4 @@
-"""A conversation that cannot go on disturbs nobody else, and says so."""
+"""A conversation that cannot continue: its commands are refused, and others work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.actors.world import (
 
 
 async def write(world: World, id: str, *new: NewEvent, summary: Summary | None = None) -> None:
-    """Put something into a log that no version of this code would."""
+    """Write an event that no version of this code would write."""
     fence = await world.journal.claim(id, "somebody else")
     last = len(await world.journal.events_since(id, 0))
     await world.journal.save(fence, last, new, summary=summary)
@@ -122,7 +122,7 @@ async def test_unknown_command_is_refused(world: World, autojump_clock: MockCloc
 async def test_a_run_with_an_event_of_a_newer_version_does_not_go_on(
     world: World, autojump_clock: MockClock
 ) -> None:
-    """Going on without understanding what happened could repeat or undo something."""
+    """Continuing without understanding an event could repeat or undo work."""
     world.tool("put", HARMLESS)
     world.plan("agent", after(20, use(call("put"))), say("done"))
     async with world.agent() as agent:
@@ -174,7 +174,7 @@ async def test_a_decision_in_a_read_only_conversation_waits_for_the_newer_versio
 
 
 class Failing(MemoryJournal):
-    """Refuses to save certain events of certain conversations, or refusals, as often as it is told."""
+    """A journal that fails to save certain events, or refusals, a number of times."""
 
     def __init__(self) -> None:
         super().__init__(wall)

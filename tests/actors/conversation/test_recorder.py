@@ -1,4 +1,4 @@
-"""A conversation that is recorded and played again takes the same path, with no model but the recording."""
+"""A recorded conversation takes the same path when the recording is its model."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def talk(agent: Agent) -> str:
 
 
 def traffic(history: tuple[Event, ...]) -> list[str]:
-    """What happened, without ids and times, and without the order that branches only happened to have."""
+    """The events without ids and times, and without the accidental order of branches."""
     return sorted(f"{event.type} {_without_ids(event.body)}" for event in history)
 
 

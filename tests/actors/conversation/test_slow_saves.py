@@ -1,4 +1,4 @@
-"""What is to be saved is decided again when something changes while the save waits for its turn."""
+"""A save is reconsidered if the state changes while it waits for its turn."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def journal(world: World) -> Slow:
 
 @asynccontextmanager
 async def unharmed(world: World) -> AsyncIterator[Agent]:
-    """An agent of which nothing crashes."""
+    """An agent in which nothing may crash."""
     async with world.agent() as agent:
         with agent._cast.services.bus.subscribe(ACTORS, buffer=1000) as heard:
             yield agent
@@ -60,7 +60,7 @@ async def unharmed(world: World) -> AsyncIterator[Agent]:
 async def test_decision_during_the_pause_commit_resumes_the_run(
     world: World, journal: Slow, autojump_clock: MockClock
 ) -> None:
-    """Else it counts as waiting while its call is made, and no start after a crash looks for the outcome."""
+    """Otherwise it is recorded as waiting during its call, and a restart would not look for the outcome."""
     open_work: list[str] = []
 
     async def wipe(_: Mapping[str, Any]) -> str:

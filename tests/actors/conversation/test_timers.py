@@ -1,4 +1,4 @@
-"""Whoever has something due is told when it is, and not long after."""
+"""Approvals expire when they are due."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from stopgo.runtime.supervision import open_supervisor
 
 @attrs.define
 class Asked:
-    """A journal of questions, whose conversations deal with what is due at once."""
+    """A journal of questions, whose conversations expire due approvals at once."""
 
     asked: list[Question] = attrs.field(factory=list)
     told: list[tuple[str, float]] = attrs.field(factory=list)
-    """Which of them, and when."""
+    """The question, and the time."""
     settles: Callable[[str], bool] = lambda id: True
-    """Whether a question's conversation can deal with what is due; one that cannot refuses it."""
+    """Whether the conversation can expire the approval; otherwise it refuses the command."""
     ahead: float = 0.0
-    """Seconds by which the clock on the wall was set."""
+    """Seconds by which the wall clock was set."""
     looks: int = 0
-    """How often it was read."""
+    """The number of readings."""
 
     def ask(self, id: str, expires: float) -> None:
         question = Question(id, f"stream-{id}", "tool", "pending", {}, None, 0.0, expires, None)
@@ -128,7 +128,7 @@ async def test_earliest_of_many_new_deadlines_is_not_missed(autojump_clock: Mock
 
 
 async def test_a_clock_that_is_set_forward_is_noticed(autojump_clock: MockClock) -> None:
-    """Or is so for us: a suspended machine's wall clock goes on, and the one we sleep on does not."""
+    """This also covers a suspended machine: its wall clock continues, and trio's clock stops."""
     asked = Asked()
     asked.ask("a", expires=5 * 3600)
     async with asked.watched():
@@ -151,7 +151,7 @@ async def test_clock_set_back_expires_nothing_early(autojump_clock: MockClock) -
 
 
 async def test_unsettled_page_does_not_hide_later_questions(autojump_clock: MockClock) -> None:
-    """Conversations of a newer version cannot deal with what is due, however many they are."""
+    """Conversations of a newer version cannot expire their approvals."""
     asked = Asked(settles=lambda id: not id.startswith("stuck"))
     for number in range(3 * MOST_DUE):
         asked.ask(f"stuck-{number}", expires=number / 1000)

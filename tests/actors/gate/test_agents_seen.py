@@ -1,4 +1,4 @@
-"""Which nodes may delegate to which agents, and what rules say of that."""
+"""Which nodes may delegate to which agents, and the verdicts of rules on delegations."""
 
 from __future__ import annotations
 

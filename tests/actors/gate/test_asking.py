@@ -1,4 +1,4 @@
-"""A destructive call waits for a human, alone, and goes out as the human said."""
+"""A destructive call waits for a human, and is sent as the human decided."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ async def test_an_edited_call_goes_out_as_edited_and_the_model_sees_it(
 
 
 async def test_an_edit_survives_a_restart_before_the_call(world: World, autojump_clock: MockClock) -> None:
-    """The decision is on disk when the process ends; the next life sends what was decided."""
+    """The decision is on disk when the process ends; the next process sends the edited call."""
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe", name="all")), say("done"))
     async with world.agent() as agent:
@@ -286,7 +286,7 @@ async def test_two_branches_ask_and_are_decided_in_any_order(
 
 
 async def finish(agent: Agent, world: World, turn: Turn, order: tuple[str, ...]) -> None:
-    """Approve one after the other; each branch goes on at once, the run when both have."""
+    """Approve one after the other; each branch continues at once, the run after both."""
     ids = await pending(agent, turn.conversation.id)
     turn = await agent.decide(ids[order[0]], {"approved": True})
     assert answer(turn).state == "waiting"
@@ -347,7 +347,7 @@ async def test_decision_takes_effect_while_another_branch_is_active(
 async def test_decision_without_slot_after_restart_is_answered(
     world: World, autojump_clock: MockClock
 ) -> None:
-    """Chance gives a branch the turn in each life. A decision about the other one moves nothing."""
+    """In each process, one branch gets the slot. A decision for the other resumes no branch."""
     world.tool("wipe", DESTRUCTIVE)
     world.settings["approval"] = {"in_parallel": "ask"}
     world.settings["agent"] = parallel("fan", llm("a"), llm("b"), max_concurrency=1)
@@ -388,7 +388,7 @@ async def test_both_deciders_get_the_answer_of_the_run(world: World, autojump_cl
 async def test_edit_during_judgement_is_not_lost(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The gate looks at the call as it was shown; the decision is taken in before it has its answer."""
+    """The gate judges the call as it was shown; the decision is applied before the verdict."""
     judging, decided = trio.Event(), trio.Event()
 
     async def slowly(
@@ -484,7 +484,7 @@ async def test_every_message_call_result_and_approval_is_on_record(
 
 
 async def test_a_decision_has_one_time(world: World, autojump_clock: MockClock) -> None:
-    """When it was made, though the run takes it in later."""
+    """The time when it was made, even if the run applies it later."""
     world.journal = Slow(wall)
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")), say("done"))

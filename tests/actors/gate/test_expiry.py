@@ -1,4 +1,4 @@
-"""Approvals nobody answers in time, whatever became of the conversation meanwhile."""
+"""Approvals that expire, with the conversation in memory or not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Ended:
 
 
 async def outcome(world: World, seconds: float, *, restart: bool) -> Ended:
-    """What a run ends with whose question expires after so many seconds."""
+    """The end of a run whose approval expires after this many seconds."""
     world.settings["approval"] = {**world.settings.get("approval", {}), "expires_after": seconds}
     async with world.agent() as agent:
         turn = await agent.start_conversation("go", key="k")

@@ -1,4 +1,4 @@
-"""What is said of a decision is what decided."""
+"""The explanation of a verdict names the step that decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search for a pattern keeps nothing else waiting."""
+"""A search for a pattern does not block other tasks."""
 
 from __future__ import annotations
 

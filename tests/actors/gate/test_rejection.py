@@ -1,4 +1,4 @@
-"""A human says no: nothing is sent, and what that ends depends on where it was asked."""
+"""Rejections: the call is not sent, and the nodes above decide what ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOTICE = "Operation cancelled by user."
 
 
 async def settle(agent: Agent, turn: Turn, no: str, *, reason: str | None = None) -> Result:
-    """Reject calls of the tool `no` and approve the others, until nobody asks any more."""
+    """Reject calls of the tool `no` and approve the others, until no approval is pending."""
     words: dict[str, Any] = {"reason": reason} if reason else {}
     while True:
         pending = turn.conversation.head.pending
@@ -271,7 +271,7 @@ FAILING = parallel("fan", llm("leaf"), llm("bad"), retries=1)
 async def test_later_failure_does_not_undo_a_rejection(
     world: World, autojump_clock: MockClock, leaf: dict[str, Any], depth: int
 ) -> None:
-    """Neither `retries` nor `on_error` starts anything further, of the node that fails or of any above."""
+    """Neither `retries` nor `on_error` of any node above starts anything further."""
     world.tool("wipe", DESTRUCTIVE)
     world.tool("slow", READ_ONLY, never)
     world.settings["approval"] = ASK | {"in_loop": "ask"}
@@ -342,7 +342,7 @@ async def test_queued_branch_does_not_start_after_rejection(
 async def test_loop_continued_by_an_earlier_version_goes_on(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That version told the model of a no below a loop. The call that the model then made was approved."""
+    """That version passed a rejection below a loop to the model, whose next call was approved."""
     world.tool("wipe", DESTRUCTIVE)
     world.settings |= {
         "approval": {"in_loop": "ask"},

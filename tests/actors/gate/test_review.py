@@ -1,4 +1,4 @@
-"""What the start says of tools and rules: what it refuses, and what it warns of, then and later."""
+"""The review of tools and rules: errors at startup, and warnings then and later."""
 
 from __future__ import annotations
 

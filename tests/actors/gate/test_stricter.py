@@ -37,7 +37,7 @@ ASK = {"rules": [{"tool": "put", "then": "ask", "name": "new"}]}
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Guarded:
-    """Its server wants the good token; with a worse one it does nothing."""
+    """A world whose server demands the right token, and does nothing without."""
     world = Guarded(tmp_path)
     world.settings["mcp_servers"] = [{"name": "tools", "url": "http://127.0.0.1:1/mcp"}]
     world.plan("agent", use(call("put", name="a")), say("done"))
@@ -103,7 +103,7 @@ async def test_call_that_would_ask_today_is_not_resent(
 
 
 async def test_weaker_hints_do_not_weaken_a_sent_call(world: World, autojump_clock: MockClock) -> None:
-    """Its tool says today that it only reads: a human is asked what became of it all the same."""
+    """The tool is read-only today; a human is asked for the unknown outcome nevertheless."""
     world.settings["approval"] = {"on_weaker_hints": "trust"}
     world.tool("wipe", DESTRUCTIVE, never)
     world.plan("agent", use(call("wipe")), say("done"))

@@ -1,4 +1,4 @@
-"""The calls of one reply, summed up: in the log of the conversation, and in one line of the process's."""
+"""The statistics of the calls of one reply: an event in the log, and one log line."""
 
 from __future__ import annotations
 

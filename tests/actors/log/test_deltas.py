@@ -1,4 +1,4 @@
-"""What models say while they say it: told to whoever follows, kept nowhere."""
+"""Deltas of model replies: published to followers, never stored."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def followed(world: World, message: str = "go") -> list[Event | AnyDelta]:
 
 
 def told(seen: list[Event | AnyDelta]) -> list[tuple[str, int, str]]:
-    """Who said what at which try, run together."""
+    """Runs of pieces, with the model and the attempt."""
     found: list[tuple[str, int, str]] = []
     for item in seen:
         if isinstance(item, ModelDelta) and isinstance(item.delta, TextDelta):

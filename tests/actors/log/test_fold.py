@@ -1,4 +1,4 @@
-"""The fold: a conversation is its events, whatever they are and however they are cut."""
+"""The fold: its invariants, for arbitrary histories and by example."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RESULTS = st.builds(ToolResult, TEXT, st.booleans())
 
 
 class Story:
-    """Tells a history as the actors write it, each turn of it drawn."""
+    """Draws a history as the actors would write it, turn by turn."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
@@ -254,7 +254,7 @@ def test_fold_invariants_hold_for_any_history(history: list[e.LogEvent], data: s
 
 
 def _check_turns(c: Conversation, history: list[e.LogEvent]) -> None:
-    """Ended turns remember each reply with calls, followed by one result for each of these, in order."""
+    """Ended turns have each reply with calls, followed by one result for each call, in order."""
     replies = [each for each in history if isinstance(each, e.StepFinished) and each.kind == "model"]
     for number, turn in enumerate(c.turns, 1):
         own = (each.outcome for each in replies if each.key.startswith(f"{number}/"))

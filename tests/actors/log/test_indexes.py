@@ -1,4 +1,4 @@
-"""What the journal keeps beside the events says what the events say, after every single save."""
+"""The indexes of the journal agree with the events after every save."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log: one writer, told only after the commit; steps once; counts that are exactly right."""
+"""The log: publication after commit, steps that are done once, and exact counts of active branches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ID = "c"
 
 
 class Gated(MemoryJournal):
-    """Commits only when it is let, or fails."""
+    """A journal whose commits wait for an event, or fail."""
 
     def __init__(self) -> None:
         super().__init__(lambda: 0.0)
@@ -81,7 +81,7 @@ class Bench:
         )
 
     async def begin(self) -> ConversationLog:
-        """A log with a live run that has begun to move."""
+        """A log with a live run and one active branch."""
         body = {"message": None, "session_id": None, "token": False}
         await self.journal.deliver(ID, "k", "create", body, new=True)
         log = await self.open()
@@ -506,7 +506,7 @@ async def cancelled_after(ticks: int) -> AsyncIterator[trio.Nursery]:
 @pytest.mark.repeat(4)
 @pytest.mark.parametrize("ticks", range(16))
 async def test_active_count_is_exact_after_any_cancellation(bench: Bench, ticks: int) -> None:
-    """Questions, credentials, limited branches and errors, cancelled while others answer them."""
+    """Questions, tokens, limited branches and errors, cancelled at any checkpoint."""
     log = await bench.begin()
     limiter = BranchLimiter(1)
 
@@ -593,7 +593,8 @@ async def test_admit_parks_the_branch_while_draining(bench: Bench) -> None:
 
 
 async def test_decision_during_announcement_is_answered(bench: Bench) -> None:
-    """The decision moves nothing, for its branch waits for a turn; the run waits for the other question."""
+    """The decision resumes no branch, because its branch waits for a slot; the run waits for the other
+    question."""
     log = await bench.begin()
     services = cast(Any, SimpleNamespace(wake=lambda id: None))
     with bench.bus.subscribe(reply_topic(ID, "d"), 1) as replies:
@@ -619,7 +620,7 @@ async def test_decision_during_announcement_is_answered(bench: Bench) -> None:
 async def test_decision_for_a_branch_without_slot_is_answered(
     bench: Bench, autojump_clock: MockClock
 ) -> None:
-    """It moves nothing: since a restart another branch has the turn, and waits for a human, too."""
+    """It resumes no branch: after a restart another branch has the slot, and waits for a human, too."""
     log = await bench.begin()
     services = cast(Any, SimpleNamespace(wake=lambda id: None))
     await put(log, "a")
@@ -653,7 +654,7 @@ async def ask_anew(log: ConversationLog) -> None:
 async def while_saving(
     bench: Bench, log: ConversationLog, save: Awaitable[object], then: Awaitable[object]
 ) -> list[str]:
-    """What is on disk, beside the beginning, when `then` waited for its turn during `save`."""
+    """The events on disk, after the first ones, if `then` waits for its turn during `save`."""
 
     async def wait_for(job: Awaitable[object]) -> None:
         await job
@@ -680,7 +681,7 @@ async def test_approval_that_expires_meanwhile_is_not_voided(
 
 
 async def test_run_recorded_as_waiting_meanwhile_is_resumed(bench: Bench) -> None:
-    """Else it would count as waiting: nobody is told when it waits again, and a crash ends it."""
+    """Otherwise it would stay recorded as waiting, and would not be resumed after a crash."""
     log = await bench.begin()
     await put(log, "a")
     wait = log.save(e.RunWaiting("r", ["a"], ["k"], {}))

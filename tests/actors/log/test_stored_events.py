@@ -1,4 +1,4 @@
-"""Events and commands as they are stored, to the letter; what is stored otherwise is damage."""
+"""The exact stored form of events and commands. Any other form is damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run is ahead of its journal: one commit for what follows from each other, and nothing twice."""
+"""Pending writes: their commits, and what a crash or an error leaves of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.actors.world import (
 
 
 class Commits(MemoryJournal):
-    """Remembers what was saved together."""
+    """A journal that records its commits."""
 
     def __init__(self) -> None:
         super().__init__(wall)
@@ -82,7 +82,7 @@ async def test_consecutive_calls_share_commits(
 async def test_once_result_is_on_disk_before_the_model_gets_it(
     work: Exception | None, outcome: str, world: World, commits: Commits, autojump_clock: MockClock
 ) -> None:
-    """The message of its run is in the inbox; the outcome of a call that is sent once is among the events."""
+    """The message of the run is in the inbox; the outcome of a `once` call is among the events."""
     kept: list[tuple[bool, list[list[str]]]] = []
 
     async def look_around() -> None:
@@ -143,7 +143,7 @@ async def test_call_is_sent_after_all_pending_writes_are_committed(
 async def test_message_with_pending_writes_is_not_executed_again(
     world: World, commits: Commits, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its inbox row is open until the commit; whoever wakes the conversation meanwhile has it look there."""
+    """Its row in the inbox is open until the commit, and a wake makes the conversation read the inbox."""
     monkeypatch.setattr(Flusher, "soon", lambda *_: None)
     thinks = trio.Event()
     answers: list[str] = []
@@ -210,7 +210,7 @@ async def test_last_pending_write_is_flushed(
 async def test_shutdown_flushes_pending_writes(
     world: World, commits: Commits, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The flusher has not come round yet when a run is stopped between two steps."""
+    """The run is stopped between two steps, before the flusher's next pass."""
     monkeypatch.setattr(Flusher, "soon", lambda *_: None)
     thinks = trio.Event()
     world.tool("look", READ_ONLY)
@@ -234,7 +234,7 @@ async def test_shutdown_flushes_pending_writes(
 
 @pytest.mark.repeat(10)
 async def test_failing_flush_does_not_stop_other_flushes(world: World, autojump_clock: MockClock) -> None:
-    """What is still saved while it unwinds is nothing to flush: it cannot start a task any more."""
+    """A conversation that unwinds can start no task, so it must not ask for a flush."""
 
     saving = trio.Event()
 
@@ -285,7 +285,7 @@ class FailsOnce(MemoryJournal):
 async def test_result_after_a_crash_of_its_conversation_is_saved(
     world: World, autojump_clock: MockClock
 ) -> None:
-    """A call that must not be repeated is seen through; else a human would be asked what became of it."""
+    """A `once` call still gets its result; otherwise a human would be asked for its outcome."""
 
     async def slow(_: Any) -> str:
         await trio.sleep(2)
