@@ -103,12 +103,12 @@ async def _masked(exchange: Exchange, secrets: Secrets, log: logging.Logger) -> 
 
 def _with_masked_progress(message: Delegate, secrets: Secrets) -> Delegate:
     """The same message, with secrets masked in the reported progress."""
-    tell = message.on_progress
-    if tell is None or secrets.empty:
+    report = message.on_progress
+    if report is None or secrets.empty:
         return message
 
     def on_progress(progress: Progress) -> None:
-        assert tell is not None
-        tell(secrets.masked(progress))
+        assert report is not None
+        report(secrets.masked(progress))
 
     return attrs.evolve(message, on_progress=on_progress)

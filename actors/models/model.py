@@ -140,11 +140,11 @@ def _with_wait(failure: ModelFailed) -> ModelFailed:
 
 
 def _emit(message: Complete, attempt: int) -> Emit:
-    tell = message.emit
-    if tell is None:
+    forward = message.emit
+    if forward is None:
         return unheard
 
     def emit(delta: Delta) -> None:
-        tell(attempt, delta)
+        forward(attempt, delta)
 
     return emit

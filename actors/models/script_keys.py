@@ -50,7 +50,7 @@ class CallKeys:
     name: str = attrs.field(metadata=about("Name of the tool."))
     arguments: Mapping[str, Any] = attrs.field(factory=dict, metadata=about("JSON."))
     problem: str | None = attrs.field(
-        default=None, metadata=about("What is wrong with the arguments, as a provider's reply may be wrong.")
+        default=None, metadata=about("Error in the arguments, as in a malformed reply of a provider.")
     )
 
 

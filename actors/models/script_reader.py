@@ -26,7 +26,7 @@ from .script_keys import A2AKeys, ArtifactKeys, ReplyKeys, ScriptKeys, WhenKeys
 
 _MAX_BYTES = 4 << 20
 _BOUNDS = Bounds(depth=40, values=100_000, nul=True)
-"""Wider than those of an agent file, because `--record` writes whatever a model said."""
+"""Wider than those of an agent file, because `--record` writes every reply of a model."""
 _ESCAPE = "write $${ for a literal ${"
 _EXCLUSIVE = (("error", "usage"), ("a2a", "tool_calls"))
 """Further keys of a reply that exclude each other."""

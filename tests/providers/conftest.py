@@ -22,7 +22,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anthropic's SDK asks what machine this is in a thread, and virtual time does not wait for threads."""
+    """Anthropic's SDK looks up the platform in a thread, and virtual time does not wait for threads."""
     import anthropic._base_client
 
     def asyncify(work: Callable[[], T]) -> Callable[[], Awaitable[T]]:

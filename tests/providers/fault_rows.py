@@ -1,4 +1,4 @@
-"""What can go wrong with a model call, and what it must come to; one row each."""
+"""Faults of model calls, one row each, with the expected outcome."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Row:
     fault: Fault
     outcome: Outcome
     words: str = ""
-    """In what the user reads when it failed."""
+    """Part of the text that the user reads after a failure."""
     streams: tuple[bool, ...] = (False, True)
     at_least: float = 0.0
     """Seconds that pass before the turn ends."""
@@ -42,7 +42,7 @@ def statuses() -> Iterator[Row]:
         yield Row(f"status {status}", Fail(status), "retried")
     for status in (400, 402, 403, 404, 413):
         yield Row(f"status {status}", Fail(status), "failed", f"something is wrong here.*status {status}")
-    for status in (401, 422):  # some say what is wrong in a way of their own
+    for status in (401, 422):  # some have their own form of errors
         yield Row(f"status {status}", Fail(status), "failed", f"status {status}")
     yield Row("an error that repeats the key", Fail(400, why=f"Wrong key: {KEY}"), "failed", "Wrong key")
     yield Row("retry-after soon", Fail(429, {"retry-after": "soon"}), "retried")

@@ -27,7 +27,7 @@ class Story(World):
     servers: Mapping[str, ModelServer] = attrs.field(factory=dict)
     llm: dict[str, Any] = attrs.field(factory=dict)
     models: dict[str, Any] = attrs.field(factory=dict)
-    """Of each model, what is said beside where it is."""
+    """Settings of each model, besides its address."""
     transport: httpx2.AsyncBaseTransport | None = None
 
     def __attrs_post_init__(self) -> None:

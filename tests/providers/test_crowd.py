@@ -34,7 +34,7 @@ class Busy:
     now: int = 0
     most: int = 0
     first_tries: list[tuple[str, int]] = attrs.field(factory=list)
-    """Who was heard, and with which of its calls, in the order in which they came."""
+    """The callers and the numbers of their calls, in order of arrival."""
     tries: Counter[tuple[str, int]] = attrs.field(factory=Counter)
 
     async def handle(self, request: httpx2.Request) -> httpx2.Response:
@@ -105,5 +105,5 @@ async def test_calls_finish_within_the_concurrency_limit(tmp_path: Path, autojum
     assert busy.answered[200] == 2 * RUNS
     assert busy.answered[429] > RUNS
     assert busy.most == PLACES
-    # Whoever has had a turn stands behind all who have not.
+    # A caller that was served queues behind all that were not.
     assert [number for _, number in busy.first_tries] == [1] * RUNS + [2] * RUNS

@@ -27,7 +27,7 @@ ADDED = [
     ("resources_add", {"name": "two-2", "value": 2}),
 ]
 SPARE = {"google": "openai"}
-"""Who answers when the provider does not; for all others it is Gemini."""
+"""The fallback of a provider; Gemini for all others."""
 QUICK = {
     "status 529",
     "status 400",
@@ -44,7 +44,7 @@ QUICK = {
     "RetryInfo",
     "SAFETY with a call",
 }
-"""What is also tried by default."""
+"""Rows that are also tried by default."""
 ROWS = {
     "anthropic": (*COMMON, *BROKEN_ARGUMENTS),
     "google": (*COMMON, *GEMINI),
@@ -74,14 +74,14 @@ def table(*, without: tuple[str, ...] = ()) -> Iterator[object]:
 
 @attrs.define
 class Day:
-    """What became of one turn."""
+    """The outcome of one turn."""
 
     result: Result
     ledger: list[tuple[str, dict[str, object]]]
     seconds: float
     transport: ServersTransport
     steps: list[dict[str, Any]]
-    """What is recorded of the model calls."""
+    """The recorded model calls."""
 
     @property
     def main(self) -> ModelServer:
@@ -103,7 +103,7 @@ async def a_day(folder: Path, transport: ServersTransport, stream: bool) -> Day:
 
 
 def judge(day: Day, caplog: pytest.LogCaptureFixture) -> None:
-    """What holds whatever happened."""
+    """Check the rules that hold for every outcome."""
     said = day.result.response
     assert "unexpectedly" not in said
     assert len(said) < 1000
@@ -155,7 +155,7 @@ async def test_provider_servers_alone(
             assert len(day.ledger) <= len(ADDED)
 
 
-# What ends in the same failure as another row is tried alone only.
+# A row with the same failure as another one is only tried alone.
 ALIKE_ROWS = ("200 with garbage 1", "stream of garbage 1", "endless", "malformed", "status 400 with odd body")
 
 
@@ -175,7 +175,7 @@ async def test_with_a_fallback(
     day = await a_day(tmp_path, transport, stream)
 
     judge(day, caplog)
-    # Who is busy is asked until the deadline, at each of the two calls of the run.
+    # A busy provider is retried until the deadline at each of the run's two calls.
     assert day.seconds <= 2 * 61
     if row.outcome == "harmless":
         assert all(call in ADDED for call in day.ledger)

@@ -1,4 +1,5 @@
-"""The servers refuse what the real ones refuse; a table of requests that are wrong in one place each."""
+"""The simulated servers refuse the same requests as the real ones: a table of requests with one mistake
+each."""
 
 from __future__ import annotations
 
@@ -111,7 +112,7 @@ def test_a_good_request_is_accepted(name: str) -> None:
 
 
 def at(path: str, value: Any) -> Spoil:
-    """Sets what stands there, like `messages.1.content`; `...` deletes it."""
+    """Set the value at a place like `messages.1.content`; `...` deletes it."""
 
     def spoil(body: Any) -> None:
         *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]

@@ -1,4 +1,4 @@
-"""The servers are what they claim to be: the official clients talk to them and understand every answer."""
+"""The official SDKs can talk to the simulated servers and read every answer."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ async def test_openais_client(http: httpx2.AsyncClient, name: str, stream: bool)
             )
             messages.append(message)
             for call in calls:
-                # Its SDK leaves out what Mistral's servers leave out, and they take it back without.
+                # Mistral's SDK and servers both omit it, and accept the message without it.
                 answer = RESULTS[call["function"]["name"]]
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": answer})
     assert said == [FIRST, SECOND, []]

@@ -1,4 +1,4 @@
-"""What only real connections do: refuse, drop, go stale, and close when a run is cancelled."""
+"""Faults that need real connections: refused, dropped, stale, and closed after a cancellation."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_silent_server_fails_at_the_deadline(
         assert (result.state, result.code, story.ledger) == ("failed", "model_error", [])
         assert "did not answer within 60 s" in result.response
         assert 59 <= trio.current_time() - begun <= 61
-        # The call that nobody waits for any more is not left open.
+        # The connection of a cancelled call is closed.
         assert (len(server.requests), server.left) == (1, 1)
 
 

@@ -76,14 +76,14 @@ values = st.recursive(
 )
 arguments = st.dictionaries(texts, values, max_size=3)
 results = st.tuples(texts, st.booleans())
-"""What a tool says, and whether it failed."""
+"""The result of a tool, and whether it is an error."""
 # Of models that are none of ours: scripts, or those of an embedding program.
 foreign_ids = st.sampled_from(["call_1_0", "functions.x:0", "a b/c", "ü", 60 * "long"]) | spoken
 
 
 @attrs.frozen
 class Spoken:
-    """One reply of some provider's model, and what became of its calls."""
+    """One reply of a provider's model, with the results of its calls."""
 
     variant: Variant
     said: Said
@@ -103,7 +103,7 @@ class Foreign:
 
 
 Step: TypeAlias = str | Spoken | Foreign
-"""A text is what the user says."""
+"""A text is a message of the user."""
 
 
 @st.composite
@@ -175,7 +175,7 @@ class Talk:
 
 
 def _in_wire_names(said: Said, heard: Heard) -> Said:
-    """With the names that the provider has been told, in the order of the tools."""
+    """The reply with the wire names of the tools, in their order."""
     calls = (attrs.evolve(call, name=heard.tools[NAMES.index(call.name)].name) for call in said.calls)
     return attrs.evolve(said, calls=tuple(calls), thinking="Hm … 🤔" if heard.thinks else "")
 
@@ -243,7 +243,7 @@ async def speak(held: Talk, step: Spoken) -> None:
     held.keep(reply.text, calls, step.results, verbatim=reply.verbatim)
 
 
-# Not explained: that takes minutes, for every example is a conversation with thirteen models.
+# Not explained: that takes minutes, because every example is a conversation with thirteen models.
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]
 SHARED = [HealthCheck.function_scoped_fixture]
 

@@ -168,9 +168,9 @@ def _contents(request: ModelRequest) -> list[dict[str, Any]]:
 
 def _response(id: object, result: Result) -> dict[str, Any]:
     response = {"error" if result.is_error else "output": result.content}
-    told: dict[str, Any] = {"name": wire_name(result.name), "response": response}
+    fields: dict[str, Any] = {"name": wire_name(result.name), "response": response}
     # Only the model's own id, because it would not know another.
-    return {"id": id, **told} if id is not None else told
+    return {"id": id, **fields} if id is not None else fields
 
 
 def _parts(reply: PastReply) -> list[dict[str, Any]]:
@@ -235,8 +235,8 @@ class GoogleStream:
 
     @property
     def usage(self) -> Usage | None:
-        told = self._answer.get("usageMetadata")
-        return _usage(told) if told else None
+        usage = self._answer.get("usageMetadata")
+        return _usage(usage) if usage else None
 
     def feed(self, data: str) -> None:
         body = event_body(data)

@@ -1,5 +1,6 @@
-"""What is sent to an agent, and sent again, when it is not known what has arrived: nobody is asked twice for
-an answer, and nothing is begun twice."""
+"""Messages that are sent again because their arrival is unknown: no person is asked twice, and no task starts
+twice.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class Link:
     status: Status | None
     """None: the agent does not know the task."""
     lost: list[Exception] = attrs.field(factory=list)
-    """What becomes of the first messages."""
+    """The fate of each of the first messages."""
     idempotent: bool = True
     sent: list[Message] = attrs.field(factory=list)
 

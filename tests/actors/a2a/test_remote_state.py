@@ -1,4 +1,4 @@
-"""What the tasks of other agents mean here, whatever they say."""
+"""Tasks of other agents as questions and results."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ FIXED = Backoff(first=1.0, factor=3.0, limit=100.0, jitter=0.0)
 
 
 class Scripted:
-    """A model that does one thing after another, and keeps what it was asked."""
+    """A model that follows a list of steps and records its requests."""
 
     def __init__(self, *steps: Callable[[], Awaitable[ModelReply]]) -> None:
         self.steps = list(steps)

@@ -75,7 +75,7 @@ async def test_model_actor_uses_the_configuration(autojump_clock: MockClock) -> 
         async with trio.open_nursery() as nursery:
             for _ in range(7):
                 nursery.start_soon(one.ref.ask, Complete(REQUEST))
-        assert trio.current_time() - begin == 30  # who waits for a place does not use up his time
+        assert trio.current_time() - begin == 30  # waiting for a slot does not count
         assert models["mine:a"].most == 3
         assert found.names() == ("quick", "mine:a")
 

@@ -1,4 +1,4 @@
-"""What no provider refuses; what the draft allows is for the library of the draft's authors to say."""
+"""Schemas that every provider accepts. The `jsonschema` library is the oracle of the draft."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ GROUPS = {"a": "one", "b": "${a} $${ two"}
 _PARTS = st.sampled_from(
     [("${a}", GROUPS["a"]), ("${b}", GROUPS["b"]), ("$${", "${"), ("$ ", "$ ")]
 ) | st.text(st.characters(exclude_characters="$")).map(lambda text: (text, text))
-"""Pieces of a scripted text, each with what becomes of it."""
+"""Pieces of a scripted text, each with its result."""
 _VALUES = st.recursive(
     (st.none() | st.booleans() | st.integers()).map(lambda value: (value, value))
     | st.lists(_PARTS).map(

@@ -37,7 +37,7 @@ def test_unknown_cost_is_left_out() -> None:
     assert unknown.to_json() == {"input_tokens": 10, "output_tokens": 1}
     both = known.plus(unknown.usage)
     assert both.to_json() == {"input_tokens": 1010, "output_tokens": 101}
-    assert both.cost_usd == 0.0045  # for limits: what is known
+    assert both.cost_usd == 0.0045  # the known cost, for limits
     assert unknown.plus(known.usage) == both
 
 

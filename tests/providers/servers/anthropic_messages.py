@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: what it takes, what it refuses and in which words, and what it answers."""
+"""A simulation of Anthropic's Messages API: accepted requests, refusals with their texts, answers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class AnthropicMessages:
     # ------------------------------------------------------------------ requests
 
     def check(self, body: Json) -> None:
-        """Raises `Refusal` with what the real server would answer."""
+        """Check a request. Raises `Refusal` with the answer of the real server."""
         problem = anthropic_problem(body)
         if problem is not None:
             where, kind, _ = problem
@@ -195,7 +195,7 @@ def _usage(said: Said) -> Json:
     }
 
 
-# ------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------- refused requests
 
 
 def _blocks(message: Mapping[str, Any]) -> list[Json]:

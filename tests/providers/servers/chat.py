@@ -61,7 +61,7 @@ class Chat:
     # ------------------------------------------------------------------ requests
 
     def check(self, body: Json) -> None:
-        """Raises `Refusal` with what the real server would answer."""
+        """Check a request. Raises `Refusal` with the answer of the real server."""
         _Check(self, body).all()
 
     def hear(self, body: Json, model: str, stream: bool) -> Heard:
@@ -209,7 +209,7 @@ def _result(id: str, name: str, text: str) -> ToolMessage:
     return ToolMessage(id, name, bare, bare != text)
 
 
-# ------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------- refused requests
 
 
 @attrs.frozen
@@ -353,7 +353,8 @@ class _Check:
             )
 
     def _arguments(self, text: Any) -> None:
-        """Templates of local models read them; what is no object breaks the request."""
+        """Check arguments as templates of local models read them: other values than objects break the
+        request."""
         try:
             value = json.loads(text)
         except (TypeError, ValueError):

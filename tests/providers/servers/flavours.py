@@ -67,7 +67,7 @@ class Flavour:
     error: Callable[[int, str], Any]
     make_id: Callable[[str, str, int], str]
     id: re.Pattern[str] = re.compile(r".*", re.DOTALL)
-    """What a call's id may be in a request."""
+    """Pattern of a call's id in a request."""
     tool_name: re.Pattern[str] = re.compile(r".+", re.DOTALL)
     needs_key: bool = True
     no_key: str = ""
@@ -79,7 +79,7 @@ class Flavour:
     """Keep-alive comments between the events."""
     stops_for_calls: str = "tool_calls"
     reasoning: str | None = None
-    """Field of a message that holds what the model thinks."""
+    """Field of a message with the model's reasoning."""
     own_fields: frozenset[str] = frozenset()
     """Of the body, beyond those of OpenAI."""
     own_message_fields: frozenset[str] = frozenset()

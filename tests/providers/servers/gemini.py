@@ -1,4 +1,4 @@
-"""Google's Gemini API: what it takes, what it refuses and in which words, and what it answers."""
+"""A simulation of Google's Gemini API: accepted requests, refusals with their texts, answers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Gemini:
     # ------------------------------------------------------------------ requests
 
     def check(self, body: Json) -> None:
-        """Raises `Refusal` with what the real server would answer."""
+        """Check a request. Raises `Refusal` with the answer of the real server."""
         problem = google_problem(body)
         if problem is not None:
             where, kind, value = problem
@@ -91,7 +91,7 @@ class Gemini:
         _Check(self, in_camel_case(body)).all()
 
     def check_model(self, body: Json, model: str) -> None:
-        """What only some models want. Raises `Refusal`."""
+        """Check rules of some models only. Raises `Refusal`."""
         if model.startswith("gemini-3"):
             _Check(self, in_camel_case(body)).signatures()
 
@@ -223,7 +223,7 @@ def _reply(said: Said, heard: Heard, parts: list[Json], finish: str | None) -> J
     }
 
 
-# ------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------- refused requests
 
 
 @attrs.frozen
@@ -293,7 +293,7 @@ class _Check:
             calls, before = made, content["role"]
 
     def signatures(self) -> None:
-        """Of the current turn: what came after the last thing the user said."""
+        """The contents of the current turn, after the last text of the user."""
         contents = self._body["contents"]
         turn = max(
             (

@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server on trio and h11 that also does what no server should."""
+"""A small HTTP/1.1 server on trio and h11, which can also break the protocol."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Answer:
     chunks: Iterable[Chunk] | None = None
     """Sent one by one in place of `body`; may be endless."""
     length: int | None = None
-    """What `content-length` says of the chunks; without it they go out chunked."""
+    """Value of `content-length`; None: the body is chunked."""
     late: float = 0.0
     """Seconds before anything is sent."""
     head: tuple[Chunk, ...] | None = None

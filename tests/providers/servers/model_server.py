@@ -1,4 +1,5 @@
-"""One provider's server: it listens, judges, thinks and answers, or does what the test has it do wrong."""
+"""The simulated server of a provider: it checks requests and answers them, or commits the fault that a test
+asks for."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tests.providers.servers.talk import Frame, Heard, Json, Refusal, Said, answ
 
 
 class Dialect(Protocol):
-    """What a provider speaks; pure."""
+    """The dialect of a provider. Pure."""
 
     @property
     def name(self) -> str: ...
@@ -57,7 +58,7 @@ def judge(dialect: Dialect, body: Json, model: str) -> None:
         dialect.check_model(body, model)
 
 
-# ----------------------------------------------------------------- what goes wrong
+# ----------------------------------------------------------------- faults
 
 Place: TypeAlias = Literal["head", "first", "text", "call", "stop", "end"]
 """Within the head of the answer; before its body; in a text; in a call; before the reason to stop; at
@@ -66,7 +67,7 @@ the end. What is not streamed has no places within: there all but the first two 
 
 @attrs.frozen
 class Say:
-    """Say this in place of what the model would."""
+    """Give this reply instead of the model's."""
 
     said: Said
 
@@ -132,7 +133,7 @@ class Received:
 
 @attrs.define(eq=False)
 class ModelServer:
-    """A server of one dialect. What it does next is set from outside, per request or for good."""
+    """A server of one dialect. Tests set its behaviour for the next requests or for all."""
 
     dialect: Dialect
     url: str = ""
@@ -140,9 +141,9 @@ class ModelServer:
     piece: int = 113
     """Bytes per chunk of a streamed answer: prime, so that it falls inside whatever there is."""
     plan: list[Fault | None] = attrs.field(factory=list)
-    """What to do about the next requests, one each; None: answer as a model does."""
+    """Behaviour for the next requests, one entry each; None: answer as the model."""
     always: Fault | None = None
-    """What to do when there is no plan."""
+    """Behaviour without a plan."""
     requests: list[Received] = attrs.field(factory=list)
     refusals: list[str] = attrs.field(factory=list)
     """Why requests were refused that should not have been made."""
@@ -155,7 +156,7 @@ class ModelServer:
 
     @property
     def base_url(self) -> str:
-        """What a client of this provider has to be told."""
+        """Settings of a client for this provider."""
         return self.url if self.dialect.name in {"anthropic", "google"} else f"{self.url}/v1"
 
     @property
@@ -219,7 +220,7 @@ def _streamed(dialect: Dialect, frames: list[Frame], fault: Fault | None, piece:
 
 
 def _until(frames: list[Frame], place: Place) -> bytes:
-    """What is sent before they end at that place; in a text or call, they end in a frame's middle."""
+    """The chunks before the end at that place. In a text or call, they end in the middle of a frame."""
     data = _whole_until(frames, place)
     if place in {"text", "call"}:
         within = next(frame.data for frame in frames[_index(frames, place) :])

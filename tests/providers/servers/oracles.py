@@ -1,4 +1,4 @@
-"""The official SDKs' own types as judges of a request: what does not fit, no client of theirs would send."""
+"""The types of the official SDKs as oracles: a request that does not fit them cannot come from an SDK."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 STRICT = ConfigDict(extra="forbid")
 
 Problem = tuple[str, str, Any]
-"""Where (`messages.0.content`), pydantic's name of what is wrong, and the value."""
+"""The place (`messages.0.content`), pydantic's name of the mistake, and the value."""
 
 
 def anthropic_problem(body: Mapping[str, Any]) -> Problem | None:
-    """What in a Messages request does not fit anthropic's types; the first if there are more."""
+    """The first mistake in a Messages request by anthropic's types."""
     whole, blocks = _anthropic()
     kind = "stream" if body.get("stream") else "plain"
     # Current SDKs have no sampling parameters any more; the servers still take them.
@@ -40,12 +40,12 @@ def _anthropic() -> tuple[Mapping[str, TypeAdapter[Any]], TypeAdapter[Any]]:
         "plain": TypeAdapter[Any](list[MessageCreateParamsNonStreaming], config=STRICT),
         "stream": TypeAdapter[Any](list[MessageCreateParamsStreaming], config=STRICT),
     }
-    # `MessageParam` also takes what the SDK itself parsed, whose classes allow anything.
+    # `MessageParam` also accepts objects that the SDK parsed, whose classes allow everything.
     return whole, TypeAdapter[Any](list[ContentBlockParam], config=STRICT)
 
 
 def openai_problem(body: Mapping[str, Any]) -> Problem | None:
-    """What in a chat completion request does not fit openai's types."""
+    """The mistake in a chat completion request by openai's types."""
     return _problem(_openai()["stream" if body.get("stream") else "plain"], [body])
 
 
@@ -63,7 +63,7 @@ def _openai() -> Mapping[str, TypeAdapter[Any]]:
 
 
 def google_problem(body: Mapping[str, Any]) -> Problem | None:
-    """What in a generateContent request does not fit google-genai's types."""
+    """The mistake in a generateContent request by google-genai's types."""
     return _problem(_google(), [body])
 
 

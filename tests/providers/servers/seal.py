@@ -1,4 +1,4 @@
-"""What a server hands out and wants back unchanged: it tells its own from what was made up or moved."""
+"""Signatures and ids that a server can verify when a client sends them back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _mac(*about: Any) -> str:
 
 
 def seal(*about: Any) -> str:
-    """A signature of what is given, in base64 as providers give theirs."""
+    """A signature of the values, in base64 like those of providers."""
     return base64.b64encode(f"sealed by {_mac(*about)[:24]}".encode()).decode()
 
 
@@ -26,7 +26,7 @@ def is_sealed(signature: str, *about: Any) -> bool:
 
 
 def marked_id(nonce: str, *about: Any) -> str:
-    """An id, 20 letters and digits, that remembers what it came with."""
+    """An id of 20 letters and digits that depends on its context."""
     digits = hashlib.sha256(nonce.encode()).hexdigest()[:8]
     return f"{digits}{_mac(digits)[:4]}{_mac(digits, *about)[:8]}"
 

@@ -1,4 +1,5 @@
-"""What is said to a model and what it says, in no provider's dialect; and the model itself: a few rules."""
+"""Requests to a simulated model and its replies, independent of a provider; and the model, which follows
+rules."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ class Said:
 
 
 Mark: TypeAlias = Literal["begin", "thinking", "text", "call", "stop", "end"]
-"""Where in a stream: before anything is said; what is said; why it ends; the very end."""
+"""Parts of a stream: before the content, the content, the reason of its end, the end."""
 
 
 @attrs.frozen
@@ -72,7 +73,7 @@ class Frame:
 
 
 class Refusal(Exception):
-    """What the real server answers to such a request."""
+    """The answer of the real server to such a request."""
 
     def __init__(self, status: int, body: Any, why: str) -> None:
         super().__init__(why)
@@ -81,7 +82,7 @@ class Refusal(Exception):
 
 
 def arguments_text(arguments: Mapping[str, Any] | str) -> str:
-    # Half of the servers escape what is not ASCII; then a piece may end within an escape.
+    # Half of the servers escape characters outside ASCII; then a piece may end within an escape.
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
@@ -95,7 +96,7 @@ def pieces(text: str, sizes: tuple[int, ...] = (1, 2, 3, 1, 5)) -> Iterator[str]
 
 
 def answer(heard: Heard) -> Said:
-    """What the model says: a call for each part of the sentence, then what came of it.
+    """The reply of the model: a call for each part of the sentence, then the results.
 
     `;` stands between what can be done side by side, ` then ` between what comes one after the other.
     """

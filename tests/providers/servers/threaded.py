@@ -1,4 +1,4 @@
-"""Servers beside a test that is not async, for processes of the product to talk to."""
+"""Servers in a thread, for tests that run the product as a process."""
 
 from __future__ import annotations
 

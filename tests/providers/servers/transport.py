@@ -18,7 +18,7 @@ class ServersTransport(httpx2.AsyncBaseTransport):
 
     servers: Mapping[str, ModelServer]
     cancelled: int = 0
-    """Requests whose answer nobody waited for to the end."""
+    """Requests whose callers left before the end of the answer."""
     at_once: int = 0
     most_at_once: int = 0
 
@@ -72,7 +72,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 def servers_without_sockets(**dialects: str) -> ServersTransport:
-    """Servers by name, and what each speaks; `http://NAME` is where it is."""
+    """Servers and their dialects by name. The address of a server is `http://NAME`."""
     return ServersTransport(
         {name: ModelServer(DIALECTS[dialect], f"http://{name}") for name, dialect in dialects.items()}
     )

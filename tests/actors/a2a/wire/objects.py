@@ -1,4 +1,4 @@
-"""Objects of A2A as the tests make them, and what they are in the official kit (`meant`)."""
+"""Random objects of A2A for the tests, and the same objects of the official SDK (`meant`)."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ TASK = Task(
     history=(Message(id="m1", role="user", parts=(Text("hi"),), task="t1", context="c1"),),
 )
 
-# ---------------------------------------------------------------------- in the kit
+# ---------------------------------------------------------------------- in the SDK
 
 
 def meant(item: StreamItem) -> kit.StreamResponse:

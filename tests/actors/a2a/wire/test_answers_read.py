@@ -93,7 +93,7 @@ def with_status(**status: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        # What it is: by its kind, by what is around it, by its fields.
+        # The type: by its kind, by the object around it, by its fields.
         ({"kind": "task", "id": "t", "status": WORKING, "message": {"x": 1}}, BARE),
         ({"task": {"id": "t", "status": WORKING}, "message": None, "status": "new"}, BARE),
         ({"id": "t", "status": WORKING, "artifact": {"x": 1}}, BARE),

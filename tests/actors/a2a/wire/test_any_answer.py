@@ -39,7 +39,7 @@ def spoilt(draw: st.DrawFn) -> Any:
 
 
 def read_or_complaint(read: Callable[[], object]) -> object:
-    """What is read, or what is raised in its place, which says why and quotes little."""
+    """The answer, or the error instead, which gives a reason and quotes little."""
     try:
         return read()
     except (A2AError, InvalidAnswer) as error:

@@ -1,4 +1,4 @@
-"""Calls of other agents as they go over HTTP, and what is made of the answers."""
+"""Calls of other agents over HTTP, and their answers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ REAL: Mapping[str, Any] = json.loads(Path(__file__).with_name("real_answers.json
 
 
 def received(interface: Interface, call: HttpCall) -> ClientRequest:
-    """What our own server reads in a call."""
+    """The request that our own server reads in a call."""
     codec = READERS[interface]
     body = {} if call.body is None else json.loads(call.body)
     if interface.binding == "JSONRPC":

@@ -88,7 +88,7 @@ def test_errors_of_0_3() -> None:
     assert written["error"] == {"code": -32001, "message": "there is no task t"}
 
 
-# What the kit calls its errors, by which its client for 0.3 over HTTP tells them apart.
+# The SDK's names of errors, by which its client for 0.3 over HTTP distinguishes them.
 NAMES = {error.__name__: code for error, code in JSON_RPC_ERROR_CODE_MAP.items()}
 UNKNOWN_TO_IT: set[Reason] = {"PARSE_ERROR", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}
 

@@ -1,4 +1,4 @@
-"""The dialect that is older than 0.3: what marks it, how it is read, how it is answered."""
+"""The dialect older than 0.3: its marks, requests and answers."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ FILES = Artifact(
             Message(id="m2", role="agent", parts=(Text("hello"),)),
             {**written("completed", "hello"), "id": "m2", "contextId": "m2"},
         ),
-        # The agent says what another task waits for.
+        # The agent reports the question of another task.
         (
             Message(id="m2", role="agent", parts=(Text("wait"),), context="c1", references=("t1", "t2")),
             written("input-required", "wait"),

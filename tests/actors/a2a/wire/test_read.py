@@ -1,4 +1,4 @@
-"""Requests of clients, first of all of the official kit, become the right objects."""
+"""Requests of clients, first of all of the official SDK, are read as the right objects."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ CONFIGURED_SEND = Send(
 )
 OF_PUSH = {"task_id": "t1", "id": "p1"}
 
-# The method of 1.0, its request in the kit, and what it means.
+# The method of 1.0, its request in the SDK, and the expected object.
 REQUESTS: list[tuple[str, Any, Request]] = [
     ("SendMessage", SAID, Send(message=MESSAGE)),
     ("SendMessage", EMPTY_CONFIGURATION, Send(message=MESSAGE)),
@@ -184,7 +184,7 @@ def test_requests_of_0_3(method: str, request_: Any, expected: Request) -> None:
 
 
 def over_http(method: str, request_: Any) -> Params:
-    """The body that the kit sends in version 0.3, and what it says in the path and the query."""
+    """The body that the SDK sends in version 0.3, with the parameters of path and query."""
     params = METHODS_03[method][1](request_, 1).params
     match method:
         case "SendMessage" | "SendStreamingMessage":
@@ -210,7 +210,7 @@ def over_http(method: str, request_: Any) -> Params:
 def test_requests_of_0_3_over_http(method: str, request_: Any, expected: Request) -> None:
     params = over_http(method, request_)
     if request_ is SAID:
-        # Without a configuration the kit sends an empty one, which does not say `blocking`.
+        # Without a configuration, the SDK sends an empty one, which has no `blocking`.
         assert isinstance(expected, Send)
         expected = attrs.evolve(expected, wait=False)
     assert v03_rest_codec.read_request(METHODS_03[method][0], params) == expected
@@ -221,7 +221,7 @@ def test_lists_of_0_3_over_http(_: str, request_: Any, expected: Request) -> Non
     assert v03_rest_codec.read_request("tasks/list", as_query(MessageToDict(request_))) == expected
 
 
-# -------------------------------------------------------------------- what the kit never sends
+# -------------------------------------------------------------------- requests that the SDK never sends
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is wrong in a request is refused by the name of its field."""
+"""An invalid request is refused with the name of the field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests as we write them: the official kit finds in them what was meant, and so does our own server."""
+"""Written requests: the official SDK and our own server read the same requests."""
 
 from __future__ import annotations
 

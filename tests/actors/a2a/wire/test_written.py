@@ -1,4 +1,4 @@
-"""The official kit reads what we write, strictly, and finds in it what was meant."""
+"""The official SDK reads written items and answers strictly, and finds the same objects."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from .objects import BARE_PUSH, PUSH, TASK, meant
 
 PARTS = objects.parts(objects.OPTIONAL_NAMES)
 PARTS_03 = objects.parts(st.none())
-# The kit takes the bytes of a file in this binding for base64, and so twice.
+# The SDK decodes the bytes of a file twice in this binding.
 PARTS_REST = objects.parts(st.none(), files=False)
 
 ITEMS = objects.items(PARTS, objects.messages(PARTS))
@@ -63,14 +63,14 @@ def test_items_of_1_0(item: StreamItem) -> None:
 
 
 def result_03(model: type[BaseModel], result: Any) -> Any:
-    """What the kit reads from a result of JSON-RPC; it would write the same."""
+    """The object that the SDK reads from a result of JSON-RPC. The SDK would write the same JSON."""
     read = model.model_validate(json_rpc.write_result("7", result))
     assert read.model_dump(mode="json", by_alias=True, exclude_none=True).get("result") == result
     return read
 
 
 def core(found: Any) -> Any:
-    """What the kit makes in version 1.0 of its objects of 0.3."""
+    """The SDK's object of version 1.0 for its object of 0.3."""
     match found:
         case list():
             return [core(each) for each in found]
@@ -117,7 +117,7 @@ def test_items_of_0_3_over_http(item: StreamItem) -> None:
 
 
 def test_bytes_and_references_in_0_3_over_http() -> None:
-    """Bytes are in base64 once. To what a message refers cannot be said."""
+    """Bytes are encoded once. References of a message have no field."""
     content = base64.b64encode(b"\xff\x00").decode()
     parts = (File(content, "image/png", "a.png"),)
     item = Message(id="m", role="agent", parts=parts, references=("t0",))

@@ -1,4 +1,4 @@
-"""A provider of this process: answers with the bytes it is told, over a real socket."""
+"""A provider in this process, which answers with given bytes over a real socket."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def request(
 
 
 class Heard:
-    """What was emitted."""
+    """The emitted deltas."""
 
     def __init__(self) -> None:
         self.deltas: list[Delta] = []
@@ -57,7 +57,7 @@ Piece = bytes | Wait
 
 
 def head(status: int = 200, type: str = "application/json", **headers: object) -> bytes:
-    """Of an answer that ends with its connection, unless a length is told."""
+    """An answer that ends with its connection, unless it has a length."""
     lines = [f"HTTP/1.1 {status} Reason", f"content-type: {type}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode()

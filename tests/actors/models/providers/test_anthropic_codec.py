@@ -83,7 +83,7 @@ def streamed(*events: object, heard: Heard | None = None) -> ModelReply:
 
 
 def sent(*history: ChatMessage, **settings: Any) -> list[dict[str, Any]]:
-    """The messages, without the marks of what is to be remembered."""
+    """The messages, without cache marks."""
     body = codec(options={"cache_control": None, **settings}).body(request(*history))
     found: list[dict[str, Any]] = body["messages"]
     return found

@@ -1,4 +1,4 @@
-"""Any history, sent to any provider: what all of them insist on, whatever happened before."""
+"""Any history, sent to any provider, follows the rules of all providers."""
 
 from __future__ import annotations
 
