@@ -51,14 +51,16 @@ def stubs(**changes: Any) -> dict[str, Sequence[ToolStub]]:
     return {"things": tuple({**tools, **changes}.values())}
 
 
-def crash(tmp_path: Path, tools: Mapping[str, Sequence[ToolStub]], **more: Any) -> CrashReport:
+def crash(
+    tmp_path: Path, tools: Mapping[str, Sequence[ToolStub]], messages: Sequence[str] = ("go",), **more: Any
+) -> CrashReport:
     path = tmp_path / "agent.yaml"
     path.write_text(AGENT + more.pop("rules", ""), encoding="utf-8")
-    return crash_at_every_step(load_config(path), SCRIPT, ["go", "again"], tools=tools, **more)
+    return crash_at_every_step(load_config(path), SCRIPT, messages, tools=tools, **more)
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_the_script_is_read_from_a_path_of_any_kind(tmp_path: Path, kind: type) -> None:
+def test_script_is_read_from_str_and_path(tmp_path: Path, kind: type) -> None:
     (tmp_path / "agent.yaml").write_text("llm: {model: openai:some-model}\n", encoding="utf-8")
     (tmp_path / "replies.yaml").write_text("replies: [{text: hello}]\n", encoding="utf-8")
     config = load_config(kind(tmp_path / "agent.yaml"))
@@ -67,7 +69,7 @@ def test_the_script_is_read_from_a_path_of_any_kind(tmp_path: Path, kind: type) 
 
 
 @pytest.mark.parametrize(("script", "said"), [("nowhere.yaml", "nowhere.yaml"), ("replies: 7", "replies")])
-def test_a_script_of_no_use_is_a_start_error(tmp_path: Path, script: str, said: str) -> None:
+def test_missing_or_invalid_script_is_a_start_error(tmp_path: Path, script: str, said: str) -> None:
     (tmp_path / "agent.yaml").write_text("llm: {model: openai:some-model}\n", encoding="utf-8")
     with pytest.raises(StartError, match=said):
         crash_at_every_step(load_config(tmp_path / "agent.yaml"), script, ["hi"], tools={})
@@ -78,7 +80,7 @@ ASK_ALL = "approval: {rules: [{tool: post, then: ask}]}\n"
 
 def test_a_conversation_survives_a_crash_at_every_write(tmp_path: Path) -> None:
     tools = stubs()
-    report = crash(tmp_path, tools, rules=ASK_ALL)
+    report = crash(tmp_path, tools, ("go", "again"), rules=ASK_ALL)
     assert [turn.answer for turn in report.conversation.turns] == ["wiped lamp"] * 2
     # There are at least three writes to each of the eight calls, and each is a crash point twice.
     assert len(report.crashes) == len(set(report.crashes)) > 2 * 3 * 8
@@ -89,20 +91,20 @@ def test_a_conversation_survives_a_crash_at_every_write(tmp_path: Path) -> None:
     )
 
 
-def test_a_lost_call_that_nobody_is_asked_about_is_reported(tmp_path: Path) -> None:
+def test_lost_call_without_approval_is_reported(tmp_path: Path) -> None:
     report = crash(tmp_path, stubs())
     assert report.lost
     assert set(report.lost) < set(report.crashes)
 
 
-def test_a_rejection_is_a_story_too(tmp_path: Path) -> None:
+def test_conversation_with_a_rejection_survives_crashes(tmp_path: Path) -> None:
     tools = stubs()
     report = crash(tmp_path, tools, decide=lambda approval: {"approved": False})
-    assert [turn.answer for turn in report.conversation.turns] == ["Operation cancelled by user"] * 2
+    assert [turn.answer for turn in report.conversation.turns] == ["Operation cancelled by user"]
     assert tools["things"][1].calls == []
 
 
-def test_an_outcome_that_depends_on_the_crash_is_found(tmp_path: Path) -> None:
+def test_outcome_that_depends_on_the_crash_is_found(tmp_path: Path) -> None:
     numbers = itertools.count()
     with pytest.raises(AssertionError, match="the outcome differs") as caught:
         crash(tmp_path, stubs(read=ToolStub("read", lambda _: f"{next(numbers)}", read_only=True)))
@@ -110,9 +112,7 @@ def test_an_outcome_that_depends_on_the_crash_is_found(tmp_path: Path) -> None:
     assert re.match(r"after a crash before write \d+, \w+", note)
 
 
-def test_a_destructive_call_that_is_made_twice_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_destructive_call_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Hints, "effect", property(lambda hints: "read"))  # whatever is lost is sent again
     tools = stubs(post=ToolStub("post", read_only=True))
     with pytest.raises(AssertionError, match=r"wipe ran more often than without a crash: .*lamp"):
@@ -127,7 +127,7 @@ def test_a_destructive_call_that_is_made_twice_is_found(
         (stubs(), "a2a: {other: {url: 'http://127.0.0.1:1'}}\n", r"other agents \(other\)"),
     ],
 )
-def test_what_is_left_out_is_said(
+def test_stubs_must_match_the_servers(
     tmp_path: Path, tools: Mapping[str, Sequence[ToolStub]], agents: str, said: str
 ) -> None:
     with pytest.raises(StartError, match=said):

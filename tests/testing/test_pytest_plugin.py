@@ -55,14 +55,14 @@ async def waiting(agent: Agent) -> str:
     return (await agent.start_conversation("go")).conversation.id
 
 
-async def test_a_stub_waits_for_a_person_and_notes_its_calls(agent: Agent, wipe: ToolStub) -> None:
+async def test_stub_waits_for_approval_and_records_its_calls(agent: Agent, wipe: ToolStub) -> None:
     turn = await agent.start_conversation("go")
     assert (turn.result.state, wipe.calls) == ("waiting", [])
     turn = await agent.decide(turn.result.approvals[0], {"approved": True})
     assert (turn.result.response, wipe.calls) == ("done", [{}])
 
 
-async def test_a_day_takes_no_time(agent: Agent, waiting: str, wipe: ToolStub) -> None:
+async def test_virtual_day_takes_no_time(agent: Agent, waiting: str, wipe: ToolStub) -> None:
     await trio.sleep(DAY + 1)
     conversation = await agent.get(waiting)
     assert [each.state for each in conversation.approvals.values()] == ["expired"]
@@ -80,8 +80,20 @@ def write_agent(folder: Path) -> None:
     (folder / "replies.yaml").write_text("replies: [{text: hello}]\n", encoding="utf-8")
 
 
+MADE_OF_IT = (
+    "import pytest\n"
+    "@pytest.fixture\n"
+    "async def agent(agent):\n"
+    "    await agent.start_conversation('hi')\n"
+    "    return agent\n"
+    "async def test_it(agent):\n"
+    "    assert len((await agent.conversations()).conversations) == 1\n"
+)
+
+
 @pytest.mark.parametrize("mode", ["", "trio_mode = true\n"])
-def test_files_beside_the_test_are_the_default(tmp_path: Path, mode: str) -> None:
+def test_agent_runs_by_trio_with_the_files_beside_the_test(tmp_path: Path, mode: str) -> None:
+    """Also an agent of the user's own that is made of this one."""
     (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = --strict-markers\n{mode}", encoding="utf-8")
     write_agent(tmp_path)
     (tmp_path / "test_it.py").write_text(
@@ -90,10 +102,11 @@ def test_files_beside_the_test_are_the_default(tmp_path: Path, mode: str) -> Non
         "    assert turn.result.response == 'hello'\n",
         encoding="utf-8",
     )
-    assert "1 passed" in run_pytest(tmp_path)
+    (tmp_path / "test_made_of_it.py").write_text(MADE_OF_IT, encoding="utf-8")
+    assert "2 passed" in run_pytest(tmp_path)
 
 
-def test_an_agent_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
+def test_agent_fixture_of_the_user_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"
         "@pytest.fixture\n"
@@ -105,22 +118,7 @@ def test_an_agent_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
     assert "async def functions are not natively supported" in run_pytest(tmp_path)
 
 
-def test_an_agent_made_of_this_one_is_run_by_trio_too(tmp_path: Path) -> None:
-    write_agent(tmp_path)
-    (tmp_path / "test_it.py").write_text(
-        "import pytest\n"
-        "@pytest.fixture\n"
-        "async def agent(agent):\n"
-        "    await agent.start_conversation('hi')\n"
-        "    return agent\n"
-        "async def test_it(agent):\n"
-        "    assert len((await agent.conversations()).conversations) == 1\n",
-        encoding="utf-8",
-    )
-    assert "1 passed" in run_pytest(tmp_path)
-
-
-def test_it_is_there_without_pytest_trio_too(tmp_path: Path) -> None:
+def test_plugin_loads_without_pytest_trio(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(PASSES, encoding="utf-8")
     assert run_pytest(tmp_path, "-p", "no:trio").startswith("0 ")
 

@@ -150,7 +150,7 @@ async def compare(todo: list[Step]) -> None:
             assert await kept.everything() == await model.everything()
 
 
-few = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 many = settings(few, max_examples=3000)
 
 

@@ -203,8 +203,8 @@ async def test_a_failed_begin_fails_everybody(bench: Bench) -> None:
 
 
 async def test_closing_lets_the_last_commits_finish(tmp_path: Path) -> None:
-    for round in range(20):
-        bench = Bench(tmp_path / f"db{round}", GroupWriter)
+    for rounds in range(2, 10):  # until they gather, and until they are being committed
+        bench = Bench(tmp_path / f"db{rounds}", GroupWriter)
         answered: list[int] = []
 
         async def insert(n: int, bench: Bench = bench, answered: list[int] = answered) -> None:
@@ -213,7 +213,7 @@ async def test_closing_lets_the_last_commits_finish(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             for n in range(10):
                 nursery.start_soon(insert, n)
-            for _ in range(2 + round % 8):  # until they gather, and until they are being committed
+            for _ in range(rounds):
                 await trio.lowlevel.checkpoint()
             await bench.writer.aclose()
         assert sorted(answered) == bench.kept() == list(range(10))
