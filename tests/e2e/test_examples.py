@@ -94,8 +94,12 @@ def test_parallel_branches_are_answered_in_any_order(serve: Serve, tmp_path: Pat
     assert done["result"]["response"] == "Europe runs 8, America runs 8."
 
 
-def test_a_loop_asks_in_every_iteration(serve: Serve, tmp_path: Path) -> None:
+def test_rejection_ends_a_loop_that_asks_in_every_iteration(serve: Serve, tmp_path: Path) -> None:
     server = serve(tmp_path / "data", config=EXAMPLES / "loop.yaml")
+
+    turn = server.post(f"/approvals/{server.ask_for('fill up')}", {"approved": False})
+    assert turn["result"]["response"] == "Operation cancelled by user."
+    assert server.resources() == {}
 
     turn = start(server, "fill up")
     for count in range(3):
@@ -106,15 +110,6 @@ def test_a_loop_asks_in_every_iteration(serve: Serve, tmp_path: Path) -> None:
 
     assert turn["result"]["response"] == "There are 3 resources."
     assert called(turn["conversation"])[-1] == ("filler", "exit_loop")
-
-
-def test_a_no_ends_a_loop(serve: Serve, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data", config=EXAMPLES / "loop.yaml")
-
-    turn = server.post(f"/approvals/{server.ask_for('fill up')}", {"approved": False})
-
-    assert turn["result"]["response"] == "Operation cancelled by user."
-    assert server.resources() == {}
 
 
 @pytest.fixture(scope="module")
@@ -141,16 +136,20 @@ def test_a_router_hands_over(router: Server, message: str, index: int, child: st
     assert {step["node"] for step in steps if step["kind"] == "model"} == {"reception", child}
 
 
-def test_a_pipeline_of_all_kinds_of_nodes_answers_a_question_unasked(serve: Serve, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data", config=EXAMPLES / "pipeline.yaml")
+@pytest.fixture(scope="module")
+def pipeline(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """The agent with all kinds of nodes, for tests that add no resource."""
+    return serve_once(tmp_path_factory.mktemp("pipeline"), config=EXAMPLES / "pipeline.yaml")
 
-    turn = start(server, "what is there?")
+
+def test_pipeline_answers_a_question_without_approval(pipeline: Server) -> None:
+    turn = start(pipeline, "what is there?")
 
     assert turn["result"]["response"] == "[question] 0 resources, 0 of them lamps"
     assert turn["conversation"]["approvals"] == []
 
 
-def test_a_pipeline_of_all_kinds_of_nodes_asks_once(serve: Serve, tmp_path: Path) -> None:
+def test_pipeline_asks_once_and_survives_a_kill(serve: Serve, tmp_path: Path) -> None:
     server = serve(tmp_path / "data", config=EXAMPLES / "pipeline.yaml")
 
     asked = start(server, "restock")
@@ -165,7 +164,7 @@ def test_a_pipeline_of_all_kinds_of_nodes_asks_once(serve: Serve, tmp_path: Path
     }
     assert server.resources() == {}
 
-    # It is on disk, so it outlives the process.
+    # The approval is on disk, so it survives the kill.
     server.run.kill()
     server = serve(tmp_path / "data", config=EXAMPLES / "pipeline.yaml")
     done = server.post(f"/approvals/{approval['uuid']}", {"approved": True})
@@ -174,15 +173,13 @@ def test_a_pipeline_of_all_kinds_of_nodes_asks_once(serve: Serve, tmp_path: Path
     assert server.resources() == {("lamp-0", "0"): 1, ("lamp-1", "1"): 1, ("lamp-2", "2"): 1}
 
 
-def test_a_no_at_the_checkpoint_changes_nothing_and_the_rest_goes_on(serve: Serve, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data", config=EXAMPLES / "pipeline.yaml")
+def test_rejected_checkpoint_ends_only_its_sequence(pipeline: Server) -> None:
+    turn = pipeline.post(f"/approvals/{pipeline.ask_for('restock')}", {"approved": False})
 
-    turn = server.post(f"/approvals/{server.ask_for('restock')}", {"approved": False})
-
-    # The no ends the sequence it stands in, which contains it; the pipeline around that goes on.
+    # The rejection ends the sequence with the checkpoint; the pipeline around it continues.
     assert turn["result"]["response"].startswith("Operation cancelled by user.")
     assert said(turn["conversation"])["summary"] == "[restock] Operation cancelled by user"
-    assert server.resources() == {}
+    assert pipeline.resources() == {}
 
 
 def test_what_stops_at_the_command_line_goes_on_over_http(serve: Serve, tmp_path: Path) -> None:
