@@ -1,4 +1,4 @@
-"""Real servers to be a client of: child processes, and an HTTP server that fails on demand."""
+"""Real servers for the client: child processes, and an HTTP server that fails on demand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SERVERS = Path(__file__).parents[3] / "testdata" / "servers"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
-    """What `echo_server.py` really did, one JSON line for each call."""
+    """The calls that `echo_server.py` made, one JSON line each."""
     return tmp_path / "ledger.jsonl"
 
 
@@ -67,13 +67,13 @@ Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
 @pytest.fixture
 def statuses() -> list[ServerStatus]:
-    """What the actor of `serving` reported."""
+    """The reports of the actor of `serving`."""
     return []
 
 
 @pytest.fixture
 def serving(statuses: list[ServerStatus]) -> Open:
-    """Run the actor of a server for a block."""
+    """Return a context manager that runs the actor of a server."""
 
     @asynccontextmanager
     async def serving(config: McpServerConfig, **options: Any) -> Any:
@@ -85,14 +85,14 @@ def serving(statuses: list[ServerStatus]) -> Open:
 
 @pytest.fixture
 def clock() -> MockClock:
-    """Time goes by as everywhere, and a test may jump: a time-out strikes then, and nothing else does."""
+    """A clock that runs at the normal rate, and with which a test can jump over a timeout."""
     return MockClock(rate=1.0)
 
 
 async def times_out(
     server: ActorRef[ServerMessage], call: CallTool, reached: Callable[[], bool], clock: MockClock
 ) -> str:
-    """What a call is told that has 600 s, once it has reached the server and they are over."""
+    """Return the error of a call with a timeout of 600 s, which passes once `reached` holds."""
     told: list[str] = []
 
     async def ask() -> None:
@@ -109,7 +109,7 @@ async def times_out(
 
 
 async def attempts_end(statuses: list[ServerStatus], clock: MockClock) -> None:
-    """The 600 s that a server has for its start are over, after some attempts; then it is its end."""
+    """Let the 600 s for the start pass after some attempts; then wait for the cancellation."""
     await until(lambda: [status.state for status in statuses].count("connecting") > 2)
     clock.jump(600.0)
     with trio.fail_after(PATIENCE):
@@ -118,7 +118,7 @@ async def attempts_end(statuses: list[ServerStatus], clock: MockClock) -> None:
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """Whoever asks for it by its number gets it, and nobody else is given it meanwhile."""
+    """A port that can be bound by its number, and is not given to other processes meanwhile."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))
@@ -140,62 +140,62 @@ def no_process_left() -> Iterator[None]:
 
 @attrs.define
 class HttpPeer:
-    """A Streamable HTTP server of our own, which does what the test wants."""
+    """A Streamable HTTP server of our own, controlled by the test."""
 
     url: str = ""
     calls: list[tuple[str, str | None]] = attrs.field(factory=list)
     """Tool and `Authorization` header of each call that arrived."""
     callers: list[object] = attrs.field(factory=list)
-    """From where each call came: a connection's other end."""
+    """The client's address of each call, one per connection."""
     other_bearers: list[str] = attrs.field(factory=list)
-    """`Authorization` headers of requests that are no call."""
+    """`Authorization` headers of requests other than calls."""
     token: str = ""
     """The only token that is accepted; empty: any, or none."""
     content: str = ""
-    """What the text of a result is; none, the name of the tool."""
+    """The text of results; empty: the name of the tool."""
     reply_id: int | None = None
-    """Of results, in the place of the request's."""
+    """The id of results; None: that of the request."""
     more: dict[str, Any] = attrs.field(factory=dict)
-    """What a result has besides."""
+    """Further members of results."""
     listed: tuple[Mapping[str, Any], ...] = ()
-    """Other tools that it lists."""
+    """Further tools of the list."""
     on_call: str = "answer"
     """answer, stream (with a charset that is none), hang_up, cut (a stream ends before the reply, and says
     how to go on), break (so does the connection under it), redirect (to itself, once, with a body of `LONG`
     bytes), a code of JSON-RPC (below 0), or an HTTP status, perhaps with where to go."""
     refusal: str = "refused"
-    """What it says with a code."""
+    """The message of a JSON-RPC error."""
     headers: dict[str, str] = attrs.field(factory=dict)
-    """Of every reply, besides; gzip is done as it says."""
+    """Further headers of every reply; `content-encoding: gzip` compresses the body."""
     cookies: list[str | None] = attrs.field(factory=list)
     """`Cookie` headers of calls."""
     redirected: int = 0
-    """Bytes of a redirect's body that were taken."""
+    """Bytes of a redirect's body that the client accepted."""
     resumed: list[str] = attrs.field(factory=list)
     """`Last-Event-ID` headers after a cut; the second such request brings the reply."""
     cut_id: int = 0
     streams: list[str] = attrs.field(factory=list)
-    """What becomes of its own streams, one after the other: end, cut, tell (of a tool `fresh`), or an HTTP
-    status; then 405."""
+    """The outcomes of its own streams, in order: end, cut, tell (announce a tool `fresh`), or an HTTP status;
+    then 405."""
     opened: int = 0
-    """How many were asked for."""
+    """Own streams that the client requested."""
     fresh: bool = False
     notifications: list[dict[str, Any]] = attrs.field(factory=list)
     on_connect: int = 200
-    """The status of what precedes any call."""
+    """The status of requests other than calls."""
     connect_error: str = ""
-    """What it says beside a status that is not 200."""
+    """The error message that goes with another status than 200."""
     leaves: int = 0
-    """So many times it closes a connection as soon as that is used again."""
+    """How many times to close a connection when it is reused."""
     session: str | None = "first"
     probe_session: str | None = None
-    """What the answer to a probe names; none, like the session itself."""
+    """The session that the answer to a probe names; None: `session`."""
     on_leave: str = "answer"
-    """Of a DELETE: answer or hang."""
+    """The reaction to a DELETE: answer or hang."""
     ended: list[str] = attrs.field(factory=list)
-    """Sessions that the client took leave of."""
+    """Sessions that the client has ended."""
     slow: threading.Event = attrs.field(factory=threading.Event)
-    """Set: the call of `slow` returns, and so does a DELETE that hangs."""
+    """When set, the call of `slow` and a hanging DELETE return."""
 
 
 LONG = 30_000_000

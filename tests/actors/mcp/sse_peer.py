@@ -1,4 +1,4 @@
-"""A server of the older HTTP kind, which does what the test wants."""
+"""A server of the older HTTP kind, controlled by the test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 DESCRIPTION = ""
-"""Of what its tools take."""
+"""A description in the input schema of its tools."""
 
 
 @attrs.define
@@ -23,19 +23,19 @@ class SsePeer:
     on_stream: int = 200
     """The status of a GET."""
     on_message: int = 202
-    """The status of a POST that is a call; 0 hangs up, -1 says nothing there."""
+    """The status of a call's POST; 0 closes the connection, -1 does not answer."""
     body: bytes = b"<h1>sorry</h1>"
-    """What goes with a status that is no success."""
+    """The body that goes with an error status."""
     calls: list[tuple[str, str | None]] = attrs.field(factory=list)
     """Tool and `Authorization` header of each call that arrived."""
     moved: str = ""
-    """Where everything is, if not where it is asked for: what goes before its path."""
+    """A prefix of every path; requests without it are redirected."""
     cancelled: list[int] = attrs.field(factory=list)
-    """Requests that were called off."""
+    """Ids of cancelled requests."""
     headers: list[str | None] = attrs.field(factory=list)
     """The header `x-key` of every request."""
     promised: int = 0
-    """How long its stream is, as it says; one that ends before is a broken connection."""
+    """The declared length of its stream; a stream that ends earlier is a broken connection."""
     say: queue.Queue[bytes | None] = attrs.field(factory=queue.Queue)
     """Events to the client; None ends the stream."""
     ended: threading.Event = attrs.field(factory=threading.Event)

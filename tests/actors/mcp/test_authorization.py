@@ -1,4 +1,4 @@
-"""Servers that want to know who asks, over real sockets: 401 and 403, at the start and in the middle."""
+"""Servers that want a token, over real sockets: 401 and 403, at the start and later."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CHALLENGE = 'Bearer realm="test"'
 
 @pytest.fixture(autouse=True)
 def no_process_left() -> None:
-    """Not here: the servers of this module are children of ours for as long as it runs."""
+    """Not here, because the servers of this module are children of this process."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str
 
 
 def entries(ledger: Path, text: str) -> list[list[Any]]:
-    """What arrived of the calls with this text: tool, text and token."""
+    """The calls with this text that arrived: tool, text and token."""
     found = [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
     return [entry for entry in found if entry[1] == text]
 
@@ -88,7 +88,7 @@ async def test_server_that_refuses_to_connect_waits_for_a_token(
         assert state(statuses) == "auth_required"
         assert statuses[-1].wanted == Wanted("web", 401, CHALLENGE)
         assert statuses[-1].tools == ()
-        # Nobody calls it without a token, and a bad one is told so.
+        # Calls without a token, or with a bad one, are refused.
         for bearer, status in ((None, 401), ("bad", 401), ("poor-one", 403)):
             with pytest.raises(ToolAuthRequired) as caught:
                 await server.ask(CallTool("look", {"text": text}, bearer))
@@ -99,7 +99,7 @@ async def test_server_that_refuses_to_connect_waits_for_a_token(
         assert state(statuses) == "connected"
         assert not statuses[-1].wanted
         assert "look" in [tool.name for tool in await server.ask(ListTools())]
-        # From here on each call stands for itself.
+        # From here on each call uses its own token.
         assert (await server.ask(CallTool("look", {"text": text}, "good-second"))).content == text
         with pytest.raises(ToolAuthRequired) as caught:
             await server.ask(CallTool("look", {"text": text}))
@@ -197,7 +197,7 @@ async def test_agent_obtains_its_own_token(
 async def test_server_that_stops_wanting_a_token_connects(
     http_peer: HttpPeer, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Something in front of it may have refused, for a while."""
+    """A proxy in front of the server may have refused for a while."""
     monkeypatch.setattr(connection, "ADMISSIONS", Backoff(first=0.1, limit=0.1))
     http_peer.on_connect = 403
     async with serving(web(http_peer.url)) as server:
@@ -205,7 +205,7 @@ async def test_server_that_stops_wanting_a_token_connects(
         await until(lambda: len(statuses) == 4)
         http_peer.on_connect = 200
         await until(lambda: state(statuses) == "connected")
-        # Those who ask whether the agent is ready do not see it at every attempt.
+        # The attempts in between are not reported.
         assert {status.state for status in statuses[1:-1]} == {"auth_required"}
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
     assert http_peer.other_bearers == []
@@ -235,7 +235,7 @@ async def test_closed_admission_releases_offers() -> None:
 
 
 class Moody(httpx2.Auth):
-    """Fails before it lets a request go, or after it was answered."""
+    """Fails before a request is sent, or after it is answered."""
 
     mood = "calm"
 

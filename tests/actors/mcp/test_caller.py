@@ -1,4 +1,4 @@
-"""What a call meets on its way, without a server."""
+"""Calls through `Caller`, without a server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def schema(header: str) -> dict[str, Any]:
 
 @attrs.define
 class Strict:
-    """Takes a call only with the header it lists today."""
+    """Accepts a call only with the header of its latest list."""
 
     header: str
     tried: list[set[str]] = attrs.field(factory=list)
@@ -62,7 +62,7 @@ class Strict:
 
 @attrs.define
 class Stubborn:
-    """Answers with what it was given to say; with the last of that ever after."""
+    """Gives the answers of a list in order, the last one repeatedly."""
 
     says: list[dict[str, Any]]
     asked: list[Mapping[str, Any]] = attrs.field(factory=list)
@@ -74,7 +74,7 @@ class Stubborn:
 
 @attrs.define
 class Refusing(Stubborn):
-    """Answers with the error that names addresses to visit (MCP 2025-11-25)."""
+    """Answers with the error that names URLs to visit (MCP 2025-11-25)."""
 
     data: object = None
 
@@ -130,7 +130,7 @@ async def test_call_is_not_retried_after_tool_definition_changes() -> None:
 
 @attrs.define
 class Emptied(Strict):
-    """Lists nothing any more."""
+    """Its list of tools has become empty."""
 
     async def list_tools(self, cursor: str | None = None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[])
@@ -217,7 +217,7 @@ async def test_urls_to_visit_are_prerequisites() -> None:
 
 
 class Noting(Stubborn):
-    """Notes what was said of the call by when it leaves."""
+    """Records the events of a call that came before its request."""
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         self.asked.append({"said": list(cast(Noted, outgoing.on_progress).said)})
@@ -259,7 +259,7 @@ async def test_withdrawn_call_is_not_sent() -> None:
 
 
 class Congested(Stubborn):
-    """Gets nothing more once it has said everything but the last."""
+    """Stops reading after all answers but the last."""
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         if len(self.says) > 1:

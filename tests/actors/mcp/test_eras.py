@@ -1,4 +1,4 @@
-"""The actor against a server of the SDK's, which speaks every version and every transport."""
+"""The actor against a server of the SDK, which speaks every version and every transport."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMe
 
 @contextmanager
 def sdk_server(kind: str, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Its address and its process, listening when the block begins."""
+    """Run the server; yield its URL and its process once it listens."""
     argv = [sys.executable, "-W", "ignore", str(SERVERS / "sdk_server.py"), kind, str(port)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
@@ -41,7 +41,7 @@ def urls() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(autouse=True)
 def no_process_left() -> None:
-    """Not here: the servers of this module are children of ours for as long as it runs."""
+    """Not here, because the servers of this module are children of this process."""
 
 
 def web(url: str, **changes: Any) -> McpServerConfig:
@@ -78,7 +78,7 @@ async def test_mode_modern_refuses_an_older_server(unruly: Any, serving: Open) -
 async def test_death_of_an_idle_http_server_is_repaired(
     serving: Open, statuses: list[ServerStatus], free_port: int, mode: Any
 ) -> None:
-    """In neither era is there a call to notice it by: what shows it is the server's own stream to us."""
+    """Without a call, only the server's own stream shows the death, in both eras."""
     with sdk_server("http", free_port) as (url, process):
         async with serving(web(url, mode=mode, max_retries=1)) as server:
             await server.ask(CallTool("echo", {"text": "the stream is there when this is answered"}))
@@ -96,7 +96,7 @@ async def test_death_of_an_idle_http_server_is_repaired(
 async def test_changes_before_listening_are_noticed(
     serving: Open, statuses: list[ServerStatus], free_port: int
 ) -> None:
-    """The server is gone for less than it takes to notice."""
+    """The server restarts before the loss is noticed."""
     with sdk_server("http", free_port) as (url, process):
         async with serving(web(url, mode="modern")) as server:
             await server.ask(CallTool("learn", {"name": "forgotten"}))

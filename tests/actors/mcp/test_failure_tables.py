@@ -1,4 +1,4 @@
-"""Every way a server fails: the right error, in bounded time, no process left, and a neighbour untouched."""
+"""Every way a server fails: the right error, in bounded time, no process left, another server unaffected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Config = Callable[..., McpServerConfig]
 Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
 NEIGHBOURS_CALL = 0.2
-"""Seconds; whatever fails does so while it runs."""
+"""Seconds of a call to the other server, during which the failure happens."""
 
 
 @pytest.fixture(autouse=True)
@@ -215,7 +215,7 @@ async def outcome(server: ActorRef[ServerMessage], call: CallTool) -> str:
 @pytest.mark.crash
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_silent_http_server_times_out_every_call(serving: Open, mode: Any) -> None:
-    """Its notifications of cancelled calls hang as well, and must hold nobody up."""
+    """Notifications of cancelled calls hang, too, and must not delay other calls."""
     with sdk_server("http") as (url, process):
         async with serving(web(url, mode=mode, timeout=0.3, max_concurrency=3)) as server:
             process.send_signal(signal.SIGSTOP)

@@ -115,7 +115,7 @@ async def test_redirect_elsewhere_is_not_followed(http_peer: Any, serving: Open)
 
 
 async def test_header_mismatch_has_no_meaning_in_older_eras(http_peer: Any, serving: Open) -> None:
-    """There it is any server's own: perhaps the call has run, so it is not made again with other headers."""
+    """In older eras the code is the server's own, so the call may have run and is not repeated."""
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = str(HEADER_MISMATCH)
         assert (await server.ask(CallTool("echo", {}))).content == "refused"
@@ -126,7 +126,7 @@ async def test_header_mismatch_has_no_meaning_in_older_eras(http_peer: Any, serv
 async def test_our_own_code_from_a_server_is_an_ordinary_error(
     http_peer: Any, serving: Open, code: int
 ) -> None:
-    """Taken for ours it would say that the call never ran, and what it did would be done again."""
+    """As our own code it would mean that the call never ran, and the call would be repeated."""
     async with serving(web(http_peer.url)) as server:
         http_peer.on_call = str(code)
         assert (await server.ask(CallTool("echo", {}))).content == "refused"
@@ -195,7 +195,7 @@ async def test_cut_stream_is_resumed(http_peer: Any, serving: Open, how: str) ->
 
 
 async def test_resumed_stream_is_not_the_servers_own(http_peer: Any) -> None:
-    """With that one its tools are listed again, and its session is taken for lost when it is unknown."""
+    """The own stream causes a new listing, and a 404 on it means that the session is lost."""
     streams: list[None] = []
     client = http.http_client(
         headers={},
@@ -263,7 +263,7 @@ async def test_too_long_result_is_abridged_and_call_not_repeated(
 
 
 async def test_call_reply_cannot_use_the_limit_of_tool_lists(http_peer: Any, serving: Open) -> None:
-    """Only a list may be longer than a result, and whose reply it is does not depend on its id here."""
+    """Only a list may be longer than a result; over HTTP the request tells which of them a reply is."""
     http_peer.reply_id = 2
     http_peer.more = {"tools": []}
     http_peer.content = "x" * 100_000
@@ -327,7 +327,7 @@ async def test_body_of_a_redirect_is_not_read(http_peer: Any, serving: Open) -> 
 async def test_calls_use_the_session_of_the_handshake(
     http_peer: Any, serving: Open, statuses: list[ServerStatus]
 ) -> None:
-    """One that the answer to the probe names is none: no call goes into it."""
+    """A session that only the answer to the probe names is not used."""
     http_peer.session, http_peer.probe_session = None, "stray"
     async with serving(web(http_peer.url)) as server:
         assert (await server.ask(CallTool("echo", {}))).content == "echo"

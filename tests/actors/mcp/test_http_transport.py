@@ -1,4 +1,4 @@
-"""What becomes of the SDK's own requests when the network fails, without a server."""
+"""Requests of the SDK when the network fails, without a server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CUT = httpx2.ReadError("reset")
 
 @attrs.define
 class Wire:
-    """Answers with what it was given to say, or fails with that."""
+    """Gives prepared responses, or raises prepared errors."""
 
     says: list[httpx2.Response | httpx2.TransportError]
     asked: list[httpx2.Request] = attrs.field(factory=list)
@@ -140,7 +140,7 @@ async def test_unknown_session_reports_the_loss(nursery: trio.Nursery, autojump_
 async def test_cancelled_request_ends_the_wait(
     nursery: trio.Nursery, autojump_clock: MockClock, streams: bool
 ) -> None:
-    """Nor is the cancellation: a server that does not answer will not answer that."""
+    """The cancellation is not awaited either, because such a server will not answer it."""
     wire = Wire([streaming()] if streams else [])
     sending = transport(wire, nursery)
 

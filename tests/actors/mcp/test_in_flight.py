@@ -1,4 +1,4 @@
-"""A call under way: its time, its end, and what it leaves behind."""
+"""In-flight calls: timeouts, ends and questions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_only_sent_calls_make_questions_ambiguous() -> None:
 
 
 async def test_declined_questions_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A server that asks on and on would fill the log."""
+    """Otherwise a server that keeps asking would fill the log."""
     flights = InFlightCalls(logging.getLogger("test"))
     assert [flights._asking() for _ in range(3)] == [None] * 3
     assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -1,4 +1,4 @@
-"""Servers of the program itself: real objects of the SDK, called like any other server."""
+"""Servers that the program brings: objects of the SDK, called like any other server."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ async def test_question_and_progress_reach_their_own_call(calc: MCPServer, servi
 
 
 async def test_invalid_utf_8_is_repaired(serving: Open) -> None:
-    """Names of files may hold what UTF-8 does not."""
+    """File names may contain characters that UTF-8 cannot encode."""
     calc, began, release = server(), trio.Event(), trio.Event()
     calls = 0
 

@@ -1,4 +1,4 @@
-"""The actor against servers of the older HTTP kind: one stream of events, one POST for each message."""
+"""The actor against servers of the older HTTP kind: one event stream, one POST for each message."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def older(peer: SsePeer, **changes: Any) -> McpServerConfig:
 
 @pytest.mark.parametrize("transport", ["sse", None])
 async def test_tools_and_calls(peer: SsePeer, serving: Open, transport: Any) -> None:
-    """Without a `transport`, the server that refuses the newer one is spoken to in the older way."""
+    """Without a configured `transport`, the older one is used if the server refuses the newer one."""
     async with serving(older(peer, transport=transport, headers={"X-Key": "k"})) as server:
         assert [tool.name for tool in await server.ask(ListTools())] == ["echo", "silent"]
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
@@ -68,7 +68,7 @@ async def test_older_transport_is_remembered(
         before = len(peer.headers)
         peer.say.put(None)
         await until(lambda: [status.state for status in statuses].count("connected") == 2)
-        # The stream, the handshake with its notification, and the list: nothing was tried before.
+        # The stream, the handshake with its notification, and the list: the newer transport was not tried.
         assert len(peer.headers) - before == 4
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
 
@@ -189,7 +189,7 @@ async def test_unanswered_call_times_out(peer: SsePeer, serving: Open, clock: Mo
 
 
 async def test_redirect_within_the_server_is_followed(peer: SsePeer, serving: Open, clock: MockClock) -> None:
-    """By its stream, by calls, and by what calls them off."""
+    """By the stream, by calls, and by cancellations."""
     peer.moved = "/moved"
     async with serving(older(peer)) as server:
         assert (await server.ask(CallTool("echo", {}))).content == "echo"

@@ -12,7 +12,7 @@ from stopgo.actors.mcp.lines import LineWriter
 
 
 class Pipe:
-    """A real one, which holds a page."""
+    """A real pipe with a capacity of one page."""
 
     def __init__(self) -> None:
         self.reader, writer = os.pipe()
@@ -21,7 +21,7 @@ class Pipe:
         self.writer = trio.lowlevel.FdStream(writer)
 
     async def read(self) -> bytes:
-        """Everything that was put, when it has come."""
+        """Read until every line that was put has arrived."""
         text = b""
         while True:
             await wait_all_tasks_blocked()

@@ -1,4 +1,4 @@
-"""What a tool server is not quoted with: secrets in every form, whole and in pieces, and nothing else."""
+"""Masking: secrets in every form, whole and in pieces, and nothing else."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ for begun in (token[:9], "-" * 1990 + token[:9], "-" * 2000 + token[:9]):
 
 
 async def test_token_printed_by_a_child_is_masked(serving: Open, caplog: pytest.LogCaptureFixture) -> None:
-    """In pieces, and in lines that are cut for the log."""
+    """In pieces, and in lines that the log cuts off."""
     caplog.set_level(logging.INFO, "stopgo.mcp.s")
     config = McpServerConfig(
         name="s", command=sys.executable, args=("-S", "-c", SPILLS), env={"TOKEN": TOKEN}
@@ -181,7 +181,7 @@ async def test_callers_token_is_masked_in_errors(
 
 @attrs.define
 class Quoting:
-    """Quotes a token in all that a server can say besides a result."""
+    """Quotes a token in every message of a server except results."""
 
     says: dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Messages that are too long: what takes their place, and whom that reaches."""
+"""Messages that are too long: their replacements, and the requests that these answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shortened(message: Any, most: int = MOST, *, may_list: bool = True) -> Any:
 
 RESULT = {"jsonrpc": "2.0", "id": CALL, "result": text(LONG)}
 TRAP = ',"id":3}'
-"""What a text says is no member."""
+"""Text that looks like a member of the message."""
 
 
 @pytest.mark.parametrize("order", list(permutations(RESULT)))
@@ -116,7 +116,7 @@ def test_too_long_garbage_stays_garbage() -> None:
 
 
 def test_cut_id_is_not_used() -> None:
-    """At whatever byte the beginning ends."""
+    """For every length of the beginning that is kept."""
     data = json.dumps({"a": {}, "result": {}, "id": CALL, "more": {"x": "y" * 5000}}).encode()
     for most in range(10, 60):
         body = Body(Message(most))
@@ -144,7 +144,7 @@ def test_list_of_tools_may_be_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "too long: it had" in error["message"]
 
 
-# ------------------------------------------------------------------ taken out of what arrives
+# ------------------------------------------------------------------ splitting the input
 
 pieces = st.lists(st.integers(1, 9))
 

@@ -1,4 +1,4 @@
-"""Servers that ask people, over every transport and in both eras: the question reaches its call."""
+"""Servers that ask people, over every transport and in both eras: each question reaches its call."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def urls() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(autouse=True)
 def no_process_left() -> None:
-    """Not here: the servers of this module are children of ours for as long as it runs."""
+    """Not here, because the servers of this module are children of this process."""
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_questions_during_calls_are_answered(serving: Open, config: Config
     assert question.schema is not None
     assert question.schema["properties"]["colour"]["default"] == "blue"
     assert visit == Elicitation("Sign in as me", url="https://sign.in.test/me")
-    # What is not offered is refused in words.
+    # Other requests are refused with a reason.
     assert "refused: " in sampled
     assert "ampling" in sampled
     assert "refused: " in listed.content
@@ -157,7 +157,7 @@ async def test_timeout_is_suspended_while_a_human_answers(
 
 
 async def test_questions_over_http_reach_their_own_calls(serving: Open, config: Config) -> None:
-    """Also those of one connection, all at the same time."""
+    """Even if all calls use one connection at the same time."""
     told: dict[str, str] = {}
     everybody, anonymous = trio.Event(), trio.Event()
     asked: list[str] = []
@@ -219,7 +219,7 @@ async def test_ambiguous_question_is_declined(
 
 
 async def test_abandoned_call_makes_questions_ambiguous(serving: Open, config: Config) -> None:
-    """What comes from it is not taken for a question of the next one."""
+    """Its question must not be taken for one of the next call."""
 
     async def late(_: Elicitation) -> ElicitationAnswer:
         raise AssertionError("this may be the other one's question")

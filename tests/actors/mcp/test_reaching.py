@@ -1,4 +1,4 @@
-"""The way to a tool server over HTTP: TLS, and the proxies of the environment."""
+"""Connections to a tool server over HTTP: TLS, and the proxies of the environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Listener:
-    """Keeps the heads of the requests it gets, and answers each with the same."""
+    """Records the heads of requests, and gives each the same answer."""
 
     def __init__(self, answer: bytes) -> None:
         self.answer = answer

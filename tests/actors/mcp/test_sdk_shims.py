@@ -1,4 +1,4 @@
-"""What servers send without being asked, and how much of it gets anywhere."""
+"""Requests and notifications of servers, and which of them reach the SDK."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def asking(id: int | str) -> SessionMessage:
 
 
 class Peer:
-    """The other end of a transport, and what came through the filter."""
+    """The other end of a transport, and the items that passed the filter."""
 
     def __init__(self) -> None:
         self.says, self._reads = anyio.create_memory_object_stream["SessionMessage | Exception"](100)
@@ -54,7 +54,7 @@ class Peer:
         self.changes += 1
 
     async def passed(self, streams: TransportStreams, *items: SessionMessage | Exception) -> list[Any]:
-        """What comes through of these."""
+        """Send items; return those that pass."""
         last = message(id=999, result={})
         for item in (*items, last):
             self.says.send_nowait(item)
@@ -107,7 +107,7 @@ async def test_only_notifications_for_the_sdk_pass() -> None:
 async def test_flood_of_server_requests_is_survived(
     serving: Open, unruly: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without a bound, each of its requests is a task that waits to write its answer."""
+    """Without the limit, each request is a task that waits to write its answer."""
     monkeypatch.setattr(module, "MAX_OPEN_REQUESTS", 100)
     async with serving(unruly(mode="legacy")) as server:
         before = trio.lowlevel.current_statistics().tasks_living

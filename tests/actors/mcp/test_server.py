@@ -44,7 +44,7 @@ Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
 
 def executed(ledger: Path) -> list[str]:
-    """The tools that really ran, in order."""
+    """The tools that ran, in order."""
     return [json.loads(line)["tool"] for line in ledger.read_text().splitlines()] if ledger.exists() else []
 
 
@@ -175,7 +175,7 @@ async def test_call_to_a_lost_server_triggers_an_attempt(
     statuses: list[ServerStatus],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However long the agent itself would have waited until its next attempt."""
+    """However long the pause until the next regular attempt is."""
     monkeypatch.setattr(connection, "REPAIRS", Backoff(first=0.1, factor=6000.0, limit=600.0, jitter=0.0))
     script = Path(shutil.copy(echo().args[1], tmp_path / "server.py"))
     call = CallTool("echo", {"text": "back"})
@@ -407,7 +407,7 @@ async def test_constantly_changing_list_is_read_with_pauses(
     began = trio.current_time()
     async with serving(unruly("restless")):
         await until(lambda: [status.state for status in statuses].count("connected") == 4)
-    # The one that connects, one at once, and two more.
+    # The listing of the start, an immediate one, and two more.
     assert trio.current_time() - began >= 2 * 0.3
 
 
@@ -488,7 +488,7 @@ async def test_server_not_required_may_connect_later(
             tools = await server.ask(ListTools())
             assert len(tools) == 6
             assert (await server.ask(CallTool("echo", {"text": "here"}))).content == "here"
-    # That it stays away is said once.
+    # A server that stays away is logged once.
     warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert [record.getMessage()[:12] for record in warnings if "can't open file" in record.getMessage()] == [
         "disconnected"

@@ -31,7 +31,7 @@ async def lost_line() -> CurrentLink:
 
 @attrs.define
 class Waiting:
-    """What calls that were ready at some time have come to, with two attempts and 60 s."""
+    """The outcomes of calls that became ready at different times, with two attempts and 60 s."""
 
     line: CurrentLink
     nursery: trio.Nursery
@@ -83,7 +83,7 @@ async def test_later_call_triggers_an_attempt(mock_clock: MockClock, nursery: tr
 
 
 async def test_earlier_calls_fail_with_the_same_attempt(mock_clock: MockClock, nursery: trio.Nursery) -> None:
-    """They may have stood in a queue meanwhile, each for the place of another."""
+    """The calls may have waited for a slot meanwhile."""
     line = CurrentLink()
     line.fail(1)
     line.fail(11)
@@ -166,7 +166,7 @@ async def test_open_questions_of_a_call_are_bounded(nursery: trio.Nursery) -> No
 
 
 async def test_only_the_server_itself_ends_listening(autojump_clock: MockClock) -> None:
-    """What is in front of it may be busy for a while."""
+    """A proxy in front of the server may be busy for a while."""
     busy = MCPError(REQUEST_REFUSED, "HTTP 429 Too Many Requests", {"http_status": 429})
     answers = [busy, busy, MCPError(types.METHOD_NOT_FOUND, "no such method")]
 
@@ -220,7 +220,7 @@ async def test_new_stream_refreshes_the_tools() -> None:
 
 
 async def test_listening_begins_with_a_refresh() -> None:
-    """Calls may be made, and tools change, before the server knows that somebody listens."""
+    """Tools may change before the server knows that the client listens."""
 
     class Listened:
         @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A child may say on stderr what it likes, as often as it likes."""
+"""The stderr of a child: any output, and any amount of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMe
 
 LINE = b"x" * (999 - LINE_COST)
 FIT = MAX_LOGGED // 999
-"""With room left for a short line, which would stand in the log as if nothing before it were left out."""
+"""Leaves room for a short line, which must not be logged as if no line before it were dropped."""
 
 
 @pytest.fixture

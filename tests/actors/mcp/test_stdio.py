@@ -1,4 +1,4 @@
-"""No process survives its server's end, however it ends."""
+"""The stdio transport: no process survives its connection, however that ends."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 async def all_gone(processes: list[psutil.Process]) -> None:
-    # A grandchild is reaped by init, which has no duty to hurry.
+    # A grandchild is reaped by init, which may take its time.
     await until(lambda: not alive(processes))
 
 
@@ -154,7 +154,7 @@ async def test_server_is_notified_of_a_cancelled_call(
 async def test_unsent_call_is_made_over_the_next_connection(
     echo: Config, serving: Open, ledger: Path
 ) -> None:
-    """Of a call that a full pipe took nothing of, it is certain that nobody did anything."""
+    """A call of which a full pipe accepted nothing certainly did not run."""
     found: list[str] = []
 
     async def call(server: ActorRef[ServerMessage], text: str) -> None:
@@ -179,7 +179,7 @@ async def test_unsent_call_is_made_over_the_next_connection(
 async def test_call_to_a_full_pipe_is_not_made_after_its_timeout(
     echo: Config, serving: Open, ledger: Path, clock: MockClock
 ) -> None:
-    """A server that is stopped takes what its pipe holds, and nothing of what waits behind that."""
+    """A suspended server later reads the content of its pipe, and nothing that waited behind it."""
     found: list[str] = []
 
     async def call(server: ActorRef[ServerMessage], text: str) -> None:

@@ -135,7 +135,7 @@ async def test_nothing_is_sent_after_the_connection_ends() -> None:
 
 
 async def test_reply_is_accepted_with_any_content_type() -> None:
-    """What the call did has happened."""
+    """The call may have run."""
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
         message = {"jsonrpc": "2.0", "id": json.loads(request.content)["id"], "result": {"n": 1}}
@@ -230,9 +230,11 @@ async def test_call_between_streams_fails_when_the_connection_ends(
     assert ended == [pytest.approx(trio.current_time())]
 
 
-async def taking_up(*answers: httpx2.Response) -> tuple[object, int]:
-    """What a call comes to whose stream ended without a reply, and how many of the answers were had; after
-    them comes the reply."""
+async def resumed_by(*answers: httpx2.Response) -> tuple[object, int]:
+    """Make a call whose stream ends without a reply; resuming it gives these answers, then the reply.
+
+    Returns the outcome, and the number of answers that were requested.
+    """
     left, posted = list(answers), list[int]()
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
@@ -254,6 +256,6 @@ async def test_resumption_stops_after_failures_in_a_row(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     failed, alive = [httpx2.Response(503)] * (RESUME_ATTEMPTS - 1), in_stream("data:\n\n")
-    assert await taking_up(*failed, alive, *failed) == ({}, 2 * len(failed) + 1)
+    assert await resumed_by(*failed, alive, *failed) == ({}, 2 * len(failed) + 1)
     often = [httpx2.Response(503)] * (RESUME_ATTEMPTS + 1)
-    assert await taking_up(*often) == ("reply_lost", RESUME_ATTEMPTS)
+    assert await resumed_by(*often) == ("reply_lost", RESUME_ATTEMPTS)

@@ -1,4 +1,4 @@
-"""What a call puts on the wire, and takes from it: the SDK is the judge."""
+"""Calls on the wire, compared with those of the SDK."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DONE: dict[str, Any] = {"content": [{"type": "text", "text": "done"}], "resultTy
 
 @attrs.define
 class Way:
-    """A server that answers every request with the same result, and keeps what it was sent."""
+    """A server that answers every request with the same result, and records the requests."""
 
     result: dict[str, Any] = attrs.field(factory=lambda: dict(DONE))
     sent: list[Outgoing] = attrs.field(factory=list)
@@ -59,7 +59,7 @@ class Way:
 
 @asynccontextmanager
 async def answering(told: list[SessionMessage]) -> AsyncIterator[TransportStreams]:
-    """A transport whose server says that it is done to everything."""
+    """A transport whose server answers every request with an empty result."""
     incoming, reads = anyio.create_memory_object_stream["SessionMessage | Exception"](8)
     writes, outgoing = anyio.create_memory_object_stream[SessionMessage](8)
 

@@ -1,4 +1,4 @@
-"""What a server lists, page by page."""
+"""Lists of tools, page by page."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def listed(name: str, description: str = "", **more: Any) -> types.Tool:
 
 
 left_out: list[str] = []
-"""Told of the last list."""
+"""The tools that the last list left out, with the reasons."""
 
 
 async def tools_of(
     pages: Mapping[str | None, tuple[list[types.Tool], str | None]], filter: ToolFilter = EVERYTHING
 ) -> list[tuple[str, str]]:
-    """What is known in the end, of a server with these pages and cursors; what calls go by is the same."""
+    """List a server with these pages and cursors; calls must see the same tools."""
 
     async def list_page(cursor: str | None = None) -> types.ListToolsResult:
         tools, following = pages[cursor]
@@ -94,7 +94,7 @@ async def test_tools_over_the_limits_are_left_out(
     filter: ToolFilter,
     left: list[str],
 ) -> None:
-    """Those that the agent does not use go first."""
+    """Tools that the agent does not use are left out first."""
     for name, value in bounds.items():
         monkeypatch.setattr(tool_list, name, value)
     a, b, c, d = (listed(name, "x" * 1000) for name in "abcd")
@@ -115,7 +115,7 @@ async def test_empty_cursor_ends_the_list() -> None:
 
 
 async def test_tool_lists_are_not_cached() -> None:
-    """The SDK would answer a list with an older one, for as long as that server said it may (SEP-2549)."""
+    """The SDK would reuse an older list for as long as the server allows (SEP-2549)."""
     way = Transport(cast(Any, None), cast(Any, None))
     config = McpServerConfig(name="web", url="http://server.test/mcp")
     assert client(config, Dialect.first(config), way, Link(InFlightCalls(LOG)), LOG).cache is None

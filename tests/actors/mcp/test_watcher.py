@@ -57,7 +57,7 @@ def groups() -> Iterator[list[Group]]:
 
 
 def process_of(watcher: Watcher) -> psutil.Process:
-    """The one that reads its pipe."""
+    """Return the process that reads the pipe."""
     assert watcher._pipe is not None
     pipe = f"pipe:[{os.fstat(watcher._pipe).st_ino}]"
     [found] = [pid for pid in psutil.pids() if pid != os.getpid() and _reads(pid) == pipe]
@@ -72,7 +72,7 @@ def _reads(pid: int) -> str | None:
 
 
 def end(watcher: Watcher) -> None:
-    """As the system does for a process that ends."""
+    """Close the pipe, as the system does when a process ends."""
     assert watcher._pipe is not None
     os.close(watcher._pipe)
     watcher._pipe = None

@@ -100,7 +100,7 @@ def test_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, and long enough to be taken for one " * 20)
     with pytest.raises(sqlite3.DatabaseError, match="file is not a database") as caught:
         ResourceStore(tmp_path / "notes.txt")
-    # Not even whoever keeps the error keeps the file open.
+    # The file is closed even while the error is referenced.
     assert str(tmp_path / "notes.txt") not in {file.path for file in psutil.Process().open_files()}
     del caught
 

@@ -1,4 +1,4 @@
-"""The resource server as a client sees it, over stdio and HTTP."""
+"""The resource server: its tools in memory, its command over stdio and HTTP."""
 
 from __future__ import annotations
 
