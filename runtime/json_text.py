@@ -161,7 +161,7 @@ def load_edge(raw: bytes | str) -> Any:
     try:
         text = raw.decode() if isinstance(raw, bytes) else raw
         value = _EDGE.decode(text)
-        if isinstance(raw, str) or "\\u" in text:
+        if isinstance(raw, str) or _has_surrogate_escape(text):
             _compact(value).encode()
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
@@ -172,6 +172,11 @@ def load_edge(raw: bytes | str) -> Any:
     if _too_deep(text, value):
         raise ValueError(f"nested more than {MAX_DEPTH} deep")
     return value
+
+
+def _has_surrogate_escape(text: str) -> bool:
+    """Whether a text may have a surrogate. Only an escape can bring one, because decoded bytes hold none."""
+    return "\\ud" in text or "\\uD" in text
 
 
 def _too_deep(text: str, value: object) -> bool:
@@ -223,9 +228,8 @@ def _decoded(raw: bytes | str) -> str:
 def _load_repaired(decoder: json.JSONDecoder, text: str) -> Any:
     try:
         value = decoder.decode(text)
-        # Only an escape can bring a lone surrogate, because decoded bytes hold none. Programs in JavaScript
-        # send them when they cut a text.
-        return value if "\\u" not in text else decoder.decode(_repaired(_compact(value)))
+        # Programs in JavaScript send lone surrogates when they cut a text.
+        return decoder.decode(_repaired(_compact(value))) if _has_surrogate_escape(text) else value
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

@@ -66,6 +66,7 @@ def outcome(loader: Callable[[Any], Any], raw: str | bytes) -> object:
         ("[Infinity, 1]", [INF, 1], REFUSED, REFUSED, [None, 1]),
         ("[-1e999, 1]", [-INF, 1], REFUSED, REFUSED, [None, 1]),
         ('"x\\ud83d"', "x\ud83d", REFUSED, "x\ufffd", "x\ufffd"),
+        ('"\\uDFFFx"', "\udfffx", REFUSED, "\ufffdx", "\ufffdx"),
         ('"\\ud83d\\ude00"', "😀", "😀", "😀", "😀"),
         ("[1] \r\n", [1], [1], [1], [1]),
         ("1" * 308, *[int("1" * 308)] * 4),
