@@ -1,4 +1,4 @@
-"""JSON encoding for clients. A long body is encoded in parts, each in bounded time. Pure.
+"""Encode a long JSON body in parts, each in bounded time. Pure.
 
 `Many` marks a long list in a body; `Parted` marks the objects that may contain one. `parts` splits a body at
 these lists. Their items become views, and text, only when their part is due.
