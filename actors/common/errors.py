@@ -159,13 +159,13 @@ def check_fields(given: Iterable[str], known: Sequence[str], owner: str) -> None
 def key_reused() -> AgentError:
     return AgentError(
         "idempotency_key_reused",
-        "this idempotency key came with another request before",
+        "this idempotency key was already used for a different request",
         hint="Use a new key for every new request, and the same key only to repeat one.",
     )
 
 
 def bad_cursor() -> AgentError:
-    return AgentError("invalid_cursor", "the cursor is not one of this list's")
+    return AgentError("invalid_cursor", "the cursor is not valid for this list")
 
 
 def shutting_down(*, accepted: bool) -> AgentError:
