@@ -1,4 +1,4 @@
-"""Agent Stop and Go: an agent runtime that stops before it does harm and continues when a human approves.
+"""Agent Stop and Go: an agent runtime that stops before a tool call can do harm and asks a person.
 
 The names in `_HOMES` are the interface for Python programs. Each is loaded when it is first used, so that
 ``import stopgo`` and the command stay fast. Everything else is internal and may change.
