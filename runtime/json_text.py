@@ -10,19 +10,19 @@
 | `dump_wire` | wire | answers, events, requests to others | | null | U+FFFD | exact | ~1,000 |
 
 * own: a round trip. Every value that `dump` accepts, `load` returns equal. The text is valid UTF-8.
-* edge: strict, because a proxy may have judged the same text by the other of two equal names, and
-  because every accepted value must fit everywhere that it goes later.
-* provider: a damaged character is no reason to lose a reply. A number that is no number is, because it
-  may be an argument of a tool call.
-* MCP: a reply is lost only if its text is no JSON at all. The call behind it may have had an effect, and
-  a human would have to find out which.
-* wire: always valid JSON, always one line.
+* edge: strict. With duplicate names, a proxy may have judged another value than this program uses. Every
+  accepted value fits everywhere that it goes later.
+* provider: damaged characters are replaced, so that the rest of the reply can be used. NaN and infinity are
+  refused, because they may be arguments of a tool call.
+* MCP: as tolerant as possible. The call may have had an effect, and without its reply a human would have
+  to find out which.
+* wire: always valid JSON in one line.
 
 Sizes are bounded where the bytes arrive, not here. "~1,000" is Python's recursion limit. "exact" holds up
 to 4,300 digits, which is Python's limit; above it `load_mcp` returns null, and the others raise. All
 readers raise ValueError, for nesting too. Text for people, such as arguments in a prompt, is made with
-`json.dumps` where it is shown. `actors/mcp/message_bound.py` reads beginnings of messages that are too
-long, which is not JSON.
+`json.dumps` where it is shown. `actors/mcp/message_bound.py` reads the beginnings of messages that are too
+long, which are not JSON.
 """
 
 from __future__ import annotations
