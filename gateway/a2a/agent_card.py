@@ -21,7 +21,7 @@ Version = Literal["1.0", "0.3"]
 EXTENSIONS: Mapping[str, str] = {
     HITL: "Approvals of tool calls as structured requests and responses.",
     IDEMPOTENCY: "A message that is sent again with the same messageId is carried out once.",
-    LOOK: "Before a task is read, the agents that it has called are asked what they still wait for.",
+    LOOK: "Before a task is read, the agents that it called are asked for their pending questions.",
 }
 INPUT_MODES = ("text/plain", "application/json", "text", "data", "file")
 """The last three are the names of older clients."""

@@ -106,7 +106,7 @@ class AGUIRun:
         auth = () if self.auth is None else (self.auth.id,)
         return frozenset((*self.conversation.head.pending, *auth))
 
-    # ------------------------------------------------------------------ what is emitted
+    # ------------------------------------------------------------------------ emitting
 
     def start(self, parent: str | None = None) -> ag.AGUIEvent:
         """The first event. Its metadata names the conversation."""

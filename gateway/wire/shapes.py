@@ -263,7 +263,7 @@ class Broken(Shape):
     id: str = about("UUID of the conversation.")
     error: str = about("The reason, as a sentence.")
     code: str = about("`conversation_broken`.")
-    hint: str | None = maybe("What to do about it.")
+    hint: str | None = maybe("A suggestion for the operator.")
 
 
 class ConversationList(Shape, Parted):

@@ -81,7 +81,7 @@ class PartHealth(Shape):
         "([it needs a token](../guides/mcp-servers.md#tokens)). Of an agent: `unknown` until the first "
         "contact, `reached` or `unreachable`. Else `ready` or `stopping`."
     )
-    error: str | None = maybe("What is wrong.")
+    error: str | None = maybe("The problem, as a sentence.")
     held: Sequence[str] | None = maybe(
         "Of a server: its tools with [weaker hints](../guides/gate-tools.md#weaker-hints) that "
         "are not in effect, and the change. They do not affect readiness."
@@ -108,7 +108,7 @@ class Error(Shape):
 
     error: str = about("A sentence for people. It may change.")
     code: str = about("A [stable code](errors.md) for programs.")
-    hint: str | None = maybe("What to do about it.")
+    hint: str | None = maybe("A suggestion for the caller.")
     field: str | None = maybe("The field, parameter or header that is wrong.")
     errors: Sequence[str] | None = maybe("With `invalid_arguments`: each mistake.")
     approval: Approval | None = maybe("With `already_decided`, `expired` and `void`: the approval.")

@@ -1,4 +1,4 @@
-"""Agents that delegate to each other, each a process of its own, and what people see of them."""
+"""Agents that delegate to each other, each in its own process, and clients of them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Json = dict[str, Any]
 SERVERS = Path(__file__).parents[2] / "testdata" / "servers"
 SCRIPTED = {"model": "script:replies.yaml"}
 TELL = {"when": {"tool_result": "(?s)(?P<result>.*)"}, "text": "told: ${result}"}
-"""The last reply of a scripted model: what the tool said."""
+"""The last reply of a scripted model: the tool's result."""
 
 
 def eventually(condition: Callable[[], Any]) -> Any:
-    """What the condition is, once it is something: another process has to get there, and tells nobody."""
+    """Poll until the condition returns a value, because another process has to make it true."""
     found: Any = None
 
     def holds() -> bool:
@@ -59,7 +59,7 @@ def passing_on(to: str, **settings: Any) -> Json:
 
 
 def echo_server(name: str, **env: str) -> Json:
-    """`testdata/servers/echo_server.py`, whose ledger tells what it has really done."""
+    """`testdata/servers/echo_server.py`, whose ledger records the executed calls."""
     command = {"command": sys.executable, "args": ["-S", str(SERVERS / "echo_server.py")]}
     return {"name": name, **command, "env": {"LEDGER": "${LEDGER}", **env}}
 
@@ -71,7 +71,7 @@ def calling(tool: str, words: str | None = None, **when: Any) -> Json:
 
 
 def entries(ledger: Path) -> list[Json]:
-    """What the echo servers have done."""
+    """The calls that the echo servers executed."""
     return [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
 
 
@@ -123,7 +123,7 @@ def begin(server: Server, message: str, token: str | None = None) -> Json:
 
 
 def begin_and_leave(server: Server, message: str) -> str:
-    """The id of a new conversation whose turn nobody waits for."""
+    """The id of a new conversation, without waiting for its turn."""
     id = server.new()
     headers = {"Prefer": "respond-async"}
     path, body = f"/conversations/{id}/messages", {"message": message}
@@ -133,20 +133,20 @@ def begin_and_leave(server: Server, message: str) -> str:
 
 
 def pending(server: Server, **wanted: str) -> list[Json]:
-    """The approvals that wait, of this kind or of this conversation if that is said."""
+    """The pending approvals, optionally of one kind or conversation."""
     found: list[Json] = server.get("/approvals")["approvals"]
     return [each for each in found if wanted.items() <= each.items()]
 
 
 def decide(server: Server, approval: Json, status: int = 200, token: str | None = None, **words: Any) -> Json:
-    """A decision, and what the run came to since. Without words: yes."""
+    """Decide and return the turn. Without words: approve."""
     return server.post(
         f"/approvals/{approval['uuid']}", words or {"approved": True}, status=status, token=token
     )
 
 
 def decide_and_leave(server: Server, approval: Json, **words: Any) -> None:
-    """The same, without waiting for what follows."""
+    """Decide without waiting for the turn."""
     headers = {"Prefer": "respond-async"}
     path, body = f"/approvals/{approval['uuid']}", words or {"approved": True}
     response = server.client.post(path, json=body, headers=headers)
@@ -205,7 +205,7 @@ def leaks(servers: Sequence[Server], secret: str, *answers: object) -> list[str]
 
 @contextmanager
 def held_port() -> Iterator[int]:
-    """Where an agent is started later, or again; nobody else is given it meanwhile."""
+    """A port reserved for an agent that starts later or restarts."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))

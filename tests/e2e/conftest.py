@@ -1,4 +1,4 @@
-"""Real `stopgo serve` processes, spoken to over HTTP; what became of their resources tells the disk."""
+"""Real `stopgo serve` processes, used over HTTP. The resources are read from their database file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 
 def clean_environment() -> dict[str, str]:
-    """This environment without keys and settings of whoever runs the tests."""
+    """The environment without the keys and settings of the user who runs the tests."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -39,7 +39,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def wait_until_gone(processes: list[psutil.Process]) -> None:
-    """Orphans that have ended may stay zombies for seconds where nobody hurries to reap them."""
+    """Wait until the processes have ended. Orphans may stay zombies for seconds until they are reaped."""
     deadline = time.monotonic() + PATIENCE
     while processes and time.monotonic() < deadline:
         _, left = psutil.wait_procs(processes, timeout=0.05)
@@ -49,7 +49,7 @@ def wait_until_gone(processes: list[psutil.Process]) -> None:
 
 @attrs.define(eq=False)
 class StopgoProcess:
-    """A process that says where it listens, and whose output is kept."""
+    """A server process that prints its address, with its recorded output."""
 
     process: subprocess.Popen[str]
     url: str = ""
@@ -86,7 +86,7 @@ class StopgoProcess:
         assert "Traceback" not in self.log, self.log
 
     def kill(self) -> None:
-        """What a crash of the machine's owner looks like; its children notice by themselves."""
+        """Kill the process with SIGKILL; its children end by themselves."""
         self._end(signal.SIGKILL)
         assert self.process.returncode == -signal.SIGKILL, self.log
         assert "Traceback" not in self.log, self.log
@@ -150,7 +150,7 @@ class Server:
         return body
 
     def resources(self) -> Counter[tuple[str, str]]:
-        """Name and value of all resources, from the file: what really happened, and how often."""
+        """Name and value of all resources in the database file, with their counts."""
         database = sqlite3.connect(self.data_dir / "resources.db")
         try:
             rows = database.execute("SELECT name, value FROM resources").fetchall()
@@ -226,7 +226,7 @@ def serve_once() -> Iterator[Serve]:
 
 @pytest.fixture(scope="session")
 def shipped(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
-    """The agent that comes with the package, as a newcomer meets it."""
+    """The agent that comes with the package, without configuration."""
     return serve_once(tmp_path_factory.mktemp("shipped"))
 
 

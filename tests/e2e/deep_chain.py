@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
 
 NAMES = ("b", "c", "d")
-"""What each agent calls the next one."""
+"""Each agent's name for the next one."""
 ASKER = [str(SERVERS / "asking_server.py")]
 TOOLS = {
     "quick": ("wipe", "bump"),
@@ -127,7 +127,7 @@ def start_four(serve: Serve, folder: Path, ledger: Path, guarded: str) -> Chain:
 
 
 class Ledger:
-    """What the tools have done since the test began."""
+    """The calls of the tools since the test began."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

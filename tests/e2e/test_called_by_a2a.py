@@ -31,7 +31,7 @@ def named(server: Server, name: str) -> int:
 
 
 def same_in_rest(server: Server, task: Told) -> dict[str, Any]:
-    """The conversation of a task; what REST says of it is what A2A says."""
+    """The conversation of a task. Its REST view agrees with A2A."""
     conversation = server.conversation(task.context)
     waits = task.state == "input-required"
     assert conversation["status"] == ("waiting_approval" if waits else "active")

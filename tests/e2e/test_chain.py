@@ -215,7 +215,7 @@ def test_ts_009_a_destructive_agent_is_asked_about_first(
 
 
 def test_ts_009_what_was_delegated_with_a_yes_may_ask_again(delegating: Server, chain: Chain) -> None:
-    """A yes to the delegation is none to what the other agent then does."""
+    """Approving the delegation does not approve the calls of the other agent."""
     turn = begin(delegating, "careful: add resource twice-asked with value 3")
     turn = decide(delegating, turn["result"]["approval"])
     [asked] = turn["result"]["approvals"]
@@ -249,7 +249,7 @@ def test_mod_005_the_tools_of_agents_have_no_server(delegating: Server) -> None:
 async def test_ts_010_the_bearer_arrives_unchanged_or_none_does(
     serve: Serve, tmp_path: Path, kind: str
 ) -> None:
-    """At agents of others, who write down what they are sent. So do the session and the trace."""
+    """At third-party agents that record their requests. The session and the trace arrive, too."""
     async with running(kind) as peer:
         server = serve(tmp_path / "data", config=A, env={"CHAIN_B": peer.url.removesuffix("/a2a")})
         seen = 0

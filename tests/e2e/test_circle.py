@@ -41,7 +41,7 @@ def port() -> Iterator[int]:
 
 
 def asking(to: str) -> Json:
-    """An agent whose model has the other one do everything, and tells what became of it."""
+    """An agent whose model delegates everything and reports the result."""
     return {"llm": SCRIPTED, "a2a": {to: {"url": "${NEXT}/a2a"}}}
 
 
@@ -95,7 +95,7 @@ def test_an_agent_that_delegates_to_itself(serve: Serve, tmp_path: Path, port: i
 
 
 def test_message_passes_at_most_sixteen_agents(serve: Serve, tmp_path: Path) -> None:
-    """It has come through some agents already, of which the message says so itself."""
+    """The message names agents that it has already passed."""
     last = serve(tmp_path / "last", config=written(tmp_path / "b", {"llm": {"model": "offline:rules"}}))
     first = start(serve, tmp_path / "a", "b", "node", next=int(last.run.url.rpartition(":")[2]))
 

@@ -1,4 +1,4 @@
-"""Questions of the last of three or four agents reach the first, and what people say there reaches them."""
+"""Questions of the last of three or four agents reach the first, and decisions there reach the last."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def test_expired_elsewhere_it_cannot_be_decided_here(four: Chain, ledger: Ledger
 
 
 def test_the_bearer_and_the_session_arrive_at_the_last_hop(four: Chain, folder: Path) -> None:
-    """NFR-004. The token of whoever decides counts from then on; nobody keeps one."""
+    """NFR-004. The token of a decision is used from then on; no agent stores one."""
     turn = begin(four.first, "guarded wipe lamp", token="good-canary.1~+/=")
     [asked] = turn["result"]["approvals"]
     sessions = {each["session_id"] for _, each in way_down(four, asked, four.first)}

@@ -1,4 +1,4 @@
-"""What a model says arrives while it says it: through a real server, from a real socket."""
+"""Deltas of a reply arrive before its event, through a real server."""
 
 from __future__ import annotations
 

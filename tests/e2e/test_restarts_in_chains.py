@@ -140,7 +140,7 @@ def test_killed_while_the_question_waits(row: Row, before: int, killed: Sequence
 
 @killing("the first", "the middle", "the last", "all")
 def test_killed_while_the_tool_does_it(row: Row, before: int, killed: Sequence[int]) -> None:
-    """Only if the last one was killed does nobody know; then a person is asked, at the first."""
+    """Only a kill of the last agent leaves the outcome unknown; then the first agent asks a person."""
     turn = begin(row.first, "wipe lamp")
     id, [asked] = turn["conversation"]["id"], turn["result"]["approvals"]
     decide_and_leave(row.first, asked)

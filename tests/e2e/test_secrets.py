@@ -173,7 +173,7 @@ for line in sys.stdin:
 
 
 def answer(message: dict[str, Any], name: str, said: str) -> dict[str, Any] | None:
-    """One of a server whose only tool ends in an error that says `said`."""
+    """The reply of a server whose only tool fails with the message `said`."""
     reply: dict[str, Any] = {"jsonrpc": "2.0", "id": message.get("id")}
     if "id" not in message:
         return None
@@ -191,7 +191,7 @@ def answer(message: dict[str, Any], name: str, said: str) -> dict[str, Any] | No
 
 @pytest.fixture
 def telltale() -> Iterator[str]:
-    """The address of servers over HTTP that quote path and `Authorization` of whoever asks."""
+    """The address of servers over HTTP that quote the path and `Authorization` of each request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

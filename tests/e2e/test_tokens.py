@@ -1,4 +1,4 @@
-"""A tool server that wants to know who asks, and asks back, behind a real `stopgo serve`."""
+"""A tool server that requires tokens and asks questions, behind a real `stopgo serve`."""
 
 from __future__ import annotations
 

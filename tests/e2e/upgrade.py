@@ -141,7 +141,7 @@ def until(server: Server, id: str, after: int, *types: str) -> None:
 
 
 def play(server: Server, steps: Sequence[Mapping[str, Any]]) -> Json:
-    """Take steps of a story; what each was answered."""
+    """Perform the steps of a story; returns the answers."""
     ids = ids_by_session(server)
     return {f"answer {n} in {step['in']}": _step(server, ids, step) for n, step in enumerate(steps, 1)}
 
@@ -178,7 +178,7 @@ def _step(server: Server, ids: dict[str, str], step: Mapping[str, Any]) -> Json:
 
 
 def _pages(server: Server, path: str, key: str, params: Mapping[str, str]) -> tuple[list[Json], Json]:
-    """The items of all pages, and what else there is."""
+    """The items of all pages, and the other fields of the last page with all cursors."""
     items: list[Json] = []
     cursors: list[str] = []
     while True:
@@ -197,7 +197,8 @@ def ids_by_session(server: Server) -> dict[str, str]:
 
 
 def look(server: Server, mask: Mask, after: Mapping[str, int] | None = None) -> Json:
-    """Every GET of data. What lists repeat is held to be the same here, and shown by its id alone."""
+    """The answers of every GET. Items of lists are compared with the single answers, and shown by id
+    alone."""
     found: Json = {f"GET {path}": server.get(path) for path in ("/health", "/health/ready", "/tools")}
     trees: Json = {}
     listed, _ = _pages(server, "/conversations", "conversations", {})
@@ -239,7 +240,7 @@ def look(server: Server, mask: Mask, after: Mapping[str, int] | None = None) -> 
 
 
 def tell(serve: Serve, place: Path, data_dir: Path) -> Json:
-    """What a copy of the directory comes to: when it is opened, when its questions are answered, and then."""
+    """The answers for a copy of the directory: after opening, to the decisions, and at the end."""
     story = yaml.safe_load((place / "story.yaml").read_text())
     mask, ledger = Mask.of(data_dir), data_dir / "guarded.jsonl"
     with guarded(ledger) as url:

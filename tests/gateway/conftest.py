@@ -95,7 +95,7 @@ CONFIG = AgentConfig(agent=LlmNode(name="agent", prompt="", model="offline:rules
 
 @attrs.define(eq=False)
 class FakeAgent:
-    """Answers what it is told to, with one conversation that waits for an approval."""
+    """A scripted agent with one conversation that waits for an approval."""
 
     config: AgentConfig = CONFIG
     draining: trio.Event = attrs.field(factory=trio.Event)
@@ -108,7 +108,7 @@ class FakeAgent:
     finished: list[str] = attrs.field(factory=list)
     log: list[Event] = attrs.field(factory=history)
     deltas: list[AnyDelta] = attrs.field(factory=list)
-    """What is said after each event."""
+    """Deltas to send after each event."""
     more: str | None = None
     """Where the next page of approvals begins."""
     broken: dict[str, str] = attrs.field(factory=dict)

@@ -325,7 +325,7 @@ async def test_a_request_may_name_its_host_as_one_asks_a_proxy(raw: Any) -> None
 
 
 async def whole_answer(stream: trio.SocketStream) -> bytes:
-    """All that comes until the connection ends."""
+    """All bytes until the connection ends."""
     return b"".join([chunk async for chunk in stream])
 
 

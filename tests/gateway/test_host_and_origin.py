@@ -230,7 +230,7 @@ LINK = {
     "Sec-Fetch-Mode": "navigate",
     "Sec-Fetch-Dest": "document",
 }
-"""What Chromium sends for a link on a page of another site."""
+"""The headers that Chromium sends for a link on a page of another site."""
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "none"])

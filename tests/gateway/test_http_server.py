@@ -1,4 +1,4 @@
-"""Connections: what clients that misbehave can hold up, and how the server stops."""
+"""Connections of misbehaving clients, and the stop of the server."""
 
 import logging
 import socket
@@ -26,11 +26,11 @@ UPGRADE = (
 MEGABYTE = b"x" * 1024 * 1024
 LARGE = 32
 SPOONFUL = 4 * len(MEGABYTE)
-"""More than the system keeps of what a client does not read before it tells us that there is room."""
+"""More bytes than the system buffers for a client that does not read."""
 
 
 class Probe:
-    """An app whose routes do what a good one does not."""
+    """An application whose routes misbehave."""
 
     def __init__(self) -> None:
         self.sent = 0

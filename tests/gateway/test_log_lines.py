@@ -1,4 +1,4 @@
-"""What the log says of a request, and what it never says."""
+"""The log lines of requests, and the data that is never logged."""
 
 import logging
 import os

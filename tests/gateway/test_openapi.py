@@ -1,4 +1,4 @@
-"""The description, held to what is served: every example is called."""
+"""The OpenAPI document against the server: every example is called."""
 
 import json
 import re

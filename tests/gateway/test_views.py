@@ -1,4 +1,4 @@
-"""What values look like as JSON: to the letter where clients rely on it."""
+"""The JSON of the runtime's values, exact where clients rely on it."""
 
 import json
 from datetime import UTC, datetime

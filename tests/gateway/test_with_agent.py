@@ -1,4 +1,4 @@
-"""The gateway in front of a real agent: what only the two together can promise."""
+"""The gateway in front of a real agent."""
 
 import json
 from collections.abc import Callable

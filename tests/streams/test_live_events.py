@@ -64,7 +64,7 @@ async def collect(
 
 
 async def story(server: WatchedServer, first: str) -> list[str]:
-    """What one person does in three conversations; the ids of those."""
+    """Use three conversations as one person; returns their ids."""
     ids = [first, await server.new("two"), await server.new("three")]
     await server.say(first, "one")
     for id, approved in zip(ids, (True, False, True), strict=True):

@@ -149,7 +149,7 @@ async def test_a_stalled_overseer_delays_no_other(servers: Servers, tmp_path: Pa
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_an_overflow_is_a_gap(servers: Servers, tmp_path: Path, transport: Transport) -> None:
-    """A reader that was slow for less than `SEND_TIMEOUT` goes on, and finds in the lists what it missed."""
+    """A reader that was slow for less than `SEND_TIMEOUT` continues, and finds missed events in the lists."""
     async with watched_server(servers, tmp_path, prompt=LONG[:30_000]) as server:
         overseer = Overseer(server, transport, Random(0))
         ids: list[str] = []

@@ -55,7 +55,7 @@ class Stopping(Exception):
 
 
 AWAY = (httpx2.TransportError, httpx2.StreamError, Stopping, trio.BrokenResourceError, OSError)
-"""What a client sees of a server that stops, is killed, or does not listen yet."""
+"""Errors that a client gets from a server that stops, is killed, or does not listen yet."""
 
 
 @attrs.define(eq=False)

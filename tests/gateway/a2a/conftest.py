@@ -13,6 +13,6 @@ from .talk import Talk, furnish, talking
 
 @pytest.fixture
 async def talk(tmp_path: Path, autojump_clock: MockClock) -> AsyncIterator[Talk]:
-    """Whoever asks for it asks for `autojump_clock` too."""
+    """An agent with clients. Use it together with `autojump_clock`."""
     async with talking(furnish(World(tmp_path))) as talk:
         yield talk

@@ -28,7 +28,7 @@ class Got:
 
 @attrs.define(eq=False)
 class Receiver:
-    """It answers what it is told to, the last answer again and again."""
+    """A receiver with given answers, of which the last one repeats."""
 
     port: int
     answers: list[bytes] = attrs.field(factory=lambda: [OK])
@@ -36,7 +36,7 @@ class Receiver:
     at: list[float] = attrs.field(factory=list)
     """When each of these came."""
     hold: trio.Event | None = None
-    """What answers wait for."""
+    """Answers wait until it is set."""
 
     @property
     def url(self) -> str:
@@ -90,7 +90,7 @@ def answer(status: int, more: str = "") -> bytes:
 
 
 def resolving(*answers: Sequence[str], asked: list[str] | None = None) -> Any:
-    """What a name resolves to, each time; the last answer again and again. Nothing: it is not known."""
+    """A resolver with given results, of which the last one repeats. Empty: the name is unknown."""
     left = list(answers)
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -106,7 +106,7 @@ def resolving(*answers: Sequence[str], asked: list[str] | None = None) -> Any:
 
 
 async def until_blocked(condition: Callable[[], bool]) -> None:
-    """Wait for what has to happen while virtual time stands still."""
+    """Wait for real I/O without advancing virtual time."""
     for _ in range(1000):
         if condition():
             return

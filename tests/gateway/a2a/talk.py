@@ -44,7 +44,7 @@ GIVEN: list[Json] = [
 
 
 def furnish(world: World) -> World:
-    """Tools of each kind, and a model that does what its message says."""
+    """Tools of each kind, and a model that obeys its message."""
 
     async def locked(_: Mapping[str, Any]) -> ToolResult:
         if world.bearers[-1] != "good":
@@ -106,7 +106,7 @@ class Talk:
     agent: Agent
     client: httpx2.AsyncClient
     rest: httpx2.AsyncClient
-    """Whose answers are held to what is said of the REST API."""
+    """A client whose answers are checked against the OpenAPI document."""
 
     async def raw(self, wanted: Ask, **headers: str) -> httpx2.Response:
         return await self.client.request(**wanted.of_client(**headers))
@@ -173,7 +173,7 @@ async def _items(response: httpx2.Response) -> AsyncGenerator[Told, None]:
 
 @asynccontextmanager
 async def talking(world: World, host: str = "127.0.0.1") -> AsyncIterator[Talk]:
-    """One life of the agent, which listens at `host`."""
+    """Serve the agent once, with clients."""
     async with (
         world.agent() as agent,
         open_server(make_app(agent), bind("127.0.0.1", 0)) as server,

@@ -94,7 +94,7 @@ def calls(draw: st.DrawFn) -> tuple[str, Any]:
 
 
 def changed_ids(params: Any) -> Any:
-    """The same, about what is there."""
+    """The request with the id of an existing task."""
     return json.loads(json.dumps(params).replace('"t1"', '"KNOWN"').replace('"c1"', '"KNOWN"'))
 
 

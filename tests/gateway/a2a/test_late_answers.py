@@ -1,4 +1,4 @@
-"""Answers that come at once, late, or to what is not asked any more: they are told what stood."""
+"""Concurrent and late answers, and answers to questions that are no longer asked."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Client:
         return await self.call("CreateTaskPushNotificationConfig", {"taskId": task, "url": url, **more})
 
     async def noted(self, condition: Callable[[list[Any]], bool]) -> None:
-        """Wait until this holds for what is kept."""
+        """Wait until the stored notes fulfil a condition."""
         with trio.fail_after(PATIENCE):
             while not condition(list((await self.agent.notes.notes(NOTES)).values())):  # noqa: ASYNC110
                 await trio.sleep(0.01)
@@ -342,7 +342,7 @@ async def test_one_address_does_not_take_the_room_of_all(
 async def test_message_is_refused_without_room_for_its_push_config(
     opened: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before it is carried out: who hears of an error may send it again."""
+    """The message is not delivered, so the client may send it again."""
     monkeypatch.setattr(push_module, "MOST_OF_A_PEER", 1)
     async with opened(journal=MemoryJournal()) as client:
         await client.send("ask colour", {"url": receiver.url})
@@ -456,7 +456,7 @@ class Waiting:
         await self.client.push.set(config, SetBy(True), after=end, is_over=False)
 
     async def answer(self) -> None:
-        """What the task waits for, so that it goes on and ends."""
+        """Answer the task's question, so that the task ends."""
         await self.client.agent.send(self.task, "red")
 
     async def passes_until(self, condition: Callable[[], bool]) -> None:

@@ -1,4 +1,5 @@
-"""Tasks that wait for a message because a script says so. Unlike others that wait, they have no run."""
+"""Tasks that wait for a message because a script dictates it. Unlike other waiting tasks, they have no
+run."""
 
 from __future__ import annotations
 

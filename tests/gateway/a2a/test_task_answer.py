@@ -1,4 +1,4 @@
-"""What a message decides, of questions of each kind."""
+"""Decisions in messages, for questions of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What messages bring to the agent, which of them are repeats, and how tasks are listed."""
+"""The text that messages become, repeated messages, and lists of tasks."""
 
 from __future__ import annotations
 

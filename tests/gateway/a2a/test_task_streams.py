@@ -1,4 +1,4 @@
-"""Streams of tasks: a snapshot, then what happens, to the event that closes them."""
+"""Streams of tasks: a snapshot, then updates, up to the one that ends the stream."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def told(items: Sequence[Told]) -> list[str]:
 
 
 def sum_of(items: Sequence[Told]) -> tuple[str, list[object]]:
-    """What a client knows that puts the items together: the state, and the parts of the artifacts."""
+    """A client's view after all items: the state, and the parts of the artifacts."""
     parts: dict[str, list[object]] = {}
     for item in items:
         for artifact in item.artifacts:
@@ -138,7 +138,7 @@ async def test_updates_of_a_task_that_goes_on_are_marked(talk: Talk, autojump_cl
 async def test_a_dropped_connection_loses_nothing(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, dropped: int, late: bool
 ) -> None:
-    """The client comes back at once, or when something has happened."""
+    """The client reconnects at once, or after further events."""
     async with talk.stream(tongue.send("first files then slow", stream=True)) as items:
         seen = [await anext(items) for _ in range(dropped)]
     if late:

@@ -1,4 +1,4 @@
-"""Tasks over HTTP, with a real agent: their states, and how a client answers what they ask."""
+"""Tasks over HTTP, with a real agent: their states, and the answers to their questions."""
 
 from __future__ import annotations
 

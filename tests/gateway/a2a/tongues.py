@@ -61,12 +61,12 @@ class Told:
 
     @property
     def text(self) -> str:
-        """What the status says."""
+        """The text of the status message."""
         return "\n".join(part["text"] for part in self.parts if "text" in part)
 
     @property
     def pending(self) -> list[Json]:
-        """What the data part of the status names."""
+        """The pending questions in the status message."""
         return [item for part in self.parts for item in part.get("data", {}).get("pending", ())]
 
     @property
@@ -157,7 +157,7 @@ def read(body: Json) -> Told | Refused:
 
 
 def blocks(line: str) -> Iterator[Told | Refused]:
-    """What a line of a stream says."""
+    """The item in a line of a stream."""
     if line.startswith("data: "):
         yield read(json.loads(line.removeprefix("data: ")))
 

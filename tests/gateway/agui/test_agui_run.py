@@ -1,4 +1,4 @@
-"""What single events of a log mean; `test_any_log` has whole logs."""
+"""The AG-UI events of single log events; `test_any_log` has whole logs."""
 
 from __future__ import annotations
 

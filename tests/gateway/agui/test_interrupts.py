@@ -1,4 +1,4 @@
-"""Interrupts over `POST /agui`: what asks, how a resume decides, and what it leaves open."""
+"""Interrupts over `POST /agui`: their reasons, and their answers by `resume`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages over `POST /agui`: threads, repeats, what is streamed, and how a stream ends."""
+"""Messages over `POST /agui`: threads, repeats, streamed events, and the end of a stream."""
 
 from __future__ import annotations
 

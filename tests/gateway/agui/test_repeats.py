@@ -1,4 +1,4 @@
-"""Messages that are sent again over `POST /agui`: what is shown again, and what joins the run."""
+"""Repeated messages over `POST /agui`: they show the run again and follow it."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ async def _events(response: httpx2.Response) -> AsyncGenerator[Json, None]:
 
 @asynccontextmanager
 async def shown(world: World) -> AsyncIterator[UI]:
-    """One life of the agent."""
+    """Serve the agent once, with a client of AG-UI."""
     async with (
         world.agent() as agent,
         open_server(make_app(agent), bind("127.0.0.1", 0)) as server,

@@ -51,7 +51,7 @@ class Proxied:
 
 @asynccontextmanager
 async def proxy_to(agent_url: str, **keys: Any) -> AsyncIterator[Proxied]:
-    """The proxy in front of what listens there; `keys` are those of the web file."""
+    """The proxy in front of an agent's URL; `keys` are those of the web file."""
     config = WebConfig(agent_url=agent_url, **keys)
     async with (
         open_upstream(AgentAddress.of(agent_url)) as upstream,
@@ -90,11 +90,11 @@ async def proxy_to_agent(folder: Path, serve: Callable[[Any], Any], text: str) -
 
 @attrs.define(eq=False)
 class Told:
-    """An agent that answers each connection with given bytes, and keeps what it was asked."""
+    """An agent that answers each connection with given bytes, and records the requests."""
 
     answer: bytes = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
     stays: bool = False
-    """It says no more after that, but does not leave."""
+    """Keep the connection open after the answer."""
     asked: list[bytes] = attrs.field(factory=list)
     left: trio.Event = attrs.field(factory=trio.Event)
     """A client has gone."""

@@ -1,4 +1,4 @@
-"""What of the headers crosses the proxy, in either direction, and who comes in at all."""
+"""Forwarded headers in both directions, and the admission of requests."""
 
 import json
 

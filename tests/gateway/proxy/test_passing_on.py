@@ -1,4 +1,4 @@
-"""Requests and streams through the proxy: what arrives, and what a broken end does to the other one."""
+"""Forwarding of requests and streams, and of broken connections on either side."""
 
 import json
 from pathlib import Path

@@ -161,7 +161,7 @@ async def test_an_agent_that_is_not_there() -> None:
 
 
 class Sockets:
-    """An agent that sends given bytes over each websocket, and then cuts it off, or says nothing more."""
+    """An agent that sends given bytes over each websocket, and then disconnects or falls silent."""
 
     def __init__(self, data: bytes, *, stays: bool = False) -> None:
         self.data = data

@@ -21,7 +21,7 @@ STOPGO = Path(sys.executable).with_name("stopgo")
 
 
 class Web:
-    """A `stopgo web` that has said where it listens."""
+    """A running `stopgo web`."""
 
     def __init__(self, folder: Path, agent_url: str, *more: str) -> None:
         (folder / "web.yaml").write_text(f"agent_url: {agent_url}\nport: 0\n")

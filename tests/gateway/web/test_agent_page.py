@@ -1,4 +1,4 @@
-"""What the page shows of a real agent: its tools and rules, its parts, and its file without secrets."""
+"""The page's data about a real agent: tools and rules, parts, and the file without secrets."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What stands beside an approval, of a real agent."""
+"""The page's data about an approval of a real agent."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Markdown as tokens: what is made of each piece, and what can never come out."""
+"""Markdown as tokens: the token of each construct, and limits that always hold."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ EXTRAS: dict[str, dict[str, type]] = {
 
 
 def check(blocks: list[Token]) -> None:
-    """What holds of every document."""
+    """Check the limits of every document."""
     for block in blocks:
         assert not isinstance(block, str)
     assert depth(blocks) <= MAX_DEPTH

@@ -1,4 +1,4 @@
-"""The routes of the page: its files and headers, Markdown, and what the page asks for."""
+"""The routes of the page: its files and headers, Markdown, and its data."""
 
 from __future__ import annotations
 
