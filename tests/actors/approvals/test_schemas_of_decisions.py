@@ -28,14 +28,11 @@ async def test_a_schema_with_patterns_of_names_is_applied() -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("place", ["items", "oneOf"])
-async def test_a_pattern_that_does_not_end_is_ended(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_process, "PATIENCE", 2.0)
-    inner = {"pattern": "^(?:a|aa)+$"}
-    schema = {"properties": {"v": {place: inner if place == "items" else [inner]}}}
-    value = "a" * 60 + "!"
+async def test_endless_pattern_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_process, "PATIENCE", 1.0)
+    schema = {"properties": {"v": {"items": {"pattern": "^(?:a|aa)+$"}}}}
     with pytest.raises(AgentError, match="took longer") as caught:
-        await check_edit({"v": [value] if place == "items" else value}, schema)
+        await check_edit({"v": ["a" * 60 + "!"]}, schema)
     assert caught.value.code == "invalid_arguments"
     assert caught.value.hint
     assert psutil.Process().children() == []
