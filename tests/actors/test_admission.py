@@ -256,7 +256,7 @@ async def test_a_node_that_does_not_see_a_locked_server_does_not_wait_for_its_to
         assert answer(await agent.decide(question, {"approved": True})).response == "done"
 
 
-async def test_what_is_no_tool_is_not_waited_for(locked: Locked, autojump_clock: MockClock) -> None:
+async def test_unknown_tool_waits_for_no_token(locked: Locked, autojump_clock: MockClock) -> None:
     locked.plan("agent", use(call("nonsense")), say("done"))
     locked.settings["mcp_servers"][0]["required"] = False
     async with locked.agent() as agent:

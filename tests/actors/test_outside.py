@@ -35,7 +35,7 @@ async def read(agent: Agent, id: str, into: list[str], pace: float = 0.0) -> Non
 
 
 @pytest.mark.parametrize("how", ["its end", "error", "cancellation"])
-async def test_who_waits_outside_is_told_that_it_is_over(
+async def test_waiting_caller_outside_the_block_gets_an_error(
     world: World, autojump_clock: MockClock, how: str
 ) -> None:
     world.settings["shutdown_grace"] = 5

@@ -38,7 +38,7 @@ def telling(world: World, steps: int = 3) -> Telling:
     return told
 
 
-async def test_progress_is_told_live_and_kept_nowhere(world: World, autojump_clock: MockClock) -> None:
+async def test_progress_is_published_and_not_stored(world: World, autojump_clock: MockClock) -> None:
     world = telling(world)
     seen: list[Event | AnyDelta] = []
     async with world.agent() as agent, trio.open_nursery() as nursery:

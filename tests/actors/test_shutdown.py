@@ -117,7 +117,7 @@ async def test_a_model_call_in_flight_is_recorded_and_its_tool_calls_wait(
     [(DESTRUCTIVE, []), (HARMLESS, [{"tool": "wipe", "then": "ask"}])],
     ids=["destructive", "only approved"],
 )
-async def test_what_outlasts_the_grace_is_unknown_in_the_next_life_and_a_human_decides(
+async def test_call_that_outlasts_the_grace_asks_at_the_next_start(
     world: World, autojump_clock: MockClock, hints: Hints, rules: list[Any]
 ) -> None:
     async def never(_: Mapping[str, Any]) -> str:
@@ -155,7 +155,7 @@ async def test_what_outlasts_the_grace_is_unknown_in_the_next_life_and_a_human_d
 
 
 @pytest.mark.parametrize(("action", "calls"), [("retry", 2), ("failed", 1), ("done", 1)])
-async def test_what_a_human_says_of_an_unknown_outcome(
+async def test_decisions_about_an_unknown_outcome(
     world: World, autojump_clock: MockClock, action: str, calls: int
 ) -> None:
     async def lost(_: Mapping[str, Any]) -> str:
@@ -183,9 +183,7 @@ async def test_what_a_human_says_of_an_unknown_outcome(
         assert "I looked" in last.content  # type: ignore[union-attr]
 
 
-async def test_an_unapproved_harmless_call_that_is_lost_is_told_to_the_model(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_lost_unapproved_call_is_reported_to_the_model(world: World, autojump_clock: MockClock) -> None:
     world.tool("put", HARMLESS, ToolOutcomeUnknown("it timed out"))
     world.plan("agent", use(call("put")), say("done"))
     async with world.agent() as agent:
@@ -293,7 +291,7 @@ async def test_a_start_resumes_thirty_two_at_a_time(
     assert most == 32
 
 
-async def test_a_start_wakes_nobody_who_only_waits_for_a_human(
+async def test_start_does_not_wake_conversations_with_approvals(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -370,7 +368,7 @@ async def test_a_decision_as_the_actor_leaves(world: World, autojump_clock: Mock
     assert world.called("wipe") == 1
 
 
-async def test_what_arrives_while_it_stops_stays_for_the_next_start(
+async def test_command_during_shutdown_waits_for_the_next_start(
     world: World, autojump_clock: MockClock
 ) -> None:
     async with world.agent() as agent:

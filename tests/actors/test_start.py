@@ -86,9 +86,7 @@ async def test_a_call_reaches_the_server_that_has_the_tool(world: World, autojum
 
 
 @pytest.mark.repeat(5)
-async def test_every_failure_is_told_in_the_order_of_the_file_and_nothing_stays(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_all_start_failures_are_reported_in_file_order(world: World, autojump_clock: MockClock) -> None:
     servers(world, "first", "good", "second", "third")
     world.broken = {"third": "reason 3", "first": "reason 1", "second": "reason 2"}
     text = await refusal(world)
@@ -109,7 +107,7 @@ async def test_a_tool_on_two_servers_fails_the_start_with_these_words(
     assert text == 'duplicate tool name "X" found in MCP servers "server-a" and "server-b"'
 
 
-async def test_all_duplicates_are_told(world: World, autojump_clock: MockClock) -> None:
+async def test_all_duplicates_are_reported(world: World, autojump_clock: MockClock) -> None:
     servers(world, "a", "b", "c")
     for server in "abc":
         world.tool("X", server=server)
@@ -126,7 +124,9 @@ async def test_all_duplicates_are_told(world: World, autojump_clock: MockClock) 
         assert line in text.splitlines()
 
 
-async def test_a_failed_connection_is_told_before_duplicates(world: World, autojump_clock: MockClock) -> None:
+async def test_failed_connection_is_reported_before_duplicates(
+    world: World, autojump_clock: MockClock
+) -> None:
     servers(world, "a", "b", "c")
     world.tool("X", server="a")
     world.tools["X of a"] = world.tools.pop("X")
@@ -144,9 +144,7 @@ async def test_servers_connect_side_by_side(world: World, autojump_clock: MockCl
         assert trio.current_time() - start == pytest.approx(5)
 
 
-async def test_models_that_cannot_be_had_are_told_all_at_once(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_all_unavailable_models_are_reported_together(world: World, autojump_clock: MockClock) -> None:
     world.settings["agent"] = sequential(
         "root", llm("a", model="test:bad-1"), parallel("p", llm("b", model="test:bad-2"), llm("c"))
     )
@@ -168,7 +166,7 @@ async def test_models_that_cannot_be_had_are_told_all_at_once(
             pytest.fail("it started")
 
 
-async def test_what_runs_unasked_is_said_at_the_start(
+async def test_start_warns_of_calls_that_run_without_approval(
     world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.tool("wipe", DESTRUCTIVE)
@@ -242,7 +240,7 @@ async def test_a_server_that_is_switched_off_is_not_there(world: World, autojump
         assert agent.health().ready
 
 
-async def test_who_starts_without_a_server_is_ready_without_it(tmp_path: Path) -> None:
+async def test_agent_is_ready_without_an_optional_server(tmp_path: Path) -> None:
     away = McpServerConfig(name="away", command=str(tmp_path / "nothing"), required=False)
     config = AgentConfig(agent=LlmNode(name="agent", prompt="", model="offline:rules"), mcp_servers=(away,))
     async with open_agent(config, journal=MemoryJournal()) as agent:

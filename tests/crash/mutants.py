@@ -675,7 +675,7 @@ MUTANTS = (
     Mutant(
         "rolled back heads stay cached",
         (Edit(SQL_STREAM, "self._heads.clear()", "pass"),),
-        ("tests/runtime/journal/test_sqlite.py::test_what_was_rolled_back_is_not_remembered",),
+        ("tests/runtime/journal/test_sqlite.py::test_cache_forgets_rolled_back_values",),
     ),
     Mutant(
         "the replay key: a recorded step is done again",

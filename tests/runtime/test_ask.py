@@ -132,7 +132,7 @@ async def test_a_crash_fails_the_running_the_queued_and_the_blocked_at_that_inst
     assert log == ["open", "run a", "run crash", "close", "open", "run b", "close"]
 
 
-async def test_whoever_waits_for_room_when_it_ends_was_never_accepted(
+async def test_message_waiting_for_room_at_the_end_is_unavailable(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     asked: Asked = {}
@@ -257,7 +257,7 @@ async def test_messages_are_handled_side_by_side_up_to_the_concurrency(
         assert trio.current_time() == began + 2 + 2
 
 
-async def test_what_finds_no_room_is_handled_in_order(autojump_clock: trio.testing.MockClock) -> None:
+async def test_waiting_messages_are_handled_in_order(autojump_clock: trio.testing.MockClock) -> None:
     log: list[str] = []
     asked: Asked = {}
     async with open_supervisor(EventBus()) as supervisor:
@@ -300,7 +300,7 @@ async def test_an_ask_lets_others_run(autojump_clock: trio.testing.MockClock, co
             assert await ref.ask(Run("x")) == "at once"
 
 
-async def test_a_stopped_actor_handles_side_by_side_what_it_accepted(
+async def test_stopped_actor_handles_accepted_messages_concurrently(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log: list[str] = []
@@ -317,7 +317,7 @@ async def test_a_stopped_actor_handles_side_by_side_what_it_accepted(
     assert log[-1] == "close"
 
 
-async def test_what_comes_while_handlers_unwind_is_not_handled(
+async def test_message_during_unwinding_is_not_handled(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     handled: list[str] = []
@@ -362,7 +362,7 @@ async def test_a_crash_among_handlers_fails_all_of_them(autojump_clock: trio.tes
     assert sorted(log) == ["cancelled a", "cancelled b", "close", "open", "run a", "run b", "run crash"]
 
 
-async def test_a_crash_is_told_before_other_handlers_have_unwound(
+async def test_crash_fails_asks_before_other_handlers_unwind(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def behaviour(ctx: Context[ToolMessage]) -> None:
@@ -498,7 +498,7 @@ async def test_a_task_that_outlives_its_handler_may_ask_back(
     assert log == ["answer"]
 
 
-async def test_who_is_refused_room_is_not_handled_either(autojump_clock: trio.testing.MockClock) -> None:
+async def test_refused_message_is_not_handled(autojump_clock: trio.testing.MockClock) -> None:
     log: list[str] = []
     refused: list[str] = []
     async with open_supervisor(EventBus()) as supervisor:
@@ -564,7 +564,7 @@ async def test_an_idle_actor_keeps_nothing_of_its_last_message(
         assert there() is None
 
 
-async def test_idleness_ends_an_actor_and_what_comes_too_late_was_never_accepted(
+async def test_idle_actor_ends_and_accepts_no_late_message(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def behaviour(ctx: Context[ToolMessage]) -> None:
@@ -589,7 +589,7 @@ async def test_idleness_ends_an_actor_and_what_comes_too_late_was_never_accepted
             await ref.ask(Run("z"))
 
 
-async def test_outer_cancellation_leaves_nobody_waiting(autojump_clock: trio.testing.MockClock) -> None:
+async def test_outer_cancellation_fails_all_asks(autojump_clock: trio.testing.MockClock) -> None:
     asked: Asked = {}
     async with trio.open_nursery() as askers:
         with trio.CancelScope() as outer:
@@ -606,7 +606,7 @@ async def test_outer_cancellation_leaves_nobody_waiting(autojump_clock: trio.tes
         await ref.ask(Run("late"))
 
 
-async def test_a_forced_stop_is_told_before_the_tear_down(autojump_clock: trio.testing.MockClock) -> None:
+async def test_forced_stop_fails_asks_before_the_tear_down(autojump_clock: trio.testing.MockClock) -> None:
     asked: Asked = {}
     began = trio.current_time()
     async with open_supervisor(EventBus(), grace=0.5) as supervisor, trio.open_nursery() as stops:

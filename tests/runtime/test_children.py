@@ -139,7 +139,7 @@ async def test_a_crash_of_both_the_behaviour_and_its_background_loses_neither(
     assert {type(each) for each in error.exceptions} == {OSError, ValueError}
 
 
-async def test_a_background_task_inherits_the_context_of_who_started_it(
+async def test_background_task_inherits_its_starters_context(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Also the first one, whose nursery is opened by another task."""
@@ -328,7 +328,7 @@ async def test_a_task_of_an_actor_can_be_cancelled_alone(autojump_clock: trio.te
         assert await ref.ask(Do("x")) == "first"
 
 
-async def test_a_child_that_ends_without_serving_answers_who_asked(
+async def test_child_that_ends_without_serving_fails_the_ask(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def brief(ctx: Context[Do]) -> None:
@@ -362,7 +362,7 @@ async def test_a_childs_set_up_is_not_nested_in_the_ask_that_started_it(
     assert log == ["y"]
 
 
-async def test_what_is_started_as_the_last_task_goes_is_waited_for_too() -> None:
+async def test_close_waits_for_a_task_started_last() -> None:
     log: list[str] = []
     going = trio.Event()
 

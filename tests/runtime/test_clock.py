@@ -41,14 +41,14 @@ def test_time_passes(clock: ProcessClock, seconds: Seconds) -> None:
 
 
 @pytest.mark.parametrize("woken", [0.5, 20.0, 20.0 + STANDSTILL])
-def test_what_is_slept_passes(clock: ProcessClock, seconds: Seconds, woken: float) -> None:
+def test_intended_sleep_passes(clock: ProcessClock, seconds: Seconds, woken: float) -> None:
     began = clock.current_time()
     assert clock.deadline_to_sleep_time(began + 20) == 20
     seconds.now += woken
     assert clock.current_time() == began + woken
 
 
-def test_who_waits_for_nothing_may_sleep_for_ever(clock: ProcessClock, seconds: Seconds) -> None:
+def test_clock_allows_an_endless_sleep(clock: ProcessClock, seconds: Seconds) -> None:
     began = clock.current_time()
     assert clock.deadline_to_sleep_time(float("inf")) == float("inf")
     seconds.now += 1_000_000

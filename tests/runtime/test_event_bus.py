@@ -88,7 +88,7 @@ def test_a_buffer_of_nothing_is_refused() -> None:
 
 
 @given(st.integers(1, 5), st.lists(st.booleans(), max_size=40))
-def test_what_is_read_and_what_is_missed_is_all_there_was(buffer: int, reads: list[bool]) -> None:
+def test_read_and_missed_events_are_all_events(buffer: int, reads: list[bool]) -> None:
     async def main() -> None:
         bus = EventBus()
         published = read = missed = 0
@@ -108,7 +108,7 @@ def test_what_is_read_and_what_is_missed_is_all_there_was(buffer: int, reads: li
     trio.run(main)
 
 
-async def test_a_subscription_that_was_ended_gives_what_it_holds_and_nothing_more() -> None:
+async def test_ended_subscription_yields_only_its_buffer() -> None:
     bus = EventBus()
     with bus.subscribe("a") as subscription:
         bus.publish("a", 1)
@@ -117,7 +117,7 @@ async def test_a_subscription_that_was_ended_gives_what_it_holds_and_nothing_mor
         assert [event async for event in subscription] == [1]
 
 
-async def test_who_waits_learns_that_a_subscription_was_ended(autojump_clock: trio.testing.MockClock) -> None:
+async def test_end_wakes_a_waiting_subscriber(autojump_clock: trio.testing.MockClock) -> None:
     bus = EventBus()
     with bus.subscribe("a") as subscription:
         async with trio.open_nursery() as nursery:

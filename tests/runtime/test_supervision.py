@@ -217,7 +217,7 @@ async def test_a_crash_restarts_that_child_alone(
     assert record.exc_info[1] is events[2].error
 
 
-async def test_what_ends_the_process_is_no_crash_of_a_child(
+async def test_fatal_error_does_not_restart_a_child(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def told(ctx: Context[Work]) -> None:
@@ -347,7 +347,7 @@ async def test_a_graceful_stop_drains_what_was_accepted(autojump_clock: trio.tes
     assert [type(answer) for answer in asked] == [ActorUnavailable, type(None), type(None)]
 
 
-async def test_grace_is_bounded_and_what_is_left_is_answered(autojump_clock: trio.testing.MockClock) -> None:
+async def test_grace_is_bounded_and_remaining_asks_fail(autojump_clock: trio.testing.MockClock) -> None:
     asked: Asked = []
     log = Log()
     async with open_supervisor(EventBus(), grace=1.5) as supervisor:
@@ -415,7 +415,7 @@ async def test_later_children_may_still_use_earlier_ones_while_they_drain(
     assert log.entries == [("base opens", 0), ("base worked", 2), ("base closes", 2)]
 
 
-async def test_close_refuses_new_actors_and_restarts_nobody(autojump_clock: trio.testing.MockClock) -> None:
+async def test_close_refuses_new_actors_and_restarts(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     bus = EventBus()
     async with open_supervisor(bus, backoff=PLAIN) as supervisor:

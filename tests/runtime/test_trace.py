@@ -100,7 +100,7 @@ async def test_a_trace_goes_on_through_a_chain_of_asks(autojump_clock: trio.test
         assert await ref.ask(WhichTrace()) == "x"
 
 
-async def test_background_tasks_inherit_the_trace_of_who_started_them(
+async def test_background_tasks_inherit_their_starters_trace(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Also those that wait for the nursery to be opened."""

@@ -166,7 +166,7 @@ async def test_a_wake_at_any_point_of_a_life_is_served(
 
 
 @pytest.mark.repeat(10)
-async def test_what_is_busy_is_not_passivated(autojump_clock: trio.testing.MockClock) -> None:
+async def test_busy_actor_is_not_passivated(autojump_clock: trio.testing.MockClock) -> None:
     busy = True
     inbox = Inbox(busy=lambda: busy)
     async with open_supervisor(EventBus()) as supervisor:
@@ -181,7 +181,7 @@ async def test_what_is_busy_is_not_passivated(autojump_clock: trio.testing.MockC
 
 
 @pytest.mark.repeat(10)
-async def test_a_crash_is_tried_again_after_a_back_off_and_disturbs_nobody(
+async def test_crashed_key_restarts_after_a_back_off_alone(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     inbox = Inbox()
@@ -233,7 +233,7 @@ async def test_after_three_crashes_the_key_is_poisoned_once(autojump_clock: trio
 @pytest.mark.parametrize(
     "error", [JournalBroken("full"), ExceptionGroup("both", [OSError("x"), JournalBroken("full")])]
 )
-async def test_what_ends_the_process_is_no_crash_of_a_key(
+async def test_fatal_error_does_not_restart_a_key(
     error: Exception, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     lives = 0
@@ -365,7 +365,7 @@ async def test_a_life_that_ends_well_starts_the_count_anew(autojump_clock: trio.
 
 
 @pytest.mark.repeat(20)
-async def test_what_ends_by_itself_while_all_are_stopped_is_not_waited_for(
+async def test_close_does_not_wait_for_ended_actors(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     inbox = Inbox(idle=1)
@@ -379,7 +379,7 @@ async def test_what_ends_by_itself_while_all_are_stopped_is_not_waited_for(
 
 
 @pytest.mark.repeat(10)
-async def test_what_crashes_while_it_is_stopped_is_not_poisoned(
+async def test_crash_during_stop_is_not_poisoned(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     inbox = Inbox(working=1)
@@ -560,7 +560,7 @@ async def test_many_keys_under_a_storm_of_wakes_and_crashes(autojump_clock: trio
         assert [c for c in inbox.done if c[0] == key] == [f"{key}{number}" for number in range(30)]
 
 
-async def test_who_has_left_leaves_nothing_to_the_garbage_collector(
+async def test_ended_actor_leaves_no_garbage(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     lives = WeakSet[Any]()

@@ -60,7 +60,7 @@ def test_a_decision_with_an_unknown_field_decides_nothing(approved: bool, field:
     assert "arguments" in (error.hint or "")
 
 
-def test_a_field_that_nobody_knows_says_neither_yes_nor_no() -> None:
+def test_unknown_field_decides_nothing() -> None:
     assert refused("tool", {"aproved": True}).code == "decision_required"
 
 
@@ -157,7 +157,7 @@ def test_any_json_is_decided_or_refused_in_words(words: dict[str, Any], kind: st
 # ------------------------------------------------------------------ what goes with it
 
 
-def test_reason_and_who_decided_are_kept() -> None:
+def test_reason_and_decider_are_stored() -> None:
     decision = parse_decision("tool", {"answer": "no", "reason": "too soon", "decided_by": "ada"})
     assert decision == {"approved": False, "reason": "too soon", "decided_by": "ada"}
     assert parse_decision("tool", {"answer": "no", "reason": None}) == {"approved": False}
@@ -184,7 +184,7 @@ def test_edited_arguments_replace_in_full_and_mean_nothing_with_a_no() -> None:
 
 
 @pytest.mark.parametrize("word", ["retry", "done", "failed", "RETRY", " Done "])
-def test_what_an_unknown_outcome_may_be_told(word: str) -> None:
+def test_known_decisions_about_an_unknown_outcome(word: str) -> None:
     assert parse_decision("outcome_unknown", {"action": word}) == {"action": word.strip().lower()}
 
 
@@ -236,7 +236,7 @@ def test_an_edit_under_the_name_of_another_kind_decides_nothing(kind: str, words
         ({"superseded_by": "q2"}, "The approval q2 took its place."),
     ],
 )
-def test_who_decides_what_is_void_is_told_why(body: dict[str, Any], hint: str) -> None:
+def test_decision_about_a_void_approval_is_told_why(body: dict[str, Any], hint: str) -> None:
     error = already(Question("q1", "c", "tool", "void", body, None, 1.0, None, 2.0))
     assert (error.code, error.hint) == ("void", hint)
 
@@ -251,7 +251,7 @@ for _ in range(MAX_DEPTH):
     [math.nan, {"v": math.inf}, object(), {1, 2}, DEEP],
     ids=["nan", "inf", "object", "set", "deep"],
 )
-def test_what_is_not_json_decides_nothing(value: Any) -> None:
+def test_value_that_is_not_json_decides_nothing(value: Any) -> None:
     """HTTP lets none of it in; a program, or what is typed at a terminal, does."""
     for kind, words in (
         ("tool", {"approved": True, "arguments": {"v": value}}),

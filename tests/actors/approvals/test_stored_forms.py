@@ -195,7 +195,7 @@ def test_a_question_and_its_stored_form(question: Asked[Any], form: Mapping[str,
     ],
     ids=str,
 )
-def test_what_is_no_question_is_damage(damage: dict[str, Any]) -> None:
+def test_damaged_question_is_refused(damage: dict[str, Any]) -> None:
     question_of(body())
     with pytest.raises((LookupError, TypeError, ValueError)):
         question_of({**body(), **damage})
@@ -250,6 +250,6 @@ NEITHER: list[Any] = [1, 0, "true", "yes", None, []]
     ],
     ids=str,
 )
-def test_what_is_no_decision_decides_nothing(form: Any) -> None:
+def test_unknown_word_decides_nothing(form: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         decision_of(form)

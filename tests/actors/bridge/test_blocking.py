@@ -71,7 +71,7 @@ def test_a_turn_its_events_and_the_errors_of_an_agent(parrot: Gated) -> None:
         assert caught.value.code == "conversation_not_found"
 
 
-def test_an_agent_that_cannot_be_opened_raises_what_open_agent_raises(parrot: Gated) -> None:
+def test_failed_opening_raises_the_error_of_open_agent(parrot: Gated) -> None:
     with pytest.raises(StartError, match="unknown provider"):
         with blocking(open_agent(parrot.config())):
             pass
@@ -119,7 +119,7 @@ def types_of(events: Iterator[Event], begun: threading.Event) -> Iterator[str]:
             begun.set()
 
 
-def test_the_end_of_the_block_is_told_to_all_that_wait(gated: Gated) -> None:
+def test_end_of_the_block_ends_all_waiting_calls(gated: Gated) -> None:
     gated.grace = 0.0
     seen: list[str] = []
     begun = threading.Event()
@@ -154,7 +154,7 @@ def test_the_end_of_the_block_is_told_to_all_that_wait(gated: Gated) -> None:
                 break
 
 
-def test_what_has_begun_at_the_end_of_the_agent_has_an_end_too(parrot: Gated) -> None:
+def test_running_call_ends_with_the_agent(parrot: Gated) -> None:
     with blocking(parrot.opening()) as agent:
         thread = agent._thread
 

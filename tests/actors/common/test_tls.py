@@ -102,7 +102,7 @@ def circle() -> BaseException:
         (circle(), None),
     ],
 )
-def test_it_is_told_in_the_words_of_the_system(cause: BaseException, told: str | None) -> None:
+def test_reason_is_the_text_of_the_system(cause: BaseException, told: str | None) -> None:
     assert why_unreached(raised_over(cause)) == told
 
 

@@ -41,7 +41,7 @@ async def test_the_tree_may_go_on_without_that_node(world: World, autojump_clock
     assert [request.node for request in world.requests] == ["last"]
 
 
-async def test_trimming_leaves_older_results_out_and_what_is_recorded_alone(
+async def test_trimming_omits_older_results_and_keeps_the_record(
     world: World, autojump_clock: MockClock
 ) -> None:
     world.settings["context"] = {"max_input_tokens": 1500, "strategy": "trim"}

@@ -78,7 +78,7 @@ async def test_no_further_model_is_asked_once_the_agent_stops(
     assert [name for name, _ in world.replies] == ["test:a", "test:a"]
 
 
-async def test_who_answers_at_once_leaves_no_hops(world: World, autojump_clock: MockClock) -> None:
+async def test_reply_of_the_first_model_has_no_hops(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
         [step] = await model_steps(world, turn.conversation.id)
@@ -129,9 +129,7 @@ async def test_a_reply_that_is_not_whole_is_a_failure_and_billed(
     assert step["usage"] == {"input_tokens": 12, "output_tokens": 3}
 
 
-async def test_what_failed_calls_are_billed_counts_although_none_answered(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_cost_of_failed_calls_counts_without_a_reply(world: World, autojump_clock: MockClock) -> None:
     for name, tokens in (("test:a", 3), ("test:b", 40), ("test:c", 0)):
         world.models[name] = [ModelFailed("blocked", usage=Usage(tokens, 1) if tokens else None)]
     async with world.agent() as agent:
@@ -254,7 +252,7 @@ async def test_verbatim_content_comes_back_with_the_next_call_and_after_a_restar
     assert said.verbatim == kept
 
 
-async def test_costs_are_of_who_answered(world: World, autojump_clock: MockClock) -> None:
+async def test_costs_are_those_of_the_model_that_answered(world: World, autojump_clock: MockClock) -> None:
     world.settings["models"] = {
         "cheap": {"provider": "openai", "model": "x", "prices": {"input": 1, "output": 0}},
         "dear": {"provider": "openai", "model": "y", "prices": {"input": 100, "output": 0}},

@@ -89,7 +89,7 @@ async def slow(_: Mapping[str, Any]) -> str:
         (["list", "slow"], cancel, [("a, b", False), None], "The run was cancelled."),
     ],
 )
-async def test_a_later_turn_is_told_each_call_and_its_end(
+async def test_later_turn_shows_each_call_and_its_end(
     world: World,
     autojump_clock: MockClock,
     calls: list[str],
@@ -122,7 +122,7 @@ async def test_a_later_turn_is_told_each_call_and_its_end(
     assert told(world.requests[-1].messages)[:-2] == ["first", asked, *expected, final, "second"]
 
 
-async def test_edited_arguments_are_told_as_they_ran(world: World, autojump_clock: MockClock) -> None:
+async def test_history_shows_edited_arguments(world: World, autojump_clock: MockClock) -> None:
     world.settings["mcp_servers"] = {"fs": {"command": "none", "expose": "server"}}
     world.tool("wipe", DESTRUCTIVE, server="fs")
     world.plan("agent", use(call("mcp_fs", tool="wipe", arguments={"name": "all"})), say("ok"), turn=1)
@@ -135,7 +135,9 @@ async def test_edited_arguments_are_told_as_they_ran(world: World, autojump_cloc
     assert told(world.requests[-1].messages) == ["first", asked, ("wipe ok", False), "ok", "second"]
 
 
-async def test_a_turn_that_failed_is_told_as_far_as_it_came(world: World, autojump_clock: MockClock) -> None:
+async def test_history_shows_the_completed_part_of_a_failed_turn(
+    world: World, autojump_clock: MockClock
+) -> None:
     world.tool("list", READ_ONLY, "a, b")
     world.plan("agent", use(call("list")), ModelFailed("down"), turn=1)
     async with world.agent() as agent:
@@ -167,7 +169,7 @@ async def test_results_are_as_long_as_the_model_was_shown_them(
     assert (then.before, now.before) == (1, 5)
 
 
-async def test_a_node_is_told_its_own_calls_and_no_others(world: World, autojump_clock: MockClock) -> None:
+async def test_history_shows_only_the_nodes_own_calls(world: World, autojump_clock: MockClock) -> None:
     world.tool("list", READ_ONLY, work=_by_name)
     loop = {"type": "loop", "name": "loop", "max_iterations": 2, "agents": [llm("d", can_exit_loop=True)]}
     fan = parallel("fan", llm("b"), llm("c"))
@@ -193,9 +195,7 @@ async def _by_name(arguments: Mapping[str, Any]) -> str:
     return f"of {arguments['name']}"
 
 
-async def test_an_iteration_that_was_stopped_is_told_with_all_its_calls(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_stopped_iteration_is_shown_with_all_its_calls(world: World, autojump_clock: MockClock) -> None:
     world.settings["mcp_servers"] = WIDE
     world.tool("list", READ_ONLY, "a, b")
     world.tool("slow", READ_ONLY, slow)
@@ -209,7 +209,7 @@ async def test_an_iteration_that_was_stopped_is_told_with_all_its_calls(
     assert told(world.asked("n")[1].messages) == ["first", asked, *results, "Iteration 2."]
 
 
-async def test_a_node_of_another_name_is_told_answers_alone(world: World, autojump_clock: MockClock) -> None:
+async def test_history_of_a_renamed_node_shows_only_answers(world: World, autojump_clock: MockClock) -> None:
     world.tool("list", READ_ONLY, "a, b")
     world.plan("agent", use(call("list")), say("done"))
     async with world.agent() as agent:

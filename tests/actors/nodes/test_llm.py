@@ -81,9 +81,7 @@ async def test_a_tool_is_called_at_once_and_its_result_told_in_the_same_answer(
     assert (tool.call.server, tool.call.result, tool.call.is_error) == ("tools", "a, b", False)
 
 
-async def test_the_model_is_told_prompt_history_tools_and_results(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_model_gets_prompt_history_tools_and_results(world: World, autojump_clock: MockClock) -> None:
     schema = {"type": "object", "properties": {"a": {"enum": [1, {"b": []}]}}, "additionalProperties": False}
     world.tool("list", READ_ONLY, "a, b", schema=schema, description="What there is")
     world.tool("other", HARMLESS)
@@ -300,7 +298,7 @@ async def test_a_call_that_waits_for_a_human_holds_no_place(world: World, autoju
         (ToolResult("no such name", is_error=True), "no such name"),
     ],
 )
-async def test_one_failure_is_told_and_fails_nothing_else(
+async def test_failed_call_does_not_fail_the_others(
     world: World, autojump_clock: MockClock, failure: Any, told: str
 ) -> None:
     async def bad(_: Mapping[str, Any]) -> ToolResult:
@@ -369,7 +367,7 @@ async def test_an_invented_tool_is_a_result_with_the_nearest_names(
 
 
 @pytest.mark.parametrize("filter", [{"mcp_servers": ["one"]}, {"tools": ["a*"]}], ids=str)
-async def test_what_a_node_is_not_given_it_neither_sees_nor_calls(
+async def test_node_neither_sees_nor_calls_filtered_tools(
     world: World, autojump_clock: MockClock, filter: dict[str, Any]
 ) -> None:
     world.settings["mcp_servers"] = [{"name": name, "command": "none"} for name in ("one", "two")]
@@ -388,9 +386,7 @@ async def test_what_a_node_is_not_given_it_neither_sees_nor_calls(
     assert len(world.ledger) == 1
 
 
-async def test_a_call_with_useless_arguments_is_told_so_and_never_made(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_call_with_invalid_arguments_is_never_made(world: World, autojump_clock: MockClock) -> None:
     world.tool("wipe", DESTRUCTIVE)
     broken = ToolCall("x", "wipe", {}, problem="not a JSON object")
     world.plan("agent", use(broken, call("wipe", name="b")), say("done"))
@@ -414,9 +410,7 @@ async def test_a_call_with_useless_arguments_is_told_so_and_never_made(
     assert (batch["succeeded"], batch["failed"]) == (1, 1)
 
 
-async def test_a_call_that_does_not_fit_its_tool_is_told_so_and_nobody_is_asked(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_invalid_call_is_reported_without_an_approval(world: World, autojump_clock: MockClock) -> None:
     count = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     world.tool("wipe", DESTRUCTIVE, schema=count)
     world.settings["approval"] = {"rules": [{"tool": "wipe", "then": "deny"}]}
@@ -534,9 +528,7 @@ async def test_max_turns_ends_a_run_that_never_answers(world: World, autojump_cl
         assert answer(await agent.send(turn.conversation.id, "again")).response == "fine"
 
 
-async def test_what_one_run_used_up_does_not_count_against_the_next(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_limits_count_per_run(world: World, autojump_clock: MockClock) -> None:
     world.tool("list", READ_ONLY)
     world.settings["limits"] = {"max_turns": 2, "max_tool_calls": 1}
     world.plan("agent", use(call("list")), say("fine"))
@@ -607,7 +599,7 @@ async def test_ten_model_calls_are_the_default(world: World, autojump_clock: Moc
 
 
 @pytest.mark.parametrize("how", [ModelFailed("overloaded", status=529), ValueError("a secret: sk-123")])
-async def test_a_model_that_fails_is_told_and_the_conversation_lives_on(
+async def test_failed_model_ends_the_run_not_the_conversation(
     world: World, autojump_clock: MockClock, how: Exception
 ) -> None:
     world.plan("agent", how, turn=1)
@@ -634,7 +626,7 @@ async def test_a_reply_cut_off_in_its_calls_is_not_acted_upon(
     assert world.ledger == []
 
 
-async def test_calls_with_equal_ids_are_told_apart(world: World, autojump_clock: MockClock) -> None:
+async def test_calls_with_equal_ids_get_unique_ids(world: World, autojump_clock: MockClock) -> None:
     world.tool("list", READ_ONLY)
     world.plan("agent", use(call("list", n=1), call("list", n=2)), say("done"))
     async with world.agent() as agent:

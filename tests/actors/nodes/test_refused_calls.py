@@ -145,7 +145,7 @@ async def test_tokens_of_queued_messages_are_tried_once_each(
         assert answer(turn).response == "done"
 
 
-async def test_a_resume_without_the_lost_token_calls_nobody(
+async def test_resume_without_the_lost_token_makes_no_call(
     guarded: Guarded, autojump_clock: MockClock
 ) -> None:
     """After a restart a decision that brings no token moves nothing that needs one."""
@@ -226,7 +226,9 @@ async def test_a_run_that_waits_for_a_token_can_be_ended(
         assert guarded.ledger == []
 
 
-async def test_what_became_stricter_meanwhile_counts(guarded: Guarded, autojump_clock: MockClock) -> None:
+async def test_stricter_policy_applies_after_the_wait_for_a_token(
+    guarded: Guarded, autojump_clock: MockClock
+) -> None:
     guarded.plan("agent", use(call("put")), say("done"))
     async with guarded.agent() as agent:
         turn = await agent.start_conversation("go", token=STALE)

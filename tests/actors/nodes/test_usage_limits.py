@@ -74,7 +74,7 @@ async def test_a_conversation_stops_as_well_and_for_good(
         assert answer(await agent.start_conversation("another")).state == "finished"
 
 
-async def test_what_branches_have_recorded_counts(world: World, autojump_clock: MockClock) -> None:
+async def test_usage_recorded_by_branches_counts(world: World, autojump_clock: MockClock) -> None:
     world.settings["limits"] = {"max_input_tokens": 300}
     world.settings["agent"] = parallel("p", *(llm(name) for name in "abc"))
     world.plan("a", after(1, costly(call("list"))), after(10, costly(call("list"))))
@@ -88,9 +88,7 @@ async def test_what_branches_have_recorded_counts(world: World, autojump_clock: 
     assert sorted(request.node for request in world.requests) == ["a", "a", "b", "b", "c"]
 
 
-async def test_what_a_failed_model_was_billed_is_looked_at_before_the_next(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_cost_of_a_failed_model_counts_before_the_next(world: World, autojump_clock: MockClock) -> None:
     world.settings["llm"] = {"model": "m", "fallbacks": ["test:b"]}
     world.settings["limits"] = {"max_input_tokens": 100}
     world.models["m"] = [ModelFailed("blocked", usage=Usage(100, 0))]

@@ -22,13 +22,13 @@ def tool(schema: dict[str, Any], name: str = "t") -> Tool:
 COUNT = tool({"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}, "required": ["n"]})
 
 
-async def test_what_fits_passes_as_it_is_and_what_nearly_fits_is_brought_to_fit() -> None:
+async def test_valid_arguments_pass_and_near_ones_are_converted() -> None:
     given = {"n": 1}
     assert await Arguments().fit(COUNT, given) is given
     assert await Arguments().fit(COUNT, {"n": "1", "s": 2}) == {"n": 1, "s": "2"}
 
 
-async def test_what_does_not_fit_is_told_as_it_would_be_used() -> None:
+async def test_mistakes_are_those_of_the_converted_arguments() -> None:
     fit = await Arguments().fit(COUNT, {"n": "one", "s": 2})
     assert fit == Unfit(("n: 'one' is not of type 'integer'",))
     assert await Arguments().fit(COUNT, {}) == Unfit(("'n' is a required property",))

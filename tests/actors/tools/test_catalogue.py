@@ -77,13 +77,13 @@ def test_a_server_offers_what_its_filter_admits(filter: ToolFilter, left: list[s
     assert [tool.own_name for tool in made_of.tools] == left
 
 
-def test_what_is_filtered_out_does_not_come_back_by_a_name_that_models_see_as_the_same() -> None:
+def test_excluded_tool_is_excluded_under_equal_names() -> None:
     for patterns in (("drop_all",), ("drop_*",)):
         filtered = server("a", tools=ToolFilter(exclude=patterns))
         assert names(made((filtered, ("drop_all", "drop.all", "drop all", "look")))) == [("look", "look")]
 
 
-def test_what_is_filtered_out_is_no_duplicate() -> None:
+def test_excluded_tool_is_no_duplicate() -> None:
     filtered = server("a", tools=ToolFilter(exclude=("x",)))
     assert names(made((filtered, ("x", "y")), ("b", ("x",)))) == [("y", "y"), ("x", "x")]
 
@@ -128,7 +128,7 @@ def test_a_name_that_is_cut_has_a_suffix_that_tells_it_from_others() -> None:
     )
 
 
-def test_names_that_became_the_same_are_told_apart() -> None:
+def test_equal_converted_names_become_unique() -> None:
     made_of = made(("a", ("x.y", "x_y", "x/y")))
     found = {own: name for name, own in names(made_of)}
     assert found["x_y"] == "x_y"
@@ -137,7 +137,7 @@ def test_names_that_became_the_same_are_told_apart() -> None:
     assert len(made_of.entries) == 3
 
 
-def test_prefixed_names_of_two_servers_that_became_the_same_are_told_apart() -> None:
+def test_equal_prefixed_names_become_unique() -> None:
     made_of = made(("a", ("b__c",)), ("a__b", ("c",)), tool_names="prefixed")
     assert len(made_of.entries) == 2
     assert all(name.startswith("mcp__a__b__c_") for name in made_of.entries)
@@ -189,7 +189,7 @@ def test_the_lower_priority_goes_first_then_the_order_of_the_file() -> None:
     assert made_of.of_server("one", "x") is None
 
 
-def test_who_says_no_priority_goes_after_who_says_one() -> None:
+def test_server_without_priority_comes_last() -> None:
     made_of = made(("one", ("x",)), (server("two", priority=1), ("x",)), on_duplicate="priority")
     assert [tool.server for tool in made_of.tools] == ["two"]
 
@@ -243,7 +243,7 @@ def test_a_server_as_one_that_has_no_tool_is_none() -> None:
 @pytest.mark.parametrize("tool_names", ["plain", "prefixed"])
 @pytest.mark.parametrize("expose", ["tools", "server"])
 @pytest.mark.parametrize("own", ["mcp__good__wipe", "mcp..good__wipe", "mcp_fs", "mcp.fs"])
-def test_no_server_calls_its_tool_what_a_tool_of_another_one_is_called(
+def test_server_cannot_use_the_tool_name_of_another_server(
     own: str, expose: str, tool_names: str, on_duplicate: str
 ) -> None:
     """Every name that a rule may mean says whose tool it is, under whatever name models see it."""
@@ -271,7 +271,7 @@ def test_a_pattern_for_prefixed_names_means_a_tool_whatever_it_is_called_now() -
 # ------------------------------------------------------------------ fingerprints
 
 
-def test_what_a_tool_is_called_here_is_no_change_of_the_tool() -> None:
+def test_name_for_models_is_not_part_of_the_fingerprint() -> None:
     (plain,), (prefixed,) = (made(("a", ("x",)), tool_names=way).tools for way in ("plain", "prefixed"))
     assert plain.name != prefixed.name
     assert plain.fingerprint == prefixed.fingerprint

@@ -45,7 +45,7 @@ def same(one: Any, other: Any) -> bool:
         ("5", ["integer", "null"], 5),
     ],
 )
-def test_what_can_only_be_meant_so(value: Any, type: Any, expected: Any) -> None:
+def test_unambiguous_values_are_converted(value: Any, type: Any, expected: Any) -> None:
     assert same(brought(value, {"type": type}), expected)
 
 
@@ -81,7 +81,7 @@ def test_what_can_only_be_meant_so(value: Any, type: Any, expected: Any) -> None
         ("5", "no such type"),
     ],
 )
-def test_what_fits_or_is_not_plain_stays(value: Any, type: Any) -> None:
+def test_valid_and_ambiguous_values_are_not_converted(value: Any, type: Any) -> None:
     assert brought(value, {"type": type}) is value
 
 
@@ -167,7 +167,7 @@ VALUES = st.recursive(
 
 
 @given(schema=SCHEMAS, value=VALUES)
-def test_what_fits_is_not_touched_and_twice_is_once(schema: dict[str, Any], value: Any) -> None:
+def test_coercion_keeps_valid_values_and_is_idempotent(schema: dict[str, Any], value: Any) -> None:
     root, arguments = {"properties": {"v": schema}, "$defs": DEFS}, {"v": value}
     before = copy.deepcopy(arguments)
     result = coerce(arguments, root)

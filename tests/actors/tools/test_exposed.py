@@ -60,7 +60,7 @@ async def test_models_see_one_tool(fs: World, autojump_clock: MockClock) -> None
     assert (listed.tool.name, listed.tool.server, listed.policy) == ("mcp_fs", "fs", "ask")
 
 
-async def test_what_models_are_told_of_the_tools_behind_it_is_bounded(
+async def test_facade_description_is_bounded(
     fs: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facade, "MAX_SIGNATURES", len("read(name?); write(name?); sync(); "))
@@ -95,7 +95,7 @@ async def test_a_call_runs_as_the_tool_it_means_and_the_model_sees_its_own_words
     assert (view.name, view.server, view.arguments) == ("read", "fs", {"name": "x"})
 
 
-async def test_what_is_asked_about_is_the_tool_it_means(fs: World, autojump_clock: MockClock) -> None:
+async def test_approval_names_the_inner_tool(fs: World, autojump_clock: MockClock) -> None:
     fs.plan("agent", use(meaning("write", name="x")), say("done"))
     async with fs.agent() as agent:
         turn = await agent.start_conversation("go")
@@ -155,7 +155,9 @@ async def test_a_restart_that_makes_one_tool_of_the_server(fs: World, autojump_c
     assert (told.tool_calls[0].name, told.tool_calls[0].arguments) == ("write", {"name": "x"})
 
 
-async def test_a_no_is_told_to_the_model_in_its_own_words(fs: World, autojump_clock: MockClock) -> None:
+async def test_rejected_facade_call_is_shown_as_the_model_made_it(
+    fs: World, autojump_clock: MockClock
+) -> None:
     fs.plan("agent", use(meaning("write", name="x")), say("done"))
     async with fs.agent() as agent:
         question = await asked(agent, await agent.start_conversation("go"))
@@ -175,7 +177,7 @@ async def test_a_no_is_told_to_the_model_in_its_own_words(fs: World, autojump_cl
         ({"tool": "read", "arguments": "x"}, 'Invalid arguments: the arguments of "read" must be an object'),
     ],
 )
-async def test_a_call_that_means_nothing_is_told_to_the_model(
+async def test_malformed_facade_call_is_reported_to_the_model(
     fs: World, autojump_clock: MockClock, wrong: dict[str, Any], expected: str
 ) -> None:
     fs.plan("agent", use(call("mcp_fs", **wrong)), say("done"))
@@ -303,9 +305,7 @@ async def test_a_tool_that_takes_the_name_of_another_is_not_called_in_its_place(
         assert world.ledger == []
 
 
-async def test_what_became_of_a_call_behind_one_tool_is_asked_and_it_is_made_again(
-    fs: World, autojump_clock: MockClock
-) -> None:
+async def test_lost_facade_call_asks_and_is_repeated(fs: World, autojump_clock: MockClock) -> None:
     async def write(_: Any) -> str:
         if len(fs.ledger) == 1:
             raise ToolOutcomeUnknown("connection lost")
@@ -353,7 +353,7 @@ async def test_tools_that_come_later_are_offered_at_the_next_model_call(
     assert [tool for tool, _ in world.ledger] == ["grow", "later"]
 
 
-async def test_a_change_that_collides_is_told_with_the_servers_state(
+async def test_colliding_list_shows_in_the_servers_health(
     world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.tool("a", READ_ONLY, server="one")
@@ -405,7 +405,7 @@ async def test_a_tool_that_goes_away_is_not_found_and_one_that_changes_is_asked_
 # ------------------------------------------------------------------ what models see
 
 
-async def test_models_are_told_whose_tool_it_is(world: World, autojump_clock: MockClock) -> None:
+async def test_description_names_the_server_of_the_tool(world: World, autojump_clock: MockClock) -> None:
     world.tool("a", READ_ONLY, server="one", description="Looks.")
     world.tool("b", DESTRUCTIVE, server="two")
     async with world.agent() as agent:

@@ -38,7 +38,7 @@ def test_arguments_that_fit() -> None:
     assert mistakes({"anything": [1]}, {"type": "object"}) == []
 
 
-def test_every_mistake_is_told_with_its_place() -> None:
+def test_every_mistake_has_its_position() -> None:
     found = mistakes({"name": "", "age": "x", "more": 1}, PERSON)
     assert len(found) == 3
     assert "age: 'x' is not of type 'integer'" in found
@@ -50,14 +50,14 @@ def test_every_mistake_is_told_with_its_place() -> None:
     ("value", "said"),
     [(True, "true"), (None, "null"), ({"a": [None]}, '{"a": [null]}'), ([False], "[false]")],
 )
-def test_values_are_told_as_they_were_sent(value: Any, said: str) -> None:
+def test_mistakes_quote_values_as_sent(value: Any, said: str) -> None:
     told = f"{said} is not of type 'string'"
     assert mistakes({"v": value}, {"properties": {"v": {"type": "string"}}}) == [f"v: {told}"]
     [found] = mistakes({"v": value}, {"properties": {"v": {"anyOf": [{"type": "string"}]}}})
     assert found.endswith(f"({told})")
 
 
-def test_of_alternatives_it_is_told_why_none_fits() -> None:
+def test_mistake_says_why_each_alternative_fails() -> None:
     maybe = {"properties": {"n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}
     [found] = mistakes({"n": "x"}, maybe)
     assert found.endswith("('x' is not of type 'integer'; 'x' is not of type 'null')")
@@ -132,7 +132,7 @@ def test_a_broken_schema_is_an_answer_not_a_crash(schema: dict[str, Any]) -> Non
         mistakes({"name": "x"}, schema)
 
 
-def test_what_cannot_be_applied_does_not_quote_the_value() -> None:
+def test_uncheckable_schema_does_not_quote_the_value() -> None:
     schema = {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"name": {"type": "mine"}}}
     with pytest.raises(Uncheckable, match=r"^it cannot be applied: Unknown type 'mine'.*$") as caught:
         mistakes({"name": "secret"}, schema)
@@ -165,7 +165,7 @@ def test_a_reference_to_elsewhere_is_not_followed() -> None:
             server.accept()
 
 
-def test_what_is_told_of_mistakes_is_bounded() -> None:
+def test_reported_mistakes_are_bounded() -> None:
     schema = {"additionalProperties": {"anyOf": [{"type": "integer"}, {"enum": ["y" * 10_000]}]}}
     found = mistakes({str(n): "x" * 10_000 for n in range(100)}, schema)
     assert len(found) == MAX_MISTAKES
@@ -207,7 +207,7 @@ SLOW: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", SLOW)
-def test_what_takes_too_much_work_is_left(case: str) -> None:
+def test_validation_stops_after_too_many_steps(case: str) -> None:
     schema, arguments = SLOW[case]
     mistakes({}, {})  # whatever is loaded first
     began = time.process_time()

@@ -261,7 +261,7 @@ async def test_a_name_that_models_see_does_not_become_weaker(
         assert world.ledger == []
 
 
-async def test_what_another_server_lists_changes_a_name_that_is_known(
+async def test_list_of_another_server_can_change_a_known_name(
     world: World, autojump_clock: MockClock
 ) -> None:
     """Tools of a server are known by what they are called, whichever server has changed its list."""
@@ -301,7 +301,7 @@ async def test_another_description_alone_holds_nothing(dropping: World, autojump
         assert held(agent) == {}
 
 
-async def test_only_what_was_shown_is_accepted(dropping: World, autojump_clock: MockClock) -> None:
+async def test_only_the_reviewed_definition_is_accepted(dropping: World, autojump_clock: MockClock) -> None:
     async with dropping.agent() as agent:
         await change(dropping, HARMLESS)
         shown = hash_of(agent)
@@ -349,9 +349,7 @@ async def test_a_question_about_the_earlier_definition_is_asked_anew(
         assert dropping.called("drop_all") == 1
 
 
-async def test_a_server_that_is_one_tool_shows_what_is_held_of_it(
-    dropping: World, autojump_clock: MockClock
-) -> None:
+async def test_facade_shows_tools_with_weaker_hints(dropping: World, autojump_clock: MockClock) -> None:
     dropping.settings["mcp_servers"] = [{"name": "tools", "command": "none", "expose": "server"}]
     dropping.tool("list", READ_ONLY)
     async with dropping.agent() as agent:

@@ -127,7 +127,7 @@ async def test_all_duplicates_of_a_server_are_named(ref: ActorRef[RegistryMessag
         ("Resources_Add", "resources_add"),
     ],
 )
-async def test_what_is_not_there_is_answered_with_the_nearest(
+async def test_unknown_tool_is_answered_with_the_nearest(
     ref: ActorRef[RegistryMessage], asked: str, nearest: str
 ) -> None:
     await ref.ask(offer("one", "resources_list", "resources_add", "resources_remove"))
@@ -160,7 +160,7 @@ async def test_a_list_that_is_the_same_is_no_news(ref: ActorRef[RegistryMessage]
     assert len(told.names) == 1
 
 
-async def test_a_change_that_collides_is_refused_as_a_whole_and_told(
+async def test_colliding_list_is_refused_and_published(
     ref: ActorRef[RegistryMessage], told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
     await ref.ask(offer("a", "x"))
@@ -174,7 +174,9 @@ async def test_a_change_that_collides_is_refused_as_a_whole_and_told(
     assert (await resolved(ref, "y", {}))[0] == "b"
 
 
-async def test_what_was_refused_is_taken_when_it_fits(ref: ActorRef[RegistryMessage], told: Told) -> None:
+async def test_refused_list_is_used_when_it_no_longer_collides(
+    ref: ActorRef[RegistryMessage], told: Told
+) -> None:
     await ref.ask(offer("a", "x"))
     await ref.ask(offer("b", "y"))
     await ref.ask(Update("b", tools("b", "x")))
@@ -197,7 +199,7 @@ async def test_a_server_that_takes_its_change_back_is_as_before(
 # ------------------------------------------------------- of one server, on record
 
 
-async def test_what_is_on_record_is_looked_for_on_its_server_only(ref: ActorRef[RegistryMessage]) -> None:
+async def test_recorded_call_is_resolved_only_at_its_server(ref: ActorRef[RegistryMessage]) -> None:
     await ref.ask(offer("a", "x"))
     await ref.ask(offer("b", "y"))
     assert await resolved(ref, "x", {}, "a") == ("a", "x", {})

@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from stopgo.actors.tools.slots import Slots, outside, place_in
 
 
-async def test_a_place_is_given_to_whoever_waits_longest(autojump_clock: MockClock) -> None:
+async def test_slot_goes_to_the_longest_waiting_call(autojump_clock: MockClock) -> None:
     slots = Slots(1)
     order: list[int] = []
 
@@ -30,7 +30,7 @@ async def test_a_place_is_given_to_whoever_waits_longest(autojump_clock: MockClo
     assert slots.free == 1
 
 
-async def test_who_waits_for_one_kind_keeps_no_place_of_the_other(autojump_clock: MockClock) -> None:
+async def test_waiting_call_holds_no_slot_of_another_kind(autojump_clock: MockClock) -> None:
     reply, other_reply, busy, idle = Slots(2), Slots(1), Slots(1), Slots(1)
     async with trio.open_nursery() as nursery:
 
@@ -62,7 +62,7 @@ async def test_places_that_are_given_back_early_are_given_back_once() -> None:
     assert slots.free == 1
 
 
-async def test_cancelling_who_waits_or_was_just_let_in_loses_no_place() -> None:
+async def test_cancelled_waiter_loses_no_slot() -> None:
     slots = Slots(1)
 
     async def call(scope: trio.CancelScope) -> None:
@@ -84,7 +84,7 @@ async def test_cancelling_who_waits_or_was_just_let_in_loses_no_place() -> None:
         assert slots.free == 0
 
 
-async def test_who_is_outside_lets_others_in_and_has_its_place_again(autojump_clock: MockClock) -> None:
+async def test_caller_outside_releases_its_slot_for_a_while(autojump_clock: MockClock) -> None:
     slots = Slots(1)
 
     async def call() -> None:
@@ -103,7 +103,7 @@ async def test_who_is_outside_lets_others_in_and_has_its_place_again(autojump_cl
 
 
 @pytest.mark.parametrize("seconds", [9, 1], ids=["outside", "on its way back"])
-async def test_who_is_cancelled_outside_does_not_wait_for_its_place(
+async def test_caller_cancelled_outside_does_not_wait_for_its_slot(
     autojump_clock: MockClock, seconds: float
 ) -> None:
     slots = Slots(1)

@@ -56,7 +56,7 @@ async def test_a_new_stream_has_an_empty_summary_and_is_not_listed(journal: Jour
     assert (page.rows, dict(page.tally)) == ((), {})
 
 
-async def test_a_repeat_is_told_so_and_changes_nothing(journal: Journal) -> None:
+async def test_repeated_command_changes_nothing(journal: Journal) -> None:
     await journal.deliver("s", "k", "message", {"a": 1, "b": [2, None]}, new=True)
     again = await journal.deliver("s", "k", "message", {"b": [2, None], "a": 1}, new=True)
     assert again == Repeated(reply=None)
@@ -201,7 +201,7 @@ async def test_a_decision_wins_once_and_becomes_a_command(journal: Journal, begi
     assert len(await journal.inbox("s")) == 1
 
 
-async def test_a_repeated_decision_is_told_so(journal: Journal, begin: Any) -> None:
+async def test_repeated_decision_is_answered_as_repeated(journal: Journal, begin: Any) -> None:
     fence = await ask(journal, begin)
     await journal.decide("q", {"approved": True}, "d", now=0.0)
     assert await journal.decide("q", {"approved": True}, "d", now=0.0) == Repeated(None)
@@ -218,7 +218,7 @@ async def test_a_decision_may_not_use_the_key_of_a_message(journal: Journal, beg
     assert question.state == "pending"
 
 
-async def test_nobody_decides_what_was_never_asked(journal: Journal) -> None:
+async def test_decision_about_an_unknown_question_is_unknown(journal: Journal) -> None:
     assert await journal.decide("q", {}, "d", now=0.0) == Unknown()
     assert await journal.question("q") is None
 
@@ -307,7 +307,7 @@ async def test_a_forgotten_command_has_never_come(journal: Journal, begin: Any) 
     assert await journal.deliver("s", "no", "message", {"n": 2}) == Accepted()
 
 
-async def test_deleting_tells_whose_commands_nobody_answers_any_more(journal: Journal, begin: Any) -> None:
+async def test_delete_returns_the_keys_of_open_commands(journal: Journal, begin: Any) -> None:
     fence = await begin()
     for key in ("a", "b", "c"):
         await journal.deliver("s", key, "message", {})

@@ -246,7 +246,7 @@ async def test_questions_put_after_others_were_deleted_are_not_taken_for_them(
     assert [each.id for each in second.questions] == ["d"]
 
 
-async def test_what_is_due(journal: Journal, begin: Any, wall: Any) -> None:
+async def test_due_returns_expired_pending_questions(journal: Journal, begin: Any, wall: Any) -> None:
     wall.now = 0.0
     fence = await begin()
     await journal.save(
@@ -278,7 +278,7 @@ async def test_at_most_a_hundred_are_due_at_once(journal: Journal, begin: Any) -
 # ---------------------------------------------------------------------- start-up
 
 
-async def test_open_work_is_what_start_up_wakes(journal: Journal, begin: Any) -> None:
+async def test_open_work_lists_streams_to_wake(journal: Journal, begin: Any) -> None:
     quiet, waiting, running = await begin("quiet"), await begin("waiting"), await begin("running", open=True)
     await journal.deliver("waiting", "k", "message", {})
     await journal.deliver("unwritten", "k", "message", {}, new=True)

@@ -99,7 +99,7 @@ async def test_only_the_newest_owner_writes(journal: Journal, begin: Any) -> Non
     assert [each.type for each in await journal.events_since("s", 0)] == ["created", "b"]
 
 
-async def test_what_an_owner_finds_nobody_else_changes(journal: Journal, begin: Any) -> None:
+async def test_newest_owner_is_the_only_writer(journal: Journal, begin: Any) -> None:
     fence, seq, lost = await begin(), 1, 0
 
     async def save(fence: Fence, seq: int) -> None:
@@ -262,7 +262,7 @@ async def test_intents_are_settled_each_by_its_attempt(journal: Journal, begin: 
         await journal.save(fence, 1, intents=[NewIntent("c", 2, "once", {})])
 
 
-async def test_what_never_began_cannot_end(journal: Journal, begin: Any) -> None:
+async def test_unknown_intent_cannot_be_settled(journal: Journal, begin: Any) -> None:
     fence = await begin()
     with pytest.raises(JournalError, match="has not begun"):
         await journal.save(fence, 1, [NewEvent("a", {})], settle=[SettleIntent("c", 1, "finished")])
@@ -401,7 +401,7 @@ async def test_a_call_yields_before_it_acts(journal: Journal, begin: Any) -> Non
                 continue
 
 
-async def test_what_is_kept_does_not_follow_the_callers_objects(journal: Journal, begin: Any) -> None:
+async def test_saved_values_do_not_follow_the_callers_objects(journal: Journal, begin: Any) -> None:
     fence = await begin()
     body: dict[str, Any] = {"list": [1]}
     events = [NewEvent("a", body)]
@@ -463,9 +463,7 @@ async def test_notes_are_short(journal: Journal, long: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"x": float("nan")}, {"x": object()}])
-async def test_what_is_not_json_is_refused_to_the_caller_alone(
-    journal: Journal, begin: Any, wrong: Any
-) -> None:
+async def test_value_that_is_not_json_fails_only_its_caller(journal: Journal, begin: Any, wrong: Any) -> None:
     fence = await begin()
     with pytest.raises((TypeError, ValueError), match="JSON"):
         await journal.save(fence, 1, [NewEvent("a", wrong)])

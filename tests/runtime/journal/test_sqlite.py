@@ -75,7 +75,7 @@ async def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("inline", [False, True])
-async def test_what_was_written_is_there_when_opened_again(tmp_path: Path, inline: bool) -> None:
+async def test_reopened_journal_has_all_data(tmp_path: Path, inline: bool) -> None:
     async with open_sqlite(tmp_path, inline=inline) as journal:
         old = await write(journal)
         row, events = await journal.row("s"), await journal.events_since("s", 0)
@@ -178,7 +178,7 @@ async def test_lock_file_of_another_program_is_not_truncated(tmp_path: Path, kin
     assert not (tmp_path / "new").exists()
 
 
-def test_what_is_deleted_is_overwritten(tmp_path: Path) -> None:
+def test_deleted_data_is_overwritten(tmp_path: Path) -> None:
     db = database.open_writer(tmp_path / "journal.db", wait_for_disk=False)
     try:
         assert db.execute("PRAGMA secure_delete").fetchone() == (1,)
@@ -223,7 +223,7 @@ async def test_deleting_leaves_no_row_behind(tmp_path: Path) -> None:
 # ------------------------------------------------------------- one process at a time
 
 
-async def test_a_second_one_is_told_who_keeps_it(tmp_path: Path) -> None:
+async def test_second_process_is_told_the_holder_of_the_lock(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path):
         for notice in ("", r" \(in the cellar\)", r" \(in the attic\)"):
             told = rf"process {os.getpid()} is using the journal in \S+{notice}$"
@@ -236,7 +236,7 @@ async def test_a_second_one_is_told_who_keeps_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", ["4711\nin the cellar", f"{os.getpid()}\nin the\ncellar", ""])
-async def test_what_another_process_has_left_is_not_said(tmp_path: Path, left: str) -> None:
+async def test_notice_of_another_process_is_not_shown(tmp_path: Path, left: str) -> None:
     (tmp_path / "journal.notice").write_text(left)
     async with open_sqlite(tmp_path):
         with pytest.raises(JournalBusy, match=r"is using the journal in \S+$"):
@@ -267,7 +267,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-async def test_a_directory_that_nobody_keeps_names_nobody(tmp_path: Path) -> None:
+async def test_unlocked_directory_names_no_process(tmp_path: Path) -> None:
     for _ in range(2):
         async with open_sqlite(tmp_path):
             assert (tmp_path / "journal.lock").read_text() == str(os.getpid())
@@ -452,9 +452,7 @@ async def test_others_run_while_long_questions_are_read(tmp_path: Path) -> None:
             assert passes >= 15
 
 
-async def test_what_may_walk_through_everything_has_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_slow_queries_run_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that finds enough at once needs none; looking for what is rare may take long."""
     threads: list[threading.Thread] = []
 
@@ -523,9 +521,7 @@ async def test_readers_that_overlap_do_not_make_the_write_ahead_log_grow(
     assert longest < 1_000_000  # of three million that were written
 
 
-async def test_one_who_reads_for_hours_is_not_waited_for_at_every_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_commits_do_not_wait_for_a_long_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "LONGEST", 500_000)
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
     asked: list[str] = []
@@ -573,7 +569,7 @@ async def test_a_stream_deleted_while_it_is_read_is_not_mixed_with_its_successor
 
 
 @pytest.mark.parametrize("inline", [False, True])
-async def test_what_was_rolled_back_is_not_remembered(tmp_path: Path, inline: bool) -> None:
+async def test_cache_forgets_rolled_back_values(tmp_path: Path, inline: bool) -> None:
     async with open_sqlite(tmp_path, inline=inline) as journal:
         with pytest.raises(UnicodeEncodeError):
             await journal.deliver("new", "half a pair: \ud800", "message", {}, new=True)
@@ -690,7 +686,7 @@ def another(file: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("inline", [False, True])
-async def test_nothing_is_written_to_files_that_nobody_will_find(
+async def test_writes_stop_after_files_are_removed_or_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: Any, told: str, inline: bool
 ) -> None:
     monkeypatch.setattr(files, "LOOK_EVERY", 0.0)

@@ -66,7 +66,7 @@ async def test_an_answer_means_committed(bench: Bench) -> None:
     assert bench.kept() == [1]
 
 
-async def test_what_waits_shares_a_commit(group: Bench) -> None:
+async def test_waiting_operations_share_a_commit(group: Bench) -> None:
     answers: list[int] = []
 
     async def insert(n: int) -> None:
@@ -81,7 +81,7 @@ async def test_what_waits_shares_a_commit(group: Bench) -> None:
 
 
 @pytest.mark.repeat(10)
-async def test_what_is_ready_a_round_later_shares_the_commit_too(group: Bench) -> None:
+async def test_operation_one_round_later_shares_the_commit(group: Bench) -> None:
     async def insert_after(rounds: int) -> None:
         for _ in range(rounds):
             await trio.lowlevel.checkpoint()
@@ -94,7 +94,7 @@ async def test_what_is_ready_a_round_later_shares_the_commit_too(group: Bench) -
     assert group.commits == 1
 
 
-async def test_what_fails_takes_only_itself_back(bench: Bench) -> None:
+async def test_failed_operation_rolls_back_only_itself(bench: Bench) -> None:
     outcomes: dict[int, Any] = {}
 
     def half(db: sqlite3.Connection) -> None:
@@ -118,7 +118,7 @@ async def test_what_fails_takes_only_itself_back(bench: Bench) -> None:
     assert bench.broken == []
 
 
-async def test_who_inspects_finds_on_disk_what_ran_before(bench: Bench) -> None:
+async def test_inspection_waits_for_earlier_operations_on_disk(bench: Bench) -> None:
     seen: list[tuple[list[int], list[int]]] = []
 
     def look(db: sqlite3.Connection) -> None:
@@ -145,7 +145,7 @@ async def test_inspecting_commits_nothing(bench: Bench) -> None:
     assert bench.broken == []
 
 
-async def test_what_cannot_be_inspected_breaks_nothing(bench: Bench) -> None:
+async def test_failed_inspection_breaks_nothing(bench: Bench) -> None:
     failed: list[str] = []
 
     async def inspect() -> None:
@@ -163,7 +163,7 @@ async def test_what_cannot_be_inspected_breaks_nothing(bench: Bench) -> None:
     assert bench.kept() == list(range(10))
 
 
-async def test_after_a_failed_transaction_nobody_is_answered_well(bench: Bench) -> None:
+async def test_failed_transaction_fails_all_callers(bench: Bench) -> None:
     def fail(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO kept VALUES (1000)")
         raise sqlite3.OperationalError("disk I/O error")
