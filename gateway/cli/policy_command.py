@@ -38,15 +38,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="NAME",
         help="server of the tool; default: the one that has it, by the agent file and the data directory",
     )
-    for hint, meaning in (
-        ("read-only", "changes nothing"),
-        ("destructive", "may destroy something"),
-        ("idempotent", "changes nothing more when it is repeated"),
+    for hint, name in (
+        ("read-only", "readOnlyHint"),
+        ("destructive", "destructiveHint"),
+        ("idempotent", "idempotentHint"),
     ):
         explain.add_argument(
             f"--{hint}",
             action=argparse.BooleanOptionalAction,
-            help=f"the hints say that the tool {meaning} or, with --no-, that it does not",
+            help=f"hint of the tool: {name} is true or, with --no-, false",
         )
     explain.set_defaults(run=explain_call)
 
