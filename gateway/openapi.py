@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -16,6 +17,7 @@ PRODUCT = "Agent Stop and Go"
 DISTRIBUTION = "agent-stop-and-go"
 
 
+@cache
 def document(name: str, description: str) -> bytes:
     """The document of an agent, as JSON."""
     paths: dict[str, dict[str, Any]] = {}
