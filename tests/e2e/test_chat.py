@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -10,11 +11,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import BIN, Serve, Server, clean_environment
+from stopgo.gateway.cli.main import main
+from tests.e2e.conftest import BIN, Serve, Server
 from tests.gateway.screen import PROMPT, Screen
 from tests.gateway.telling_model import telling_model
 from tests.waiting import PATIENCE
@@ -84,14 +87,16 @@ def scripted(tmp_path: Path) -> Path:
 
 
 def approvals(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [BIN / "stopgo", "approvals", *arguments, "--url", server.run.url],
-        env=clean_environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    """Run `stopgo approvals` in this process."""
+    words = ["approvals", *arguments, "--url", server.run.url]
+    written = io.BytesIO(), io.BytesIO()
+    out, err = (io.TextIOWrapper(each, encoding="utf-8", write_through=True) for each in written)
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = main(words)
+        except SystemExit as end:
+            code = int(str(end.code))
+    return subprocess.CompletedProcess(words, code, *(each.getvalue().decode() for each in written))
 
 
 # -------------------------------------------------------------------------- chat
@@ -310,7 +315,7 @@ def test_a_request_that_is_not_answered_is_given_up(
 
 
 @pytest.mark.streams
-@pytest.mark.parametrize(("key", "says"), [("\x04", "The run goes on without you"), (None, "")])
+@pytest.mark.parametrize(("key", "says"), [("\x04", "The run continues without you"), (None, "")])
 def test_chat_can_be_left_during_a_run(
     chat: Chat, serve: Serve, scripted: Path, tmp_path: Path, key: str | None, says: str
 ) -> None:
@@ -344,7 +349,7 @@ def test_arguments_are_edited_in_an_editor(chat: Chat, serve: Serve, tmp_path: P
         ("e", "Nothing was changed"),
         ("e", "that is not JSON"),
         ("e", "that is not JSON: .*(?s:.)*that is not JSON"),
-        ("x", r"leave it > x\nRun it"),
+        ("x", r"cancel > x\nRun it"),
         ("e", "do not fit the tool"),
         ("e", "approved, edited"),
     ):
@@ -410,7 +415,7 @@ def test_one_conversation_after_the_other(chat: Chat, serve: Serve, scripted: Pa
         r"conversation ([0-9a-f-]{36})\n(?:(?!conversation)(?s:.))*plain answer\n>", last=True
     )[1]
     for line, told in (
-        ("/open zzz", "none of the recent conversations"),
+        ("/open zzz", "no recent conversations have"),
         ("/dance", "There is no command /dance"),
         ("/help", "Alt-Enter"),
         ("//slash", "> //slash\nteller:\nplain answer"),
@@ -501,10 +506,10 @@ def test_an_approval_that_is_void(serve: Serve, tmp_path: Path) -> None:
     [
         (["show"], 2, "show takes an ID"),
         (["list", "x"], 2, "list takes no ID"),
-        (["show", "x", "--by", "me"], 2, "--by does not go with show"),
-        (["reject", "x", "--arguments", "{}"], 2, "--arguments does not go with reject"),
-        (["approve", "x", "--arguments", "[]"], 2, "it is no JSON object"),
-        (["approve", "x", "--arguments", "{"], 2, "it is not JSON"),
+        (["show", "x", "--by", "me"], 2, "show does not take --by"),
+        (["reject", "x", "--arguments", "{}"], 2, "reject does not take --arguments"),
+        (["approve", "x", "--arguments", "[]"], 2, "not a JSON object"),
+        (["approve", "x", "--arguments", "{"], 2, "not JSON"),
         (["approve", "x", "--arguments", "@/none"], 2, "/none cannot be read"),
         (["approve", "x"], 2, "no pending approvals have an id that begins with 'x'"),
         (["show", "5e33d105-660c-4672-8119-1169c2690b26"], 2, "there is no approval 5e33d105"),
