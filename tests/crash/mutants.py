@@ -1307,7 +1307,7 @@ MUTANTS = (
     Mutant(
         "rules: a misspelled rule has the wrong exit code",
         (Edit("gateway/serve_process.py", "tuple(sentences(group)), 2", "tuple(sentences(group)), 1"),),
-        ("tests/gateway/test_cli.py::test_a_rule_about_a_tool_that_does_not_exist",),
+        ("tests/gateway/test_cli.py::test_rule_with_an_unknown_tool_prevents_the_start",),
     ),
     Mutant(
         "rules: `mcp test` accepts a misspelled rule",
