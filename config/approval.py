@@ -50,7 +50,7 @@ class Condition:
 
 @attrs.frozen(kw_only=True)
 class Rule:
-    """A decision for matching tool calls. An omitted key matches every call."""
+    """A verdict on matching tool calls. An omitted key matches every call."""
 
     MARKED: ClassVar = "tool"
 

@@ -73,7 +73,7 @@ def _facade(server: McpServerConfig) -> str:
 
 @attrs.frozen
 class McpServerConfig:
-    """One MCP tool server: a `url` (Streamable HTTP, SSE), a `command` (stdio), or an object of a program."""
+    """One MCP tool server: a `url` (Streamable HTTP, SSE), a `command` (stdio), or `brought_by: program`."""
 
     EXACTLY_ONE_OF: ClassVar = (("url",), ("command",), ("brought_by",))
     WORD_NEEDS: ClassVar = (
@@ -133,7 +133,7 @@ class McpServerConfig:
         factory=dict,
         repr=False,
         metadata=about(
-            "Variables to add to the small safe environment of `command`, as a mapping or as a list of "
+            "Variables to add to the minimal environment of `command`, as a mapping or as a list of "
             "`KEY=VALUE`.",
             needs="command",
             pairs=True,

@@ -251,8 +251,8 @@ class RouterNode(FallibleNode):
     prompt: str | None = attrs.field(
         default=None,
         metadata=about(
-            "System prompt of the model that picks. Default, with a `model`: to answer with the name of the "
-            "agent that fits best."
+            "System prompt of the model that picks. Default, with a `model`: an instruction to answer "
+            "with the name of the agent that fits best."
         ),
     )
     routes: tuple[Route, ...] | None = attrs.field(

@@ -26,7 +26,7 @@ _OF_THE_AGENT_FILE = attrs.fields_dict(ServerConfig)
 
 @attrs.frozen(kw_only=True)
 class WebConfig:
-    """The page of an agent, which `stopgo web` serves at an address of its own."""
+    """The page of an agent, which `stopgo web` serves at a separate address."""
 
     agent_url: str = attrs.field(
         repr=False,
