@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ from mcp.server import MCPServer
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.compose import compose
 from stopgo.config.load import load_config
+from stopgo.gateway.servers.resource_store import ResourceStore
+from stopgo.gateway.servers.resources import resource_server
 from stopgo.gateway.web import agent_page
 from stopgo.gateway.web.agent_page import agent_view
 from stopgo.gateway.web.shown_config import without_secrets, yaml_of
 from stopgo.runtime.json_text import dump_wire
 from tests.canary import KEY, TOKEN
 
-SERVER = (
+SERVER = "mcp_servers: [{name: resources, brought_by: program}]\n"
+PROCESS = (
     "mcp_servers: [{name: resources, command: stopgo, args: [mcp-resources, --db, '${data_dir}/r.db']}]\n"
 )
 BEGIN = "name: a\nllm: {model: 'script:replies.yaml'}\n"
@@ -53,8 +57,14 @@ async def view_of(config: Any, **options: Any) -> Any:
         return json.loads(dump_wire(await agent_view(agent)))
 
 
+async def view_with_resources(config: Any) -> Any:
+    """The view of an agent whose tool server runs in this process."""
+    with closing(ResourceStore(config.data_dir / "r.db")) as store:
+        return await view_of(config, servers={"resources": resource_server(store)})
+
+
 async def test_each_tool_names_the_deciding_rule(configured: Any) -> None:
-    view = await view_of(configured(BEGIN + SERVER + RULES))
+    view = await view_with_resources(configured(BEGIN + SERVER + RULES))
     tools = {tool["name"]: tool for tool in view["tools"]}
     rule = {
         "name": "additions ask",
@@ -86,7 +96,7 @@ async def test_rule_of_a_node_has_its_file_and_line(configured: Any) -> None:
         rules:
           - {then: deny, tool: resources_add}
 """
-    view = await view_of(configured(BEGIN + SERVER + tree))
+    view = await view_with_resources(configured(BEGIN + SERVER + tree))
     (add,) = [tool for tool in view["tools"] if tool["name"] == "resources_add"]
     assert add["rule"] is None
     one, two = add["nodes"]
@@ -108,12 +118,12 @@ async def test_verdicts_per_node_are_omitted_for_many_tools(
 ) -> None:
     monkeypatch.setattr(agent_page, "MOST_LOOKS", 2)
     tree = "agent: {type: sequential, name: s, agents: [{type: llm, name: one, prompt: p}]}\n"
-    view = await view_of(configured(BEGIN + SERVER + tree))
+    view = await view_with_resources(configured(BEGIN + SERVER + tree))
     assert [tool["nodes"] for tool in view["tools"]] == [None, None, None]
 
 
 async def test_the_parts_of_the_agent(configured: Any) -> None:
-    view = await view_of(configured(BEGIN + "description: d\n" + SERVER))
+    view = await view_of(configured(BEGIN + "description: d\n" + PROCESS))
     assert (view["name"], view["description"], view["file"], view["file_changed"]) == (
         "a",
         "d",
@@ -147,7 +157,7 @@ async def test_a_server_that_the_program_brings(configured: Any) -> None:
 
 async def test_the_tools_of_a_server_that_is_one_tool(configured: Any) -> None:
     text = BEGIN + SERVER.replace("name: resources", "name: resources, expose: server") + RULES
-    (tool,) = (await view_of(configured(text)))["tools"]
+    (tool,) = (await view_with_resources(configured(text)))["tools"]
     assert [each["name"] for each in tool["inside"]] == [
         "resources_add",
         "resources_remove",
@@ -157,7 +167,7 @@ async def test_the_tools_of_a_server_that_is_one_tool(configured: Any) -> None:
 
 
 async def test_a_file_that_changed_after_the_start_is_not_shown(configured: Any, tmp_path: Path) -> None:
-    async with open_agent(configured(BEGIN + SERVER + RULES)) as agent:
+    async with open_agent(configured(BEGIN + PROCESS + RULES)) as agent:
         with (tmp_path / "agent.yaml").open("a") as file:
             file.write("port: 1\n")
         os.utime(tmp_path / "agent.yaml", (agent.started + 9, agent.started + 9))
@@ -169,7 +179,7 @@ async def test_a_file_that_changed_after_the_start_is_not_shown(configured: Any,
 
 
 async def test_an_agent_of_a_program_has_no_file(configured: Any) -> None:
-    config = configured(BEGIN.replace("script:replies.yaml", "offline:rules") + SERVER)
+    config = configured(BEGIN.replace("script:replies.yaml", "offline:rules"))
     view = await view_of(attrs.evolve(config, source=None))
     assert (view["file"], view["file_changed"], view["config"]) == (None, False, "")
 

@@ -1,9 +1,9 @@
 """The page's data about an approval of a real agent."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,11 +12,13 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation import precedents
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
+from stopgo.gateway.servers.resource_store import ResourceStore
+from stopgo.gateway.servers.resources import resource_server
 from stopgo.gateway.web.approval_context import context_view
 
 BEGIN = """name: a
 llm: {model: 'script:replies.yaml'}
-mcp_servers: [{name: resources, command: stopgo, args: [mcp-resources, --db, '${data_dir}/r.db']}]
+mcp_servers: [{name: resources, brought_by: program}]
 """
 REPLIES = """replies:
   - when: {user: 'add (?P<name>\\S+)', call: 1}
@@ -31,16 +33,22 @@ RULE = """approval:
 """
 
 
+Opened = Callable[[str], AbstractAsyncContextManager[Agent]]
+
+
 @pytest.fixture
-def configured(tmp_path: Path) -> Callable[..., Any]:
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    """Open an agent with this file. Its tool server runs in this process."""
     (tmp_path / "replies.yaml").write_text(REPLIES)
+    with closing(ResourceStore(tmp_path / "r.db")) as store:
 
-    def write(text: str) -> Any:
-        (tmp_path / "agent.yaml").write_text(text)
-        os.utime(tmp_path / "agent.yaml", (1.0, 1.0))
-        return load_config(tmp_path / "agent.yaml", environ={}, data_dir=tmp_path / "data")
+        def open_(text: str) -> AbstractAsyncContextManager[Agent]:
+            (tmp_path / "agent.yaml").write_text(text)
+            os.utime(tmp_path / "agent.yaml", (1.0, 1.0))
+            config = load_config(tmp_path / "agent.yaml", environ={}, data_dir=tmp_path / "data")
+            return open_agent(config, servers={"resources": resource_server(store)})
 
-    return write
+        yield open_
 
 
 async def asked(agent: Agent, text: str) -> str:
@@ -50,8 +58,8 @@ async def asked(agent: Agent, text: str) -> str:
     return approval.uuid
 
 
-async def test_the_rule_that_asked(configured: Any) -> None:
-    async with open_agent(configured(BEGIN + RULE)) as agent:
+async def test_the_rule_that_asked(opened: Opened) -> None:
+    async with opened(BEGIN + RULE) as agent:
         view = await context_view(agent, await asked(agent, "add web-1"))
     assert view["conversation_title"] == "add web-1"
     assert view["rule"] == {
@@ -64,46 +72,46 @@ async def test_the_rule_that_asked(configured: Any) -> None:
     assert view["history"] == []
 
 
-async def test_a_hint_that_asked_is_no_rule(configured: Any) -> None:
-    async with open_agent(configured(BEGIN)) as agent:
+async def test_a_hint_that_asked_is_no_rule(opened: Opened) -> None:
+    async with opened(BEGIN) as agent:
         view = await context_view(agent, await asked(agent, "remove web-1"))
     assert view["rule"] is None
     assert view["hints"]["destructiveHint"] is True
 
 
-async def test_there_is_no_such_approval(configured: Any) -> None:
-    async with open_agent(configured(BEGIN)) as agent:
+async def test_there_is_no_such_approval(opened: Opened) -> None:
+    async with opened(BEGIN) as agent:
         with pytest.raises(AgentError) as raised:
             await context_view(agent, "nope")
     assert raised.value.code == "approval_not_found"
 
 
 @pytest.mark.parametrize("text", ["add web-1", "remove web-1"])
-async def test_with_the_suggestion_the_call_runs(configured: Any, text: str) -> None:
-    async with open_agent(configured(BEGIN)) as agent:
+async def test_with_the_suggestion_the_call_runs(opened: Opened, text: str) -> None:
+    async with opened(BEGIN) as agent:
         suggestion = (await context_view(agent, await asked(agent, "remove web-1")))["suggestion"]
     assert suggestion == (
         "# in the agent file, before the other rules\n"
         "approval:\n  rules:\n    - tool: resources_remove\n      server: resources\n      then: run\n"
     )
     rule = suggestion.partition("rules:\n")[2]
-    async with open_agent(configured(BEGIN + RULE.replace("rules:\n", f"rules:\n{rule}"))) as agent:
+    async with opened(BEGIN + RULE.replace("rules:\n", f"rules:\n{rule}")) as agent:
         turn = await agent.start_conversation(text)
     assert turn.result is not None
     # It lets exactly this tool run.
     assert bool(turn.result.approvals) == (text == "add web-1")
 
 
-async def test_a_suggestion_goes_before_the_rules_of_the_node(configured: Any) -> None:
+async def test_a_suggestion_goes_before_the_rules_of_the_node(opened: Opened) -> None:
     tree = "agent: {type: llm, name: only, prompt: p, approval: {rules: [{then: ask, tool: resources_*}]}}\n"
-    async with open_agent(configured(BEGIN + tree)) as agent:
+    async with opened(BEGIN + tree) as agent:
         view = await context_view(agent, await asked(agent, "add web-1"))
     assert view["rule"]["name"] == 'node "only" approval.rules[0]'
     assert view["suggestion"].startswith('# in node "only", before its other rules\n')
 
 
-async def test_earlier_decisions_are_listed_with_outcomes(configured: Any) -> None:
-    async with open_agent(configured(BEGIN + RULE)) as agent:
+async def test_earlier_decisions_are_listed_with_outcomes(opened: Opened) -> None:
+    async with opened(BEGIN + RULE) as agent:
         first = await asked(agent, "add web-1")
         await agent.decide(first, {"approved": True, "arguments": {"name": "web-9", "value": 2}})
         again = await asked(agent, "add web-9")
@@ -131,17 +139,17 @@ async def test_earlier_decisions_are_listed_with_outcomes(configured: Any) -> No
         assert [each["uuid"] for each in history] == [third, again]
 
 
-async def test_a_call_that_failed(configured: Any) -> None:
-    async with open_agent(configured(BEGIN)) as agent:
+async def test_a_call_that_failed(opened: Opened) -> None:
+    async with opened(BEGIN) as agent:
         await agent.decide(await asked(agent, "remove ("), {"approved": True})
         (earlier,) = (await context_view(agent, await asked(agent, "remove x")))["history"]
     assert (earlier["decision"], earlier["outcome"]) == ("approved", "failed")
 
 
-async def test_the_history_is_bounded(configured: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_history_is_bounded(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precedents, "MOST", 2)
     monkeypatch.setattr(precedents, "LOOKED_AT", 4)
-    async with open_agent(configured(BEGIN + RULE)) as agent:
+    async with opened(BEGIN + RULE) as agent:
         for number in range(4):
             await agent.decide(await asked(agent, f"add web-{number}"), {"approved": False})
         pending = await asked(agent, "add web-9")
