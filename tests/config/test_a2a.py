@@ -108,7 +108,7 @@ agent:
 """
 
 
-def test_nodes_say_what_their_models_may_delegate_to(load: Load) -> None:
+def test_nodes_list_their_remote_agents(load: Load) -> None:
     config = load(TREE)
     writer, by_name, by_url, reader = children_of(config.agent)
     assert config.agent.a2a == (
@@ -379,7 +379,7 @@ NO_USER = "an http:// or https:// address without a user (credentials go into he
         (llm("mcp_servers: ['a2a:far']"), "unknown_server", None),
     ],
 )
-def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: str | None) -> None:
+def test_mistake_is_reported(problems: Problems, text: str, code: str, expected: str | None) -> None:
     found = problems(text, {"WITH_USER": "http://me:pw@h"})
     assert [problem.code for problem in found] == [code]
     assert found[0].line is not None
@@ -440,7 +440,7 @@ def test_rules_may_name_agents_wherever_they_stand(load: Load) -> None:
     assert load(f"{TREE}approval: {{rules: [{rules}, {nodes}]}}").warnings == ()
 
 
-def test_a_rule_of_a_node_may_name_what_it_delegates_to(load: Load) -> None:
+def test_rule_of_a_node_may_name_its_remote_agent(load: Load) -> None:
     config = load(
         "agent: {type: a2a, name: far, url: 'http://h',"
         " approval: {rules: [{then: ask, node: far}, {then: deny, server: 'a2a:far'}]}}"

@@ -138,7 +138,7 @@ def test_reading_stops_at(text: str, code: str, line: int | None, words: str) ->
         ("name: 'x\n", "the quote opened on line 1 is never closed"),
     ],
 )
-def test_what_is_no_yaml_comes_with_a_hint(text: str, hint: str) -> None:
+def test_invalid_yaml_has_a_hint(text: str, hint: str) -> None:
     problem = refused(text)
     assert problem.code == "yaml_syntax"
     assert hint in (problem.hint or "")
@@ -198,7 +198,7 @@ def test_plain_values_come_back(data: object) -> None:
     assert plain(from_plain(data)) == data
 
 
-def test_what_is_not_plain_is_refused() -> None:
+def test_data_that_is_not_plain_json_is_refused() -> None:
     with pytest.raises(TypeError, match="a set is not plain JSON"):
         from_plain({"a": [{1}]})
 

@@ -213,7 +213,7 @@ def test_without_a_tree_the_agent_is_one_node(load: Load) -> None:
     assert not config.has_tree
 
 
-def test_what_the_command_line_says_wins(load: Load, tmp_path: Path) -> None:
+def test_command_line_overrides_the_file(load: Load, tmp_path: Path) -> None:
     config = load(
         """
 data_dir: ${NOT_SET}
@@ -285,7 +285,7 @@ def test_a_command_that_is_a_path_is_relative_to_the_file(
     assert config.mcp_servers[0].command == expected.format(folder=tmp_path)
 
 
-def test_what_a_log_may_show_holds_no_value(load: Load) -> None:
+def test_address_in_a_log_has_no_values(load: Load) -> None:
     config = load(
         "mcp_servers: [{name: a, url: 'http://h/mcp?key=${KEY}'}, {name: b, command: b, env: {K: '${KEY}'}}]",
         {"KEY": SECRET},

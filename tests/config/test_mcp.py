@@ -127,7 +127,7 @@ def test_env_is_a_mapping_or_a_list_of_pairs(load: Load, env: str) -> None:
     assert server.env == {"A": "x=y", "B": ""}
 
 
-def test_what_is_switched_off_is_checked_for_its_form_only(load: Load) -> None:
+def test_disabled_server_is_checked_for_its_form_only(load: Load) -> None:
     text = """
 mcp_servers:
   - name: one
@@ -268,7 +268,7 @@ def by_url(text: str) -> str:
         ("on_duplicate: ignore", "unknown_word", None),
     ],
 )
-def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: str | None) -> None:
+def test_mistake_is_reported(problems: Problems, text: str, code: str, expected: str | None) -> None:
     (found,) = problems(text)
     assert found.code == code
     assert found.line is not None
@@ -278,7 +278,7 @@ def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: s
     )
 
 
-def test_no_mistake_shows_what_a_variable_holds(problems: Problems) -> None:
+def test_no_error_shows_the_value_of_a_variable(problems: Problems) -> None:
     text = (
         "mcp_servers: [{name: a, command: b, env: ['${KEY}']},"
         " {name: c, url: 'http://h', headers: {a: '${KEY}'}}]"

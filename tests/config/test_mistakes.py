@@ -332,7 +332,7 @@ def said(problem: Problem) -> str:
         ),
     ],
 )
-def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: str | None) -> None:
+def test_mistake_is_reported(problems: Problems, text: str, code: str, expected: str | None) -> None:
     found = problems(text, {"A": "a", "EMPTY": "", "MANY": "9" * 18})
     assert [problem.code for problem in found] == [code]
     assert expected is None or said(found[0]) == expected
@@ -571,7 +571,7 @@ def condition(text: str) -> str:
         ("limits: {turns: 1}", "unknown_key", None),
     ],
 )
-def test_a_mistake_in_a_tree_or_a_policy_is_told(
+def test_mistake_in_a_tree_or_policy_is_reported(
     problems: Problems, text: str, code: str, expected: str | None
 ) -> None:
     found = problems(text, {"A": "a", "YES": "true"})
@@ -580,7 +580,7 @@ def test_a_mistake_in_a_tree_or_a_policy_is_told(
     assert expected is None or said(found[0]) == expected
 
 
-def test_all_mistakes_of_a_tree_and_a_policy_are_told_at_once(problems: Problems) -> None:
+def test_all_mistakes_of_tree_and_policy_are_reported_together(problems: Problems) -> None:
     text = """\
 approval:
   rules:

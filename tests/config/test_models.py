@@ -75,7 +75,7 @@ def config(load: Load) -> AgentConfig:
     return load(FILE, {"WHO": "me", "PORT": "1234"})
 
 
-def test_a_named_model_says_what_it_says_and_the_rest_is_the_default(config: AgentConfig) -> None:
+def test_named_model_inherits_defaults(config: AgentConfig) -> None:
     options = {"seed": 7, "metadata": {"user": "me", "tags": ["a", 1, None]}}
     assert resolve(config, "fast") == ModelSpec(
         name="fast",
@@ -147,7 +147,7 @@ def test_fallbacks_are_the_nodes_the_models_or_the_default_ones(config: AgentCon
     assert list(reached) == ["fast", "careful", "ollama:qwen3", "mistral:x", "local"]
 
 
-def test_a_model_given_on_the_command_line_stands_in_for_fallbacks_too(load: Load) -> None:
+def test_model_option_replaces_fallbacks_too(load: Load) -> None:
     config = load(FILE, {"WHO": "me", "PORT": "1234"}, model="openai:x")
     reached = set(reachable_models(config.agent, config.llm, config.models))
     assert reached == {"openai:x"}
@@ -222,7 +222,7 @@ def test_a_model_given_on_the_command_line_stands_in_for_fallbacks_too(load: Loa
         ),
     ],
 )
-def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: str | None) -> None:
+def test_mistake_is_reported(problems: Problems, text: str, code: str, expected: str | None) -> None:
     found = problems(text, {"SECRET": "sk-123"})
     assert [problem.code for problem in found] == [code]
     shown = str(found[0])
@@ -230,7 +230,7 @@ def test_a_mistake_is_told(problems: Problems, text: str, code: str, expected: s
     assert expected is None or shown.removeprefix(found[0].file + ":") == expected
 
 
-def test_one_wrong_default_is_told_once(problems: Problems) -> None:
+def test_wrong_default_is_reported_once(problems: Problems) -> None:
     tree = "agent: {type: parallel, name: p, agents: [{type: llm, name: a}, {type: llm, name: b}]}"
     assert len(problems(f"llm: {{model: 'no:x'}}\n{tree}")) == 1
 
@@ -260,7 +260,7 @@ def test_a_name_that_is_nearly_one_of_the_file_is_warned_of(load: Load) -> None:
     )
 
 
-def test_a_name_without_a_provider_that_is_hardly_googles_is_warned_of(load: Load) -> None:
+def test_unlikely_google_model_is_warned_of(load: Load) -> None:
     assert load(
         "llm: {model: grok-3, fallbacks: [gemma-3, gpt-5, 'openrouter:x', '${X:-x}', offline]}"
     ).warnings == (
@@ -276,7 +276,7 @@ def test_a_name_without_a_provider_that_is_hardly_googles_is_warned_of(load: Loa
         ("opnai:x", '--model: there is no model "opnai:x" (did you mean "openai:x"?)'),
     ],
 )
-def test_a_model_from_the_command_line_is_not_blamed_on_the_file(load: Load, model: str, said: str) -> None:
+def test_wrong_model_option_is_not_reported_in_the_file(load: Load, model: str, said: str) -> None:
     file = "agent: {type: sequential, name: a, agents: [{type: llm, name: b}, {type: llm, name: c}]}\nprot: 1"
     with pytest.raises(ConfigError) as caught:
         load(file, model=model)

@@ -52,7 +52,7 @@ def test_nothing_to_warn_of(load: Load, text: str) -> None:
     assert load(text).warnings == ()
 
 
-def test_a_key_that_nobody_leaves(load: Load) -> None:
+def test_placeholder_without_an_output_key(load: Load) -> None:
     assert load("name: solo\nprompt: Hello {user}, {user} and {x}.").warnings == (
         'agent.prompt: {user} stays as it is, because no node that runs before "solo" has output_key: user',
         'agent.prompt: {x} stays as it is, because no node that runs before "solo" has output_key: x',

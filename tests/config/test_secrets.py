@@ -68,7 +68,7 @@ def test_the_secrets_of_a_server() -> None:
     assert of(url="https://host/mcp", headers={"X-Key": "six-six"}, oauth=oauth) == {"five-five", "six-six"}
 
 
-def test_a_variable_is_secret_by_its_own_name_wherever_it_stands(load: Load) -> None:
+def test_variable_is_secret_by_its_name(load: Load) -> None:
     text = """
     mcp_servers:
       a: {command: a, args: ["${DB_PASSWORD}", "${MODE}", "x${API_TOKEN:-none}"], env: ["X=${DB_PASSWORD}"]}

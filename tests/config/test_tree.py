@@ -142,7 +142,7 @@ agent:
 """
 
 
-def test_what_is_stored_is_what_is_written(load: Load) -> None:
+def test_stored_tree_is_the_written_one(load: Load) -> None:
     config = load(TEXT, {"KEY": "s3cret"})
     assert config.stored_tree == {
         "type": "parallel",
@@ -164,7 +164,7 @@ def test_without_a_tree_the_one_node_is_stored(load: Load) -> None:
     }
 
 
-def test_a_router_that_asks_a_model_is_stored_with_all_it_asks_with(load: Load) -> None:
+def test_stored_router_has_its_model_and_prompt(load: Load) -> None:
     agents = "agents: [{type: llm, name: b, prompt: p, model: m}]"
     stored = load(
         f"llm: {{model: 'ollama:${{K}}'}}\nagent: {{type: router, name: a, prompt: Pick., {agents}}}",

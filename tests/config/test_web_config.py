@@ -107,7 +107,7 @@ def test_every_key_is_read(load_web: LoadWeb) -> None:
         (URL + "host: [", "yaml_syntax", None),
     ],
 )
-def test_a_mistake_is_told(load_web: LoadWeb, text: str, code: str, expected: str | None) -> None:
+def test_mistake_is_reported(load_web: LoadWeb, text: str, code: str, expected: str | None) -> None:
     with pytest.raises(ConfigError) as caught:
         load_web(text)
     [problem] = caught.value.problems
@@ -116,7 +116,7 @@ def test_a_mistake_is_told(load_web: LoadWeb, text: str, code: str, expected: st
     assert expected is None or str(problem) == f"{problem.file}:{expected}"
 
 
-def test_all_mistakes_are_told_in_the_order_of_the_file(load_web: LoadWeb) -> None:
+def test_all_mistakes_are_reported_in_file_order(load_web: LoadWeb) -> None:
     with pytest.raises(ConfigError) as caught:
         load_web("prot: 1\noauth2: {}\nagent_url: a\nhost: ''")
     lines = [(problem.line, problem.key) for problem in caught.value.problems]

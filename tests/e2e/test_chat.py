@@ -383,7 +383,7 @@ def test_the_form_of_a_tool_server(chat: Chat, serve: Serve, scripted: Path, tmp
 
 
 @pytest.mark.streams
-def test_what_others_do_is_shown_and_the_typed_line_is_kept(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+def test_events_of_others_keep_the_typed_line(chat: Chat, serve: Serve, tmp_path: Path) -> None:
     server = serve(tmp_path / "data")
     id = server.new()
     screen = chat(server, "--conversation", id)

@@ -452,7 +452,7 @@ def test_an_agent_that_names_no_questions_gets_a_word(
             older.kill()
 
 
-def test_a_question_that_is_settled_elsewhere_is_not_asked_any_more(start: Start, keeper: Served) -> None:
+def test_question_settled_elsewhere_disappears(start: Start, keeper: Served) -> None:
     run = start(keeper.url, "add lamp")
 
     run.see(QUESTION)
@@ -490,7 +490,7 @@ def test_ctrl_c_says_when_the_agent_does_not(start: Start) -> None:
     assert "The agent did not confirm that task t1 was cancelled." in run.seen
 
 
-def test_whoever_leaves_leaves_the_question_open(start: Start, keeper: Served) -> None:
+def test_leaving_keeps_the_approval_pending(start: Start, keeper: Served) -> None:
     run = start(keeper.url, "add lamp")
 
     run.see(QUESTION)
@@ -521,7 +521,7 @@ def test_a_task_that_fails(keeper: Served, send: InProcess) -> None:
     assert "no \\x1b[2J more" in done.stderr
 
 
-def test_what_waits_is_said_with_a_command_that_answers(keeper: Served, send: InProcess) -> None:
+def test_waiting_task_prints_a_command_that_answers(keeper: Served, send: InProcess) -> None:
     done = send(keeper.url, "add lamp", "--header", f"X-Key: {KEY}")
 
     assert (done.returncode, done.stdout) == (3, "")

@@ -52,7 +52,7 @@ def test_warnings_do_not_fail_the_check(tmp_path: Path, capsys: pytest.CaptureFi
     assert err.startswith(f"{path}: warning: agent.prompt: {{user}} stays as it is")
 
 
-def test_warnings_are_told_beside_what_the_start_would_refuse(
+def test_warnings_are_printed_together_with_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "agent.yaml"
@@ -79,7 +79,7 @@ def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "there is no such file" in capsys.readouterr().err
 
 
-def test_models_that_the_start_would_refuse_are_told(
+def test_unusable_models_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "agent.yaml"
@@ -102,9 +102,7 @@ def test_models_that_the_start_would_refuse_are_told(
     assert run("check", str(path)) == 0
 
 
-def test_commands_that_the_start_would_not_find_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_commands_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "agent.yaml"
     servers = (
         "{a: {command: no-such}, b: {command: cat, env_file: none.env}, c: {command: cat, cwd: agent.yaml}}"

@@ -88,7 +88,7 @@ def test_list_prints_a_line_for_each_server(stopgo: Stopgo, capsys: pytest.Captu
     ]
 
 
-def test_a_server_that_a_program_brings_is_listed_and_cannot_be_tried(
+def test_server_of_a_program_is_listed_but_not_tested(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "brought.yaml"
@@ -108,7 +108,7 @@ def test_list_without_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "No MCP servers configured\n"
 
 
-def test_show_prints_what_holds_and_no_secret(stopgo: Stopgo, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_settings_without_secrets(stopgo: Stopgo, capsys: pytest.CaptureFixture[str]) -> None:
     assert stopgo("show", "echo") == stopgo("show", "off") == 0
     said = capsys.readouterr().out
     for line in (
@@ -141,9 +141,7 @@ def test_a_file_that_is_wrong(file: Path, capsys: pytest.CaptureFixture[str]) ->
 # ---------------------------------------------------------------------------- test
 
 
-def test_test_says_how_it_went_and_what_the_gate_does(
-    stopgo: Stopgo, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_test_prints_outcome_and_verdicts(stopgo: Stopgo, capsys: pytest.CaptureFixture[str]) -> None:
     assert stopgo("test", "echo") == 0
     first, *tools = capsys.readouterr().out.splitlines()
     connected = re.fullmatch(
@@ -209,7 +207,7 @@ def test_test_without_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "No MCP servers configured\n"
 
 
-def test_test_says_what_models_see_of_a_server_that_is_one_tool(
+def test_test_prints_the_server_facade(
     stopgo: Stopgo, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = yaml.safe_load(file.read_text())
@@ -255,7 +253,7 @@ def test_call_prints_the_result(stopgo: Stopgo, ledger: Path, capsys: pytest.Cap
     assert [call["tool"] for call in sent(ledger)] == ["echo"]
 
 
-def test_call_asks_nobody_who_is_not_there(
+def test_call_that_asks_needs_a_terminal(
     stopgo: Stopgo, ledger: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert stopgo("call", "echo", "wipe", "{}") == 3
@@ -306,7 +304,7 @@ def test_call_says_what_is_wrong(
     assert sent(ledger) == []
 
 
-def test_call_says_when_nobody_knows_what_came_of_it(
+def test_call_reports_an_unknown_outcome(
     stopgo: Stopgo, ledger: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert stopgo("call", "echo", "crash") == 1

@@ -43,7 +43,7 @@ def explain(*words: str | Path) -> int:
     return code
 
 
-def test_hints_that_contradict_each_other_are_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradictory_hints_are_reported(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain("--config", file, "--node", "careful", "--tool", "t", "--read-only", "--destructive") == 3
     said = capsys.readouterr().out
     assert "the tool contradicts itself: it also says destructiveHint: true" in said
@@ -176,9 +176,7 @@ async def test_the_server_that_has_the_tool_is_found(
     assert capsys.readouterr().out.startswith("x: run\n")
 
 
-def test_a_tool_is_called_what_the_agent_would_call_it(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tool_has_its_name_in_the_agent(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules = "".join(
         f"    - {{then: deny, tool: {name}, effect: once}}\n"
         for name in ("mcp__other__drop", "mcp__db__drop")

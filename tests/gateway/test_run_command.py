@@ -197,9 +197,7 @@ def test_several_are_asked_one_after_the_other(start: Start, resources: Resource
     assert resources() == [("app-america", "7"), ("app-europe", "7")]
 
 
-def test_what_is_typed_before_a_question_is_shown_is_no_answer_to_it(
-    start: Start, resources: Resources
-) -> None:
+def test_input_before_a_question_is_discarded(start: Start, resources: Resources) -> None:
     run = start(EXAMPLES / "parallel.yaml", "release 7")
 
     run.see(QUESTION)
@@ -247,7 +245,7 @@ def test_ctrl_c_cancels_a_model_call(start: Start, scripted: Path) -> None:
     assert run.end() == (130, "")
 
 
-def test_whoever_leaves_leaves_the_question_open(start: Start, tmp_path: Path) -> None:
+def test_leaving_keeps_the_approval_pending(start: Start, tmp_path: Path) -> None:
     config = EXAMPLES / "simple.yaml"
     run = start(config, "add lamp with value 3")
 
@@ -279,9 +277,7 @@ def test_a_question_that_expires_is_not_asked_any_more(start: Start, tmp_path: P
         (["retry", "f exploded"], "told: Failed, as a human found: exploded"),
     ],
 )
-def test_what_came_of_a_lost_call_is_asked(
-    start: Start, tmp_path: Path, answers: list[str], told: str
-) -> None:
+def test_unknown_outcome_is_asked_for(start: Start, tmp_path: Path, answers: list[str], told: str) -> None:
     (tmp_path / "server.py").write_text(DYING_SERVER)
     (tmp_path / "replies.yaml").write_text(LAUNCH)
     ledger = tmp_path / "ledger"
@@ -317,7 +313,7 @@ def asking(tmp_path: Path) -> Path:
     return config
 
 
-def test_a_server_asks_whoever_sits_there(start: Start, asking: Path) -> None:
+def test_elicitation_is_answered_at_the_terminal(start: Start, asking: Path) -> None:
     run = start(asking, "ask")
     run.see(r"Who is she\?")
     run.reply("a", r"accept.* >")
@@ -332,7 +328,7 @@ def test_a_server_asks_whoever_sits_there(start: Start, asking: Path) -> None:
 
 
 @pytest.mark.parametrize("attended", [True, False])
-def test_a_question_that_cannot_wait_is_cancelled_when_nobody_answers(
+def test_elicitation_without_an_answer_is_cancelled(
     start: Start, asking: Path, tmp_path: Path, attended: bool, unattended: InProcess
 ) -> None:
     if attended:
@@ -388,7 +384,7 @@ def test_a_conversation_goes_on(tmp_path: Path, resources: Resources, unattended
     assert refused.stderr.count("resources_add(") == 1
 
 
-def test_a_conversation_answers_the_message_that_was_said(
+def test_continued_conversation_answers_the_new_message(
     tmp_path: Path, scripted: Path, unattended: InProcess
 ) -> None:
     first = unattended("--config", scripted, "hi")
@@ -410,7 +406,7 @@ def test_the_answer_alone_is_on_stdout(scripted: Path, tmp_path: Path, unattende
     assert "\x1b" not in done.stderr
 
 
-def test_what_waits_is_said_with_how_to_go_on(
+def test_waiting_run_prints_the_next_steps(
     tmp_path: Path, resources: Resources, unattended: InProcess
 ) -> None:
     config = EXAMPLES / "parallel.yaml"
@@ -447,7 +443,7 @@ def test_a_run_that_fails(scripted: Path, tmp_path: Path, unattended: InProcess)
             "llm: {model: script:none.yaml}",
             "hi",
             2,
-            "agent.yaml:1:14: llm.model: script none.yaml: there is no such file",
+            "none.yaml: there is no such file",
         ),
         ("llm: {model: nobody:knows}", "hi", 2, 'there is no model "nobody:knows"'),
         (
@@ -458,7 +454,7 @@ def test_a_run_that_fails(scripted: Path, tmp_path: Path, unattended: InProcess)
         ),
     ],
 )
-def test_what_cannot_be_run_is_explained(
+def test_run_that_cannot_start_says_why(
     scripted: Path, tmp_path: Path, agent: str, message: str, code: int, says: str, unattended: InProcess
 ) -> None:
     scripted.write_text(agent)

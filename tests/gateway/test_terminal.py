@@ -23,7 +23,7 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         yield keyboard
 
 
-async def test_a_line_is_what_ends_with_a_newline_however_it_comes(keyboard: int) -> None:
+async def test_line_ends_with_a_newline_in_any_chunking(keyboard: int) -> None:
     here = Terminal(can_ask=True, colour=False)
     os.write(keyboard, b" yes \nno\n")
     assert await here.ask("One >") == "yes"

@@ -212,7 +212,7 @@ root  [sequential]
 BUT = "a rule about its message may decide otherwise"
 
 
-def test_agents_are_shown_with_what_becomes_of_contacting_them(
+def test_tree_shows_whether_agents_are_reached(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "agent.yaml"
