@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from operator import mul
 from typing import Any
 
 import pytest
@@ -171,17 +172,21 @@ def test_parts_over_the_limit_are_cut_with_a_note(part: Part) -> None:
     assert "[cut here" in result.content or "[left out" in result.content
 
 
+TEXTS = st.builds(mul, st.text(max_size=3), st.integers(0, 40))
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
 )
 NAMES = st.sampled_from([*FULL, "pending", "approvals"])
 PARTS = st.lists(
-    st.builds(Text, st.text())
+    st.builds(Text, TEXTS)
     | st.builds(Data, JSON)
-    | st.builds(lambda items: pending(*items), st.lists(st.dictionaries(NAMES, JSON) | JSON))
-    | st.builds(File, st.text(), st.text(), st.text())
-    | st.builds(Link, st.text(), st.text(), st.text()),
+    | st.builds(
+        lambda items: pending(*items), st.lists(st.dictionaries(NAMES, JSON, max_size=4) | JSON, max_size=3)
+    )
+    | st.builds(File, TEXTS, TEXTS, TEXTS)
+    | st.builds(Link, TEXTS, TEXTS, TEXTS),
     max_size=4,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import mul
 from typing import Any
 
 import attrs
@@ -23,7 +24,7 @@ from stopgo.actors.models.messages import (
 )
 from stopgo.config.models import ContextConfig
 
-TEXT = st.text(max_size=400) | st.integers(0, 3000).map(lambda n: "word " * n)
+TEXT = st.builds(mul, st.text(max_size=5) | st.just("word "), st.integers(0, 3000))
 TOOL = ModelTool("list", "Lists everything.", {"type": "object", "properties": {"name": {"type": "string"}}})
 
 

@@ -36,23 +36,11 @@ from .objects import TASK
 V1, V03, REST = v1_codec.OBJECTS, v03_codec.OBJECTS, v03_rest_codec.OBJECTS
 PARTS, PARTS_03 = objects.parts(objects.OPTIONAL_NAMES), objects.parts(st.none())
 ITEMS = objects.items(PARTS, objects.messages(PARTS))
-ITEMS_03 = objects.items(PARTS_03, objects.messages(PARTS_03))
 ITEMS_REST = objects.items(PARTS_03, objects.messages(PARTS_03, references=st.just(())))
 
 
 def read(codec: ObjectCodec, value: object) -> StreamItem:
     return codec.read_item(Fields(value, "result"))
-
-
-@given(ITEMS)
-def test_written_items_of_1_0_are_read_back(item: StreamItem) -> None:
-    expected = attrs.evolve(item, final=False) if isinstance(item, StatusUpdate) else item
-    assert read(V1, v1_codec.write_item(item)) == expected
-
-
-@given(ITEMS_03)
-def test_written_items_of_0_3_are_read_back(item: StreamItem) -> None:
-    assert read(V03, v03_codec.write_item(item)) == item
 
 
 @given(ITEMS_REST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any, get_args
 
+import attrs
 import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as proto_03
 from a2a.compat.v0_3 import conversions
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from stopgo.actors.a2a.wire import json_rpc, v03_codec, v03_rest_codec, v1_codec
+from stopgo.actors.a2a.wire.fields import Fields
 from stopgo.actors.a2a.wire.task import (
     Answer,
     CancelTask,
@@ -57,9 +59,12 @@ PAGE = TaskPage([TASK], "2", 1, 3)
 
 
 @given(ITEMS)
-def test_items_of_1_0(item: StreamItem) -> None:
-    assert ParseDict(v1_codec.write_item(item), kit.StreamResponse()) == meant(item)
-    assert v1_codec.write_notification(item) == v1_codec.write_item(item)
+def test_sdk_and_own_reader_read_items_of_1_0(item: StreamItem) -> None:
+    written = v1_codec.write_item(item)
+    assert ParseDict(written, kit.StreamResponse()) == meant(item)
+    assert v1_codec.write_notification(item) == written
+    expected = attrs.evolve(item, final=False) if isinstance(item, StatusUpdate) else item
+    assert v1_codec.OBJECTS.read_item(Fields(written)) == expected
 
 
 def result_03(model: type[BaseModel], result: Any) -> Any:
@@ -86,13 +91,15 @@ def core(found: Any) -> Any:
 
 
 @given(ITEMS_03)
-def test_items_of_0_3(item: StreamItem) -> None:
-    read = result_03(types_03.SendStreamingMessageSuccessResponse, v03_codec.write_item(item))
+def test_sdk_and_own_reader_read_items_of_0_3(item: StreamItem) -> None:
+    written = v03_codec.write_item(item)
+    assert v03_codec.OBJECTS.read_item(Fields(written)) == item
+    read = result_03(types_03.SendStreamingMessageSuccessResponse, written)
     assert conversions.to_core_stream_response(read) == meant(item)
     if isinstance(item, StatusUpdate):
         assert read.result.final is item.final
     if isinstance(item, Task):
-        assert v03_codec.write_notification(item) == v03_codec.write_item(item)
+        assert v03_codec.write_notification(item) == written
 
 
 @pytest.mark.parametrize("state", get_args(State))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import attrs
 import pytest
@@ -12,13 +13,23 @@ import trio
 
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.messages import (
+    AssistantMessage,
     ChatMessage,
     Delta,
+    ModelFailed,
+    ModelReply,
     ModelRequest,
     ModelTool,
+    Usage,
     UserMessage,
+    unheard,
 )
+from stopgo.actors.models.model import Model
+from stopgo.actors.models.open_model import open_model
+from stopgo.config.models import ModelSpec
+from tests.canary import KEY
 
+Kind = Literal["openai", "anthropic"]
 ADD = ModelTool("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 
 
@@ -34,6 +45,29 @@ def request(
         turn=1,
         call=1,
     )
+
+
+def kept(reply: ModelReply) -> AssistantMessage:
+    """The reply as a message of the next request."""
+    return AssistantMessage(reply.text, reply.tool_calls, reply.verbatim)
+
+
+def opened(
+    kind: Kind, url: str, client: ModelClient, folder: Path, monkeypatch: pytest.MonkeyPatch, **more: Any
+) -> Model:
+    """The model `m` of a provider at another address."""
+    monkeypatch.setenv(f"{kind.upper()}_API_KEY", KEY)
+    monkeypatch.setenv(f"{kind.upper()}_BASE_URL", url)
+    return open_model(ModelSpec("m", kind, "m-1", **more), folder=folder, client=client)
+
+
+async def failure(model: Model) -> ModelFailed:
+    """The failure of a request to the model `m`."""
+    with trio.fail_after(10), pytest.raises(ModelFailed) as failed:
+        await model.complete(request(), unheard)
+    assert KEY not in str(failed.value)
+    assert str(failed.value).startswith("m: ")
+    return failed.value
 
 
 class Heard:
@@ -79,6 +113,54 @@ def events(*bodies: object, ends: bool = True) -> list[Piece]:
         data = body if isinstance(body, str) else json.dumps(body)
         pieces.append(chunk(f"data: {data}\n\n".encode()))
     return [*pieces, b"0\r\n\r\n"] if ends else pieces
+
+
+@attrs.frozen
+class Hello:
+    """The reply "hello" in the format of one provider."""
+
+    kind: Kind
+    whole: dict[str, Any]
+    events: list[Any]
+    path: str
+    usage: Usage = attrs.field(factory=Usage)
+
+    @property
+    def begun(self) -> list[Any]:
+        """The events up to the first text."""
+        return self.events[: next(at for at, each in enumerate(self.events, 1) if "hel" in str(each))]
+
+
+HELLO_OPENAI = Hello(
+    "openai",
+    {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]},
+    [
+        {"choices": [{"delta": {"content": "hel"}}]},
+        {"choices": [{"delta": {"content": "lo"}, "finish_reason": "stop"}]},
+        "[DONE]",
+    ],
+    path="/chat/completions",
+)
+HELLO_ANTHROPIC = Hello(
+    "anthropic",
+    {"type": "message", "content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn"},
+    [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 3}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "hel"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "lo"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ],
+    path="/v1/messages",
+    usage=Usage(3),
+)
+
+
+@pytest.fixture(params=[HELLO_OPENAI, HELLO_ANTHROPIC], ids=["openai", "anthropic"])
+def hello(request: pytest.FixtureRequest) -> Hello:
+    """Both clients pass the tests that use this: the hand-written one and the SDK of Anthropic."""
+    found: Hello = request.param
+    return found
 
 
 @attrs.define(eq=False)

@@ -25,7 +25,7 @@ from stopgo.actors.models.messages import (
 from stopgo.actors.models.providers.anthropic_codec import CACHED, MAX_TOKENS, AnthropicCodec
 from stopgo.config.models import ModelSpec
 
-from .conftest import Heard, request
+from .conftest import Heard, kept, request
 
 USAGE = {
     "input_tokens": 10,
@@ -87,10 +87,6 @@ def sent(*history: ChatMessage, **settings: Any) -> list[dict[str, Any]]:
     body = codec(options={"cache_control": None, **settings}).body(request(*history))
     found: list[dict[str, Any]] = body["messages"]
     return found
-
-
-def kept(reply: ModelReply) -> AssistantMessage:
-    return AssistantMessage(reply.text, reply.tool_calls, reply.verbatim)
 
 
 # ------------------------------------------------------------------------- requests

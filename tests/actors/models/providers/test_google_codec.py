@@ -22,7 +22,7 @@ from stopgo.actors.models.messages import (
 from stopgo.actors.models.providers.google_codec import NO_SIGNATURE, GoogleCodec, path
 from stopgo.config.models import ModelSpec
 
-from .conftest import Heard, request
+from .conftest import Heard, kept, request
 
 USAGE = {
     "promptTokenCount": 10,
@@ -61,10 +61,6 @@ def streamed(*chunks: object, heard: Heard | None = None) -> ModelReply:
 def contents(*history: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = codec().body(request(*history))["contents"]
     return found
-
-
-def kept(reply: ModelReply) -> AssistantMessage:
-    return AssistantMessage(reply.text, reply.tool_calls, reply.verbatim)
 
 
 # ------------------------------------------------------------------------- requests

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import pytest
 import trio
 
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.errors import ModelUnusable
-from stopgo.actors.models.messages import ModelFailed, unheard
-from stopgo.actors.models.model import Model
-from stopgo.actors.models.open_model import open_model
-from stopgo.config.models import ModelSpec
+from stopgo.actors.models.messages import unheard
 from tests.authority import Authority
-from tests.canary import KEY
 
-from .conftest import Provider, request, whole
-
-ANSWERS = {
-    "openai": {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]},
-    "anthropic": {
-        "type": "message",
-        "content": [{"type": "text", "text": "hello"}],
-        "stop_reason": "end_turn",
-    },
-}
+from .conftest import HELLO_OPENAI, Hello, Provider, failure, opened, request, whole
 
 
 @pytest.fixture
@@ -39,37 +25,19 @@ async def secure(nursery: trio.Nursery, tmp_path: Path) -> Provider:
     return found
 
 
-Kind = Literal["openai", "anthropic"]
-
-
-def opened(kind: Kind, url: str, client: ModelClient, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.setenv(f"{kind.upper()}_API_KEY", KEY)
-    monkeypatch.setenv(f"{kind.upper()}_BASE_URL", url)
-    return open_model(ModelSpec("m", kind, "m", stream=False), folder=folder, client=client)
-
-
-async def failure(model: Model) -> ModelFailed:
-    with trio.fail_after(10), pytest.raises(ModelFailed) as failed:
-        await model.complete(request(), unheard)
-    assert KEY not in str(failed.value)
-    return failed.value
-
-
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
 async def test_certificate_is_accepted_if_its_authority_is_trusted(
-    secure: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+    secure: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hello: Hello
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
-    secure.answers = [whole(ANSWERS[kind])]
-    model = opened(kind, secure.url, client, tmp_path, monkeypatch)
+    secure.answers = [whole(hello.whole)]
+    model = opened(hello.kind, secure.url, client, tmp_path, monkeypatch)
     assert (await model.complete(request(), unheard)).text == "hello"
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
 async def test_other_failures_are_not_retried(
-    secure: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+    secure: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hello: Hello
 ) -> None:
-    failed = await failure(opened(kind, secure.url, client, tmp_path, monkeypatch))
+    failed = await failure(opened(hello.kind, secure.url, client, tmp_path, monkeypatch))
     assert str(failed).startswith("m: the provider cannot be reached: its certificate is not trusted: ")
     assert not failed.retryable
     assert secure.heads == []
@@ -103,7 +71,7 @@ async def test_proxies_of_the_environment_are_used(
 ) -> None:
     """The provider of the test stands in for the proxy: it is asked for an address that is not its own."""
     monkeypatch.setenv("http_proxy", provider.url)
-    provider.answers = [whole(ANSWERS["openai"])]
+    provider.answers = [whole(HELLO_OPENAI.whole)]
     model = opened("openai", "http://provider.test/v1", client, tmp_path, monkeypatch)
     assert (await model.complete(request(), unheard)).text == "hello"
     assert provider.heads[0].startswith(b"POST http://provider.test/v1/chat/completions HTTP/1.1\r\n")

@@ -1,0 +1,168 @@
+"""The hand-written client and the SDK of Anthropic behave alike over a real socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from stopgo.actors.models.client import ModelClient
+from stopgo.actors.models.messages import ModelReply, TextDelta, unheard
+from stopgo.actors.models.model import Model
+from stopgo.actors.models.providers import reading
+from tests.canary import KEY
+
+from .conftest import (
+    Heard,
+    Hello,
+    Piece,
+    Provider,
+    Wait,
+    chunk,
+    events,
+    failure,
+    head,
+    opened,
+    request,
+    whole,
+)
+
+
+@pytest.fixture
+def model(
+    hello: Hello, provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Model:
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "not-this-one")
+    return opened(hello.kind, provider.url, client, tmp_path, monkeypatch)
+
+
+async def test_a_reply_in_events(model: Model, provider: Provider, hello: Hello) -> None:
+    provider.answers = [events(*hello.events)]
+    heard = Heard()
+    assert await model.complete(request(), heard) == ModelReply("hello", usage=hello.usage)
+    assert heard.deltas == [TextDelta("hel"), TextDelta("lo")]
+    (sent,) = provider.heads
+    assert sent.startswith(f"POST {hello.path} HTTP/1.1\r\n".encode())
+    assert f"authorization: bearer {KEY}".encode() in sent.lower()
+    assert b"content-type: application/json\r\n" in sent.lower()
+    assert b"not-this-one" not in sent
+    assert provider.bodies[0]["stream"] is True
+
+
+async def test_whole_answer_to_a_streaming_request_is_read(
+    model: Model, provider: Provider, hello: Hello
+) -> None:
+    provider.answers = [whole(hello.whole)]
+    assert await model.complete(request(), unheard) == ModelReply("hello")
+
+
+async def test_one_connection_serves_many_calls(model: Model, provider: Provider, hello: Hello) -> None:
+    provider.answers = [events(*hello.events), whole(hello.whole), whole({}, 500), events(*hello.events)]
+    for _ in range(2):
+        assert (await model.complete(request(), unheard)).text == "hello"
+    assert (await failure(model)).status == 500
+    assert (await model.complete(request(), unheard)).text == "hello"
+    assert provider.connections == 1
+
+
+async def test_an_error_is_tried_once_and_hides_the_key(model: Model, provider: Provider) -> None:
+    error = {"type": "error", "error": {"type": "rate_limit_error", "message": f"too fast, {KEY}"}}
+    provider.answers = [whole(error, 429, retry_after="7")]
+    failed = await failure(model)
+    assert str(failed) == "m: too fast, *** (status 429)"
+    assert (failed.status, failed.retryable, failed.retry_after) == (429, True, 7.0)
+
+
+BREAKS: dict[str, Any] = {
+    "at once": lambda _: [],
+    "in the status": lambda _: [b"HTTP/1.1 20"],
+    "after the head": lambda _: [head(content_length=100)],
+    "in the body": lambda _: [head(content_length=100) + b'{"choices": ['],
+    "in an error": lambda _: [head(500, content_length=100) + b"x"],
+    "no HTTP": lambda _: [b"nonsense\r\n\r\n"],
+    "before the first event": lambda _: events(ends=False),
+    "between events": lambda hello: events(*hello.begun, ends=False),
+    "in an event": lambda hello: [*events(*hello.begun, ends=False), chunk(b'data: {"choi')],
+    "in a stream without length": lambda _: [head(type="text/event-stream") + b'data: {"type": "x"}\n\n'],
+    "an end without the last event": lambda hello: events(*hello.begun),
+}
+
+
+@pytest.mark.parametrize("where", BREAKS)
+async def test_broken_connection_is_retryable(
+    model: Model, provider: Provider, hello: Hello, where: str
+) -> None:
+    provider.answers = [BREAKS[where](hello)]
+    failed = await failure(model)
+    assert failed.retryable
+    assert failed.status is None
+
+
+async def test_unreachable_server(
+    hello: Hello, client: ModelClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    await listener.aclose()
+    model = opened(hello.kind, f"http://user:{KEY}@127.0.0.1:{port}", client, tmp_path, monkeypatch)
+    failed = await failure(model)
+    assert str(failed) == "m: the provider cannot be reached: connection refused"
+    assert failed.retryable
+    assert KEY not in repr(model)
+
+
+GARBAGE = [
+    whole(b"<html>Welcome</html>", type="text/html"),
+    whole(b"hello"),
+    whole(b""),
+    whole(b"\xff\xfe"),
+    whole([]),
+    events("nonsense"),
+]
+
+
+@pytest.mark.parametrize("answer", GARBAGE)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_garbage_is_not_retryable(
+    hello: Hello,
+    provider: Provider,
+    client: ModelClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stream: bool,
+    answer: Any,
+) -> None:
+    provider.answers = [answer]
+    failed = await failure(opened(hello.kind, provider.url, client, tmp_path, monkeypatch, stream=stream))
+    assert "not understood" in str(failed)
+    assert not failed.retryable
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("type", ["application/json", "text/event-stream"])
+async def test_an_answer_is_bounded(
+    model: Model, provider: Provider, monkeypatch: pytest.MonkeyPatch, type: str, status: int
+) -> None:
+    monkeypatch.setattr(reading, "MAX_BYTES", 1_000)
+    body = b": a comment\n\n" * 100 if type.startswith("text") else b" " * 1_001
+    provider.answers = [whole(body, status, type=type)]
+    assert "the answer is larger than" in str(await failure(model))
+
+
+@pytest.mark.parametrize("sent", ["nothing", "the head", "an event"])
+async def test_leaving_closes_the_connection(
+    model: Model, provider: Provider, hello: Hello, sent: str
+) -> None:
+    pieces: dict[str, list[Piece]] = {
+        "nothing": [],
+        "the head": [head(type="text/event-stream")],
+        "an event": events(*hello.begun, ends=False),
+    }
+    provider.answers = [[*pieces[sent], Wait()]]
+    with trio.move_on_after(0.3) as scope:
+        await model.complete(request(), unheard)
+    assert scope.cancelled_caught
+    with trio.fail_after(5):
+        await provider.gone.wait()
