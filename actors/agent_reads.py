@@ -21,9 +21,9 @@ from .conversation.lists import (
     ConversationPage,
     ListedTool,
     LogEnd,
-    listed,
+    conversation_page,
     listed_agents,
-    page_of,
+    listed_tools,
 )
 from .conversation.precedents import Precedent, precedents
 from .conversation.watch import BUFFER, Filter, Watch, Watched
@@ -119,7 +119,7 @@ class AgentReads:
             page = await self._journal.list(status=status, q=q, limit=limit, cursor=cursor)
         except BadCursor as error:
             raise errors.bad_cursor() from error
-        return await page_of(page, self._journal, self._in_full if full else None)
+        return await conversation_page(page, self._journal, self._in_full if full else None)
 
     async def approvals(
         self,
@@ -170,7 +170,7 @@ class AgentReads:
     def tools(self) -> tuple[ListedTool, ...]:
         """Return the tools that models can call, as the registry last published them."""
         catalogue = self._cast.directory.catalogue
-        tools = (each for group in catalogue.groups for each in listed(group, self._root))
+        tools = (each for group in catalogue.groups for each in listed_tools(group, self._root))
         return (*tools, *listed_agents(catalogue, self._root))
 
     @property

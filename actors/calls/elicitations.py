@@ -27,7 +27,7 @@ from ..tools.elicitation import unaskable
 from ..tools.slots import Held, outside
 from ..tools.tool import Elicitation, ElicitationAnswer
 from .call_scope import CallScope
-from .recorded import DECLINE, given, question_key
+from .recorded import DECLINE, answers_so_far, question_key
 
 CANCEL = ElicitationAnswer("cancel")
 
@@ -89,7 +89,7 @@ def replies_of(log: ConversationLog, key: str) -> Replies:
         return Replies()
     if not record.asked.answers:
         return Replies(None, record.asked.state)
-    answers = given(log.run, key, record)
+    answers = answers_so_far(log.run, key, record)
     return Replies({name: answer or DECLINE for name, answer in answers.items()}, record.asked.state)
 
 

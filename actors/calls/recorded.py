@@ -1,4 +1,4 @@
-"""Reads the input of `lifecycle` from the log of the conversation. Pure."""
+"""Read the input of `lifecycle` from the log of the conversation. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .proxies import approves_one, has_settled_question
 
 DECLINE = ElicitationAnswer("decline")
 
-_ATTEMPTS: Mapping[str, Literal["open", "over", "unknown"]] = {
+_ATTEMPT_STATES: Mapping[str, Literal["open", "over", "unknown"]] = {
     "started": "open",
     "finished": "over",
     "unknown": "unknown",
@@ -31,7 +31,7 @@ _ATTEMPTS: Mapping[str, Literal["open", "over", "unknown"]] = {
 
 
 def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
-    """The record of a call. `bearer` is the token that its run has now."""
+    """Return the record of the call `key`. `bearer` is the token that its run has now."""
     record = log.run.calls[key]
     return Record(log.state.has_ended(record), _sent(log, key, record, bearer))
 
@@ -39,11 +39,11 @@ def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
 def _sent(log: ConversationLog, key: str, record: CallRecord, bearer: str | None) -> Sent | None:
     if (started := record.started) is None:
         return None
-    run = log.run
+    run, remote = log.run, is_remote(started.server)
     last = max(record.attempts)
     return Sent(
         attempt=last,
-        state=_ATTEMPTS[record.attempts[last]],
+        state=_ATTEMPT_STATES[record.attempts[last]],
         open=tuple(attempt for attempt, state in record.attempts.items() if state == "started"),
         tool=started.tool,
         server=started.server,
@@ -52,8 +52,8 @@ def _sent(log: ConversationLog, key: str, record: CallRecord, bearer: str | None
         arguments=started.arguments,
         effect=started.effect,
         asks=started.asks,
-        remote=is_remote(started.server),
-        vouched=is_remote(started.server) and approves_one(run, key),
+        remote=remote,
+        vouched=remote and approves_one(run, key),
         need=_need(log, key, record, started.server, bearer),
         outcome=_outcome(run, key, last),
         retried=any(_outcome(run, key, attempt) == "retry" for attempt in record.attempts),
@@ -85,7 +85,7 @@ def _need(
                 Wanted(server, status, challenge), met=run.driving_command != command and bearer is not None
             )
         case NeedsAnswers(answers=takes_refusals):
-            answers = given(run, key, record).values()
+            answers = answers_so_far(run, key, record).values()
             return AnswersNeed([None if each is None else each.action for each in answers], takes_refusals)
         case NeedsDecisions():
             return DecisionsNeed(has_settled_question(log, key))
@@ -93,31 +93,33 @@ def _need(
             assert_never(record.need)
 
 
-def given(run: Run, key: str, record: CallRecord) -> Mapping[str, ElicitationAnswer | None]:
-    """The answers so far to the questions that the server of a call asked last, by the server's names. A
-    question that cannot be shown to a human is declined."""
+def answers_so_far(run: Run, key: str, record: CallRecord) -> Mapping[str, ElicitationAnswer | None]:
+    """Return the answers to the questions that the server of a call asked last, by the server's names.
+
+    None means not answered yet. A question that cannot be shown to a human is declined.
+    """
     assert record.asked is not None
     answers: dict[str, ElicitationAnswer | None] = {}
     for number, (name, request) in enumerate(record.asked.requests.items()):
-        decision = run.decisions.get(run.asked.get(question_key(key, record.asked_at, number), ""))
         if isinstance(request, Unaskable):
             answers[name] = DECLINE
-        else:
-            answers[name] = None if decision is None else answer_of(decision)
+            continue
+        decision = run.decisions.get(run.asked.get(question_key(key, record.asked_at, number), ""))
+        answers[name] = None if decision is None else answer_of(decision)
     return answers
 
 
 def question_key(key: str, attempt: int, number: int) -> str:
-    """The key of an elicitation at an attempt of the call `key`."""
+    """Return the key of an elicitation at an attempt of the call `key`."""
     return f"{key}^{attempt}.{number}"
 
 
 def approvals_of(log: ConversationLog, key: str) -> tuple[Approval, ...]:
-    """The approvals of the call, oldest first."""
-    return tuple(_approval(log.state.approvals[id], log.run) for id in _asked(log.run, key))
+    """Return the approvals of the call, oldest first."""
+    return tuple(_approval(log.state.approvals[id], log.run) for id in _approval_ids(log.run, key))
 
 
-def _asked(run: Run, key: str) -> Iterator[str]:
+def _approval_ids(run: Run, key: str) -> Iterator[str]:
     for number in count():
         if (id := run.asked.get(f"{key}~{number}")) is None:
             return

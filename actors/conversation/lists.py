@@ -1,4 +1,7 @@
-"""The items of lists: tools, approvals, and conversations, read from their summaries without a fold."""
+"""Items and pages of the lists of tools, approvals and conversations.
+
+Conversations are listed from their summaries, without a fold of their events.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +31,20 @@ class ListedTool:
     """The gate's verdict on a call without arguments, outside parallel nodes and loops. For a server facade:
     `ask` if any of its tools asks, else `run` if any runs."""
     held: tuple[Tool, ...] = ()
-    """The tool, or tools of the facade, whose present hints are weaker than the ones in force."""
+    """The tool itself, or those behind the facade, if weaker listed hints wait for acceptance by a person."""
 
 
-_TELLING_FIRST: tuple[Action, ...] = ("ask", "run", "deny")
+_FACADE_PRECEDENCE: tuple[Action, ...] = ("ask", "run", "deny")
 
 
-def listed(group: ToolGroup, policy_scope: PolicyScope) -> Iterator[ListedTool]:
-    """What models can call of a server, with the gate's verdict at this policy scope."""
+def listed_tools(group: ToolGroup, policy_scope: PolicyScope) -> Iterator[ListedTool]:
+    """The tools of a server, or its facade, with the gate's verdict at this policy scope."""
     policies: list[Action] = [judge(tool, {}, policy_scope).action for tool in group.tools]
     if group.facade is None:
         for tool, policy in zip(group.tools, policies, strict=True):
             yield ListedTool(tool, policy, (tool,) if tool.held else ())
     elif group.tools:
-        policy = min(policies, key=_TELLING_FIRST.index)
+        policy = min(policies, key=_FACADE_PRECEDENCE.index)
         held = tuple(tool for tool in group.tools if tool.held)
         yield ListedTool(facade_tool(group.facade, group.server.name, group.tools), policy, held)
 
@@ -73,9 +76,10 @@ class ConversationItem(Headed):
     last_seq: int
     """The seq of the last event."""
     approvals: tuple[Approval, ...]
-    """All its approvals, oldest first."""
+    """All approvals of the conversation, oldest first."""
     conversation: Conversation | None = None
-    """The conversation itself, if the list was requested in full and the conversation can be read."""
+    """The whole conversation, if the list was requested in full and the conversation was not deleted
+    meanwhile."""
 
     @property
     def pending_approvals(self) -> tuple[Approval, ...]:
@@ -88,13 +92,13 @@ class ConversationPage:
     """A page of conversations."""
 
     conversations: tuple[ConversationItem, ...]
-    """The newest first."""
+    """Newest first."""
     summary: Mapping[str, int]
-    """The number of conversations by status, regardless of the filters."""
+    """The number of all conversations by status, regardless of the filters."""
     next_cursor: str | None
     """The `cursor` of the next page, if there is one."""
     broken: Mapping[str, str] = attrs.field(factory=dict)
-    """Conversations of this page that cannot be read: the reason, by id."""
+    """The reasons why conversations of this page cannot be read, by conversation id."""
 
 
 @attrs.frozen(eq=False)
@@ -102,17 +106,17 @@ class ApprovalPage:
     """A page of approvals."""
 
     approvals: tuple[Approval, ...]
-    """The oldest first."""
+    """Oldest first."""
     next_cursor: str | None
     """The `cursor` of the next page, if there is one."""
     broken: Mapping[str, str] = attrs.field(factory=dict)
-    """Conversations with approvals of this page that cannot be read: the reason, by id."""
+    """The reasons why approvals of this page cannot be read, by conversation id."""
 
 
-async def page_of(
+async def conversation_page(
     page: Page, journal: Journal, read: Callable[[str], Awaitable[Conversation | None]] | None
 ) -> ConversationPage:
-    """A page of rows with their approvals and, if `read` is given, the whole conversations."""
+    """Complete a page of rows with their approvals and, if `read` is given, the whole conversations."""
     approvals, damaged = await stored.approvals_of(journal, *(row.stream for row in page.rows))
     items: list[ConversationItem] = []
     broken = dict(damaged)
@@ -128,7 +132,7 @@ async def page_of(
 
 
 def _item(row: Row, approvals: tuple[Approval, ...], conversation: Conversation | None) -> ConversationItem:
-    """Raises `StreamDamaged` if the row cannot be read."""
+    """Make the item of a row. Raises `StreamDamaged` if the row's summary cannot be read."""
     pending = [approval for approval in approvals if approval.state == "pending"]
     head = stored.head_of(row)._replace(
         pending=tuple(approval.id for approval in pending),

@@ -1,11 +1,13 @@
 """Precedents: earlier decisions about calls of the same tool, and the outcomes of these calls.
 
-The work is bounded: only the latest decided approvals are read, and the last events of their conversations.
+Only the newest decided approvals are searched, and only the last events of their conversations are read, so
+the cost does not grow with the journal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Literal, TypeAlias
 
 import attrs
@@ -17,11 +19,10 @@ from ..log import events as e
 from ..log import stored
 from ..log.event_json import decode
 
-LOOKED_AT = 200
-"""The maximum number of decided approvals to read."""
-MOST = 10
-"""The maximum number of precedents."""
-MOST_EVENTS = 1000
+MAX_APPROVALS = 200
+"""The maximum number of decided approvals to search."""
+MAX_PRECEDENTS = 10
+MAX_EVENTS = 1000
 """The maximum number of events to read of a conversation."""
 
 Outcome: TypeAlias = Literal["succeeded", "failed", "unknown"]
@@ -33,15 +34,14 @@ class Precedent:
     title: str
     """The title of its conversation."""
     outcome: Outcome | None
-    """The outcome of the call. None: it was not sent, or its events are not among the last ones."""
+    """The outcome of the call. None: the call was not sent, or its end is not among the last events."""
 
 
 async def precedents(journal: Journal, approval: Approval) -> tuple[Precedent, ...]:
     """The precedents of an approval, newest first."""
-    page = await stored.decided(journal, LOOKED_AT)
-    earlier = [each for each in page.questions if isinstance(each, Approval) and _alike(each, approval)][
-        :MOST
-    ]
+    page = await stored.decided(journal, MAX_APPROVALS)
+    similar = (each for each in page.questions if isinstance(each, Approval) and _is_similar(each, approval))
+    earlier = tuple(islice(similar, MAX_PRECEDENTS))
     rows: dict[str, Row] = {}
     outcomes: dict[tuple[str, str], Outcome] = {}
     for id in {each.stream: None for each in earlier}:
@@ -61,7 +61,8 @@ async def precedents(journal: Journal, approval: Approval) -> tuple[Precedent, .
     )
 
 
-def _alike(one: Approval, other: Approval) -> bool:
+def _is_similar(one: Approval, other: Approval) -> bool:
+    """Whether these are two approvals about calls of the same tool."""
     a, b = one.asked, other.asked
     same = (a.kind, a.server, a.tool_name) == (b.kind, b.server, b.tool_name)
     return same and a.is_of_call and one.id != other.id
@@ -74,7 +75,7 @@ def _title(row: Row) -> str:
 async def _outcomes(journal: Journal, row: Row, keys: Collection[str]) -> Mapping[str, Outcome]:
     """The outcomes of the calls with these keys, from the last events. Raises `StreamDamaged`."""
     outcomes: dict[str, Outcome] = {}
-    for event in await journal.events_since(row.stream, max(0, row.last_seq - MOST_EVENTS), MOST_EVENTS):
+    for event in await journal.events_since(row.stream, max(0, row.last_seq - MAX_EVENTS), MAX_EVENTS):
         if event.type not in (e.ToolFinished.type, e.ToolUnknown.type) or event.body.get("key") not in keys:
             continue
         with Reading(row.stream, f"event {event.seq}"):

@@ -22,7 +22,7 @@ class Create:
     message: str | None
     session_id: str | None
     token: bool
-    """The command came with a bearer token. The token itself is never stored."""
+    """Whether the command came with a bearer token. The token itself is never stored."""
     message_id: str | None = None
     """As in `RunStarted`, like `origin`."""
     origin: Origin | None = None
@@ -43,7 +43,7 @@ class Say:
 
 @attrs.frozen
 class Decide:
-    """Apply the decision about an approval. `Journal.decide` puts this command into the inbox."""
+    """Apply the decision on an approval. `Journal.decide` puts this command into the inbox."""
 
     kind: ClassVar = "decision"
     question: str
@@ -60,7 +60,7 @@ class Expire:
 
 @attrs.frozen
 class Withdraw:
-    """Void the approval for another agent's question: that agent no longer waits for the answer."""
+    """Void the approval of another agent's question, because that agent no longer waits for the answer."""
 
     kind: ClassVar = "withdraw"
     question: str
@@ -69,10 +69,11 @@ class Withdraw:
 
 @attrs.frozen
 class Resume:
-    """Continue the run with the token that came with this command."""
+    """Resume the run, with the token of this command."""
 
     kind: ClassVar = "resume"
     token: bool
+    """As in `Create`."""
 
 
 @attrs.frozen
@@ -86,7 +87,7 @@ class Cancel:
 
 @attrs.frozen
 class Complete:
-    """Complete the conversation: it accepts no further messages."""
+    """Complete the conversation, which then accepts no further messages."""
 
     kind: ClassVar = "complete"
 
@@ -105,26 +106,27 @@ _KINDS: Mapping[str, type[AnyCommand]] = {each.kind: each for each in get_args(A
 
 @attrs.frozen
 class Received:
-    """A command in its place in the inbox."""
+    """An open command in the inbox."""
 
     stream: str
     key: str
+    """Unique in the stream."""
     at: float
-    """The time when it was accepted, in UTC seconds."""
+    """The time at which the journal accepted the command, in UTC seconds since the epoch."""
     kind: str
     command: AnyCommand | None
-    """None if this version does not know its kind."""
+    """None if this version does not know the kind."""
 
 
 def received(row: Command) -> Received:
-    """The command in a row. Raises LookupError, TypeError or ValueError if the body does not fit the kind."""
+    """Decode a row. Raises LookupError, TypeError or ValueError if the body does not match the kind."""
     known = _KINDS.get(row.kind)
     command = None if known is None else _converter.structure(row.body, known)
     return Received(row.stream, row.key, row.at, row.kind, command)
 
 
 def body_of(command: AnyCommand) -> Json:
-    """The stored form of a command."""
+    """Return the stored form of a command."""
     body: Json = _converter.unstructure(command)
     return body
 

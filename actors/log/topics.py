@@ -1,27 +1,28 @@
-"""The topics on which conversations publish to the event bus."""
+"""The topics of the event bus on which conversations publish."""
 
 from __future__ import annotations
 
 import attrs
 
 EXPIRIES = "expiries"
-"""For new approvals with an expiry: the earliest of their expiry times, in UTC seconds."""
+"""The earliest expiry time of the approvals that a commit added, in UTC seconds since the epoch."""
 
 EVERYTHING = "everything"
-"""Events and deltas of all conversations, each in a pair with the status of its conversation after the
-commit."""
+"""The events and deltas of all conversations, as pairs `(item, status)`. The status is that of the
+conversation after the commit."""
 
 
 def topic(conversation: str) -> str:
-    """The events and deltas of one conversation."""
+    """Return the topic for the events and deltas of one conversation, and for `Idle`."""
     return f"conversation/{conversation}"
 
 
 def reply_topic(conversation: str, key: str) -> str:
-    """The reply to a command, once it is on disk; None if the conversation is deleted before."""
+    """Return the topic for the reply to a command. The reply is published after its commit; it is None if the
+    conversation was deleted first."""
     return f"reply/{conversation}/{key}"
 
 
 @attrs.frozen
 class Idle:
-    """Published when a conversation has read its inbox and has no active branch."""
+    """A conversation has read its inbox and has no active branch."""

@@ -1,6 +1,6 @@
-"""The parts of artifacts, from tool results and from scripted replies. Pure.
+"""The parts of A2A artifacts, made from tool results and from scripted replies. Pure.
 
-The content blocks are those of MCP (2025-11-25, server/tools, "Tool Result").
+The content blocks of a tool result are those of MCP (2025-11-25, server/tools, "Tool Result").
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...actors.tools.tool import ToolResult
 
 
 def of_script(artifact: ScriptedArtifact) -> Sequence[Part]:
-    """The parts of a scripted artifact. Each one is sent separately."""
+    """Return the parts of a scripted artifact. The caller sends each part in an update of its own."""
     match artifact:
         case TextArtifact(chunks=chunks):
             return tuple(map(Text, chunks))
@@ -36,7 +36,8 @@ def of_script(artifact: ScriptedArtifact) -> Sequence[Part]:
 
 
 def of_result(result: ToolResult) -> Sequence[Part]:
-    """The files and the data of a tool result. Plain text is omitted, because the final answer reports it."""
+    """Return the files and the data of a tool result. Text blocks are omitted, because the final answer
+    reports them."""
     parts = [part for block in result.parts for part in _part(block)]
     if result.structured is not None:
         parts.append(Data(result.structured))

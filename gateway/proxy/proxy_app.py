@@ -31,7 +31,7 @@ from ..http.web_socket import Socket
 from ..operations import OPERATIONS
 from ..web.page_files import read_page
 from .older_routes import OlderRoutes
-from .open_request import OpenRequest
+from .request_scope import RequestScope
 from .upstream import Upstream
 from .upstream_socket import pass_on
 
@@ -81,9 +81,9 @@ class ProxyApplication(Application):
         if scope["type"] != "http":
             await super().asgi_app(scope, receive, send)
             return
-        with trio.CancelScope() as task:
+        with trio.CancelScope() as cancel_scope:
             async with AsyncExitStack() as resources:
-                OpenRequest(resources, task).begin(scope["state"])
+                RequestScope(resources, cancel_scope).attach(scope["state"])
                 await super().asgi_app(scope, receive, send)
 
 

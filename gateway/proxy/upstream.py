@@ -22,8 +22,8 @@ from ..http.errors import RequestError
 from ..http.request import SESSION_HEADER, Request
 from ..http.responses import IteratedBody, Reply
 from .agent_address import AgentAddress
-from .open_request import OpenRequest, Stopping, open_request
 from .passed_headers import to_agent, to_client
+from .request_scope import EventStreams, RequestScope, scope_of
 
 log = logging.getLogger(__name__)
 
@@ -60,14 +60,14 @@ class Upstream:
     address: AgentAddress
     tls: ssl.SSLContext | None
     """For connections to an https address."""
-    stopping: Stopping
+    event_streams: EventStreams
     _transport: httpx2.AsyncHTTPTransport
 
     async def answer(
         self, request: Request, method: str, path: str, content: bytes, query: str = ""
     ) -> Reply:
         """Forward a request. Raises `RequestError` if the agent does not answer."""
-        opened = open_request(request)
+        scope = scope_of(request)
         url = f"{self.address.url}{path}{f'?{query}' if query else ''}"
         headers = [*to_agent(request.headers, self.address), (b"Accept-Encoding", b"identity")]
         if content or method == "POST":
@@ -77,16 +77,16 @@ class Upstream:
                 method, url, headers=headers, content=content or None, extensions={"timeout": _TIMEOUTS}
             )
             response = await self._transport.handle_async_request(sent)
-            opened.resources.push_async_callback(response.aclose)
+            scope.resources.push_async_callback(response.aclose)
             if response.status_code < 200:
                 raise httpx2.RemoteProtocolError("the agent switched to another protocol")
-            return await self._reply(request, response, opened)
+            return await self._reply(request, response, scope)
         except httpx2.InvalidURL as error:
             raise RequestError(414, "uri_too_long", "the address of the request is too long") from error
         except httpx2.HTTPError as error:
             raise unreachable(self.address, error) from error
 
-    async def _reply(self, request: Request, response: httpx2.Response, opened: OpenRequest) -> Reply:
+    async def _reply(self, request: Request, response: httpx2.Response, scope: RequestScope) -> Reply:
         """Raises `httpx2.HTTPError` if the connection breaks before the first byte of the body."""
         headers = dict(to_client(response.headers.multi_items(), self.address))
         request.facts["sid"] = headers.pop(SESSION_HEADER.title(), None) or request.session_id()
@@ -95,10 +95,10 @@ class Upstream:
         if request.method == "HEAD" or status in _NO_BODY:
             return Reply(b"", status, content_type, headers)
         pieces = response.aiter_raw()
-        opened.resources.push_async_callback(pieces.aclose)
+        scope.resources.push_async_callback(pieces.aclose)
         is_stream = content_type.partition(";")[0].strip().lower() == sse.CONTENT_TYPE
         first = b"" if is_stream else await anext(pieces, b"")
-        body = PassedBody(first, pieces, opened, self.stopping if is_stream else None)
+        body = PassedBody(first, pieces, scope, self.event_streams if is_stream else None)
         return Reply(body, status, content_type or "application/octet-stream", headers)
 
 
@@ -106,28 +106,32 @@ class PassedBody(IteratedBody):
     """The body of the agent's answer, chunk by chunk."""
 
     def __init__(
-        self, first: bytes, pieces: AsyncIterator[bytes], opened: OpenRequest, stopping: Stopping | None
+        self,
+        first: bytes,
+        pieces: AsyncIterator[bytes],
+        scope: RequestScope,
+        event_streams: EventStreams | None,
     ) -> None:
+        """`event_streams` is None if the answer is not an event stream."""
         self._first = first
         self._pieces = pieces
-        self._opened = opened
-        self._stopping = stopping
-        """Set for an event stream."""
+        self._scope = scope
+        self._event_streams = event_streams
 
     async def __anext__(self) -> bytes:
         if first := self._first:
             self._first = b""
             return first
         try:
-            if self._stopping is None:
+            if self._event_streams is None:
                 return await anext(self._pieces)
-            with self._stopping.stream() as wait:
+            with self._event_streams.wait_scope() as wait:
                 wait.deadline = trio.current_time() + SILENCE
                 return await anext(self._pieces)
         except httpx2.HTTPError:
             log.warning("the agent closed the connection in the middle of an answer")
-            if self._stopping is None:
-                self._opened.task.cancel()
+            if self._event_streams is None:
+                self._scope.cancel_scope.cancel()
                 await trio.lowlevel.checkpoint()
         raise StopAsyncIteration
 
@@ -139,4 +143,4 @@ async def open_upstream(address: AgentAddress) -> AsyncIterator[Upstream]:
     # Not an httpx client, because it would send the cookies of one person's answers with other requests.
     tls = trusted() if address.is_secure else None
     async with httpx2.AsyncHTTPTransport(verify=tls or False, limits=limits) as transport:
-        yield Upstream(address, tls, Stopping(), transport)
+        yield Upstream(address, tls, EventStreams(), transport)

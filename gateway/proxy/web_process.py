@@ -54,7 +54,7 @@ async def _serve(config: WebConfig, host: str, port: int) -> int:
             number = await anext(stops)
             log.info("%s: stopping within %gs, a second signal stops at once", _name(number), GRACE)
             nursery.start_soon(_cancel_at_second, stops, nursery.cancel_scope, second)
-            upstream.stopping.stop()
+            upstream.event_streams.stop()
             with trio.move_on_after(GRACE):
                 await server.drain()
             nursery.cancel_scope.cancel()

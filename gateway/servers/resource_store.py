@@ -1,4 +1,4 @@
-"""Stores named values in a SQLite file, which several processes may use at the same time."""
+"""A store of named values in an SQLite file, which several processes may use at the same time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import attrs
 BUSY_TIMEOUT = 5.0
 """Seconds to wait while another process writes."""
 MAX_NAME = 1_000
-"""Characters of a name."""
+"""Maximum length of a name, in characters."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS resources (
@@ -29,18 +29,16 @@ CREATE TABLE IF NOT EXISTS resources (
 @attrs.frozen
 class Resource:
     id: str
+    """The time of creation in nanoseconds since the epoch, as decimal digits."""
     name: str
     value: int | str
     created_at: str
-    """ISO 8601, UTC."""
+    """ISO 8601, in UTC, without fractions of a second. `updated_at` has the same form."""
     updated_at: str
 
 
 class ResourceStore:
-    """The table `resources` of one file.
-
-    Raises `sqlite3.Error` wherever the file cannot be used.
-    """
+    """The table `resources` of one file. Any method may raise `sqlite3.Error`."""
 
     def __init__(self, path: Path) -> None:
         """Open the file; create it, its folder and its table if they are missing."""
@@ -55,7 +53,7 @@ class ResourceStore:
             raise
 
     def _use_wal(self) -> None:
-        # SQLite's own timeout does not apply when two processes switch a new file to WAL at the same moment.
+        # SQLite's own timeout does not apply when two processes switch a new file to WAL at the same time.
         deadline = time.monotonic() + BUSY_TIMEOUT
         while True:
             try:
@@ -70,8 +68,8 @@ class ResourceStore:
         self._db.close()
 
     def add(self, name: str, value: int | str) -> Resource:
-        """Store a new resource. Names may repeat. A text that writes an integer is stored as one."""
-        value = _whole_number(value)
+        """Store a new resource. Names need not be unique. The text of an integer is stored as an integer."""
+        value = _as_integer(value)
         number = time.time_ns()
         now = datetime.fromtimestamp(number // 1_000_000_000, UTC).isoformat().replace("+00:00", "Z")
         while True:
@@ -79,19 +77,19 @@ class ResourceStore:
             try:
                 self._db.execute("INSERT INTO resources VALUES (?, ?, ?, ?, ?)", attrs.astuple(resource))
             except sqlite3.IntegrityError:
-                number += 1  # another process used this number within the same tick of the clock
+                number += 1  # another resource has this number: the clock has not advanced since
             else:
                 return resource
 
     def all(self) -> list[Resource]:
-        """Return every resource, ordered by name."""
+        """Return all resources, by name and then by age, oldest first."""
         rows = self._db.execute(
             "SELECT id, name, value, created_at, updated_at FROM resources ORDER BY name, id"
         )
-        return [Resource(id, name, _whole_number(value), *times) for id, name, value, *times in rows]
+        return [Resource(id, name, _as_integer(value), *times) for id, name, value, *times in rows]
 
     def remove(self, ids: Iterable[str]) -> list[str]:
-        """Remove the resources that exist, in one transaction; return their ids."""
+        """Remove the resources with these ids, in one transaction; return the ids that existed."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             removed = [
@@ -104,8 +102,8 @@ class ResourceStore:
         return removed
 
 
-def _whole_number(value: int | str) -> int | str:
-    """Return the integer that a text writes in its usual form; other texts (`007`, `1.5`) are unchanged."""
+def _as_integer(value: int | str) -> int | str:
+    """Return the integer if the text is its canonical form; return other texts (`007`, `1.5`) unchanged."""
     if isinstance(value, str):
         digits = value.removeprefix("-")
         if digits.isdecimal() and digits.isascii() and len(digits) < 19 and str(int(value)) == value:

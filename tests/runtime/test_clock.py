@@ -9,7 +9,7 @@ import attrs
 import pytest
 import trio
 
-from stopgo.runtime.clock import LEAST, STANDSTILL, ProcessClock
+from stopgo.runtime.clock import MAX_LATENESS, MIN_ADVANCE, ProcessClock
 
 
 @attrs.define
@@ -35,12 +35,12 @@ def clock(seconds: Seconds) -> ProcessClock:
 def test_time_passes(clock: ProcessClock, seconds: Seconds) -> None:
     began = clock.current_time()
     for _ in range(10):
-        seconds.now += STANDSTILL
+        seconds.now += MAX_LATENESS
         clock.current_time()
-    assert clock.current_time() == began + 10 * STANDSTILL
+    assert clock.current_time() == began + 10 * MAX_LATENESS
 
 
-@pytest.mark.parametrize("woken", [0.5, 20.0, 20.0 + STANDSTILL])
+@pytest.mark.parametrize("woken", [0.5, 20.0, 20.0 + MAX_LATENESS])
 def test_intended_sleep_passes(clock: ProcessClock, seconds: Seconds, woken: float) -> None:
     began = clock.current_time()
     assert clock.deadline_to_sleep_time(began + 20) == 20
@@ -55,7 +55,9 @@ def test_clock_allows_an_endless_sleep(clock: ProcessClock, seconds: Seconds) ->
     assert clock.current_time() == began + 1_000_000
 
 
-@pytest.mark.parametrize(("sleep", "counts"), [(20.0, 10.0), (0.5, 0.25), (0.01, LEAST), (None, LEAST)])
+@pytest.mark.parametrize(
+    ("sleep", "counts"), [(20.0, 10.0), (0.5, 0.25), (0.01, MIN_ADVANCE), (None, MIN_ADVANCE)]
+)
 def test_a_standstill_does_not_pass(
     clock: ProcessClock, seconds: Seconds, sleep: float | None, counts: float
 ) -> None:
@@ -64,14 +66,14 @@ def test_a_standstill_does_not_pass(
         clock.deadline_to_sleep_time(began + sleep)
     seconds.now += 3600
     assert clock.current_time() == pytest.approx(began + counts)
-    seconds.now += STANDSTILL / 2
-    assert clock.current_time() == pytest.approx(began + counts + STANDSTILL / 2)
+    seconds.now += MAX_LATENESS / 2
+    assert clock.current_time() == pytest.approx(began + counts + MAX_LATENESS / 2)
 
 
 def test_where_every_wake_comes_late_a_deadline_comes_at_last(clock: ProcessClock, seconds: Seconds) -> None:
     deadline = clock.current_time() + 60
     for _ in range(15):
-        seconds.now += max(0.0, clock.deadline_to_sleep_time(deadline)) + 2 * STANDSTILL
+        seconds.now += max(0.0, clock.deadline_to_sleep_time(deadline)) + 2 * MAX_LATENESS
     assert clock.current_time() >= deadline
 
 
@@ -80,14 +82,14 @@ def test_a_sleep_counts_once(clock: ProcessClock, seconds: Seconds) -> None:
     seconds.now += 1
     woken = clock.current_time()
     seconds.now += 3000
-    assert clock.current_time() == pytest.approx(woken + LEAST)
+    assert clock.current_time() == pytest.approx(woken + MIN_ADVANCE)
 
 
 def test_a_deadline_that_has_passed_lends_no_time(clock: ProcessClock, seconds: Seconds) -> None:
     began = clock.current_time()
     assert clock.deadline_to_sleep_time(began - 50) == -50
-    seconds.now += STANDSTILL
-    assert clock.current_time() == began + STANDSTILL
+    seconds.now += MAX_LATENESS
+    assert clock.current_time() == began + MAX_LATENESS
 
 
 class Stopped(trio.abc.Instrument):

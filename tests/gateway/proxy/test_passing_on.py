@@ -275,7 +275,7 @@ async def test_streams_end_when_the_proxy_stops(told: Told, proxied: Proxied) ->
     async with proxied.client.stream("GET", "/events") as stream:
         pieces = stream.aiter_bytes()
         assert await anext(pieces) == b"retry: 1\n\n"
-        proxied.upstream.stopping.stop()
+        proxied.upstream.event_streams.stop()
         with trio.fail_after(PATIENCE):
             assert [piece async for piece in pieces] == []
             await proxied.server.drain()

@@ -147,8 +147,8 @@ async def test_a_call_that_failed(opened: Opened) -> None:
 
 
 async def test_the_history_is_bounded(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precedents, "MOST", 2)
-    monkeypatch.setattr(precedents, "LOOKED_AT", 4)
+    monkeypatch.setattr(precedents, "MAX_PRECEDENTS", 2)
+    monkeypatch.setattr(precedents, "MAX_APPROVALS", 4)
     async with opened(BEGIN + RULE) as agent:
         for number in range(4):
             await agent.decide(await asked(agent, f"add web-{number}"), {"approved": False})
