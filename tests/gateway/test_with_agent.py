@@ -1,7 +1,8 @@
 """The gateway in front of a real agent."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import trio
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.open_agent import open_agent
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
+from stopgo.gateway.servers.resource_store import ResourceStore
+from stopgo.gateway.servers.resources import resource_server
 
 Asked = tuple[Agent, httpx2.AsyncClient]
 
@@ -27,9 +31,7 @@ replies:
   - when: {user: '(?P<what>.*)'}
     text: you said ${what}
 """
-SERVER = (
-    "mcp_servers: [{name: resources, command: stopgo, args: [mcp-resources, --db, '${data_dir}/r.db']}]\n"
-)
+SERVER = "mcp_servers: [{name: resources, brought_by: program}]\n"
 
 
 @pytest.fixture
@@ -41,6 +43,14 @@ async def run(tmp_path: Path, serve: Callable[[Any], Any]) -> Callable[..., Any]
         return load_config(tmp_path / "agent.yaml", environ={}, data_dir=tmp_path / "data")
 
     return configured
+
+
+@asynccontextmanager
+async def open_with_resources(config: AgentConfig) -> AsyncIterator[Agent]:
+    """Open an agent whose tool server runs in this process."""
+    with closing(ResourceStore(config.data_dir / "r.db")) as store:
+        async with open_agent(config, servers={"resources": resource_server(store)}) as agent:
+            yield agent
 
 
 async def test_a_client_that_goes_away_takes_nothing_with_it(
@@ -72,7 +82,7 @@ async def test_a_client_that_goes_away_takes_nothing_with_it(
 
 async def test_tools_are_listed_with_warnings(run: Any, serve: Any) -> None:
     rules = "approval: {rules: [{then: run, tool: resources_ad}]}\n"
-    async with open_agent(run(SERVER + rules)) as agent, serve(agent) as (_, client):
+    async with open_with_resources(run(SERVER + rules)) as agent, serve(agent) as (_, client):
         answer = (await client.get("/tools")).json()
     assert len(answer["tools"]) == 3
     assert answer["warnings"] == [
@@ -176,7 +186,7 @@ async def test_paging_through_conversations(run: Any, serve: Any) -> None:
 
 
 async def test_an_approval_from_question_to_result(run: Any, serve: Any) -> None:
-    async with open_agent(run(SERVER)) as agent, serve(agent) as (_, client):
+    async with open_with_resources(run(SERVER)) as agent, serve(agent) as (_, client):
         asked = (await client.post("/conversations", json={"message": "add web-1"})).json()
         approval = asked["result"]["approval"]
         assert asked["result"]["waiting_approval"] is True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from stopgo.gateway.http.http_server import Server, bind, open_server
 from stopgo.gateway.proxy.agent_address import AgentAddress
 from stopgo.gateway.proxy.proxy_app import make_proxy
 from stopgo.gateway.proxy.upstream import Upstream, open_upstream
+from stopgo.gateway.servers.resource_store import ResourceStore
+from stopgo.gateway.servers.resources import resource_server
 
 REPLIES = """
 replies:
@@ -37,9 +39,7 @@ name: a
 shutdown_grace: 0
 llm: {model: 'script:replies.yaml'}
 """
-TOOLS = """
-mcp_servers: [{name: resources, command: stopgo, args: [mcp-resources, --db, '${data_dir}/r.db']}]
-"""
+TOOLS = "mcp_servers: [{name: resources, brought_by: program}]\n"
 
 
 @attrs.frozen(eq=False)
@@ -70,18 +70,22 @@ async def real(tmp_path: Path, serve: Callable[[Any], Any]) -> AsyncIterator[Pro
 
 @pytest.fixture
 async def with_tools(tmp_path: Path, serve: Callable[[Any], Any]) -> AsyncIterator[Proxied]:
-    """The proxy in front of a real agent that can add resources."""
-    async with proxy_to_agent(tmp_path, serve, AGENT + TOOLS) as proxied:
-        yield proxied
+    """The proxy in front of a real agent that can add resources. Its tool server runs in this process."""
+    with closing(ResourceStore(tmp_path / "r.db")) as store:
+        servers = {"resources": resource_server(store)}
+        async with proxy_to_agent(tmp_path, serve, AGENT + TOOLS, servers=servers) as proxied:
+            yield proxied
 
 
 @asynccontextmanager
-async def proxy_to_agent(folder: Path, serve: Callable[[Any], Any], text: str) -> AsyncIterator[Proxied]:
+async def proxy_to_agent(
+    folder: Path, serve: Callable[[Any], Any], text: str, **options: Any
+) -> AsyncIterator[Proxied]:
     (folder / "replies.yaml").write_text(REPLIES)
     (folder / "agent.yaml").write_text(text)
     config = load_config(folder / "agent.yaml", environ={}, data_dir=folder / "data")
     async with (
-        open_agent(config) as agent,
+        open_agent(config, **options) as agent,
         serve(agent) as (server, _),
         proxy_to(server.url) as proxied,
     ):

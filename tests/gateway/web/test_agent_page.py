@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import attrs
 import pytest
 from mcp.server import MCPServer
 
+from stopgo.actors.agent import Agent
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.compose import compose
 from stopgo.config.load import load_config
@@ -57,10 +58,17 @@ async def view_of(config: Any, **options: Any) -> Any:
         return json.loads(dump_wire(await agent_view(agent)))
 
 
-async def view_with_resources(config: Any) -> Any:
-    """The view of an agent whose tool server runs in this process."""
+@asynccontextmanager
+async def open_with_resources(config: Any) -> AsyncIterator[Agent]:
+    """Open an agent whose tool server runs in this process."""
     with closing(ResourceStore(config.data_dir / "r.db")) as store:
-        return await view_of(config, servers={"resources": resource_server(store)})
+        async with open_agent(config, servers={"resources": resource_server(store)}) as agent:
+            yield agent
+
+
+async def view_with_resources(config: Any) -> Any:
+    async with open_with_resources(config) as agent:
+        return json.loads(dump_wire(await agent_view(agent)))
 
 
 async def test_each_tool_names_the_deciding_rule(configured: Any) -> None:
@@ -167,7 +175,7 @@ async def test_the_tools_of_a_server_that_is_one_tool(configured: Any) -> None:
 
 
 async def test_a_file_that_changed_after_the_start_is_not_shown(configured: Any, tmp_path: Path) -> None:
-    async with open_agent(configured(BEGIN + PROCESS + RULES)) as agent:
+    async with open_with_resources(configured(BEGIN + SERVER + RULES)) as agent:
         with (tmp_path / "agent.yaml").open("a") as file:
             file.write("port: 1\n")
         os.utime(tmp_path / "agent.yaml", (agent.started + 9, agent.started + 9))
