@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 from tests.contract import hold
+from tests.gateway.conftest import in_process as in_process
 from tests.waiting import PATIENCE
 
 BIN = Path(sys.executable).parent

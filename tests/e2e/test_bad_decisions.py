@@ -5,13 +5,13 @@ Each gets its error code, decides nothing, and leaves no traceback in the log (c
 
 from __future__ import annotations
 
-import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.conftest import BIN, clean_environment
+from stopgo.gateway.cli.main import main
+from tests.e2e.chains import SCRIPTED, TELL, calling, done, echo_server, written
 from tests.e2e.test_trees import event_bodies
 from tests.waiting import PATIENCE
 
@@ -31,7 +31,11 @@ approval:
     - {name: production, tool: resources_add, arguments: {name: {matches: ^prod-}}, then: deny}
     - {name: large, tool: resources_add, arguments: {value: {above: 100}}, then: ask}
 """
-BRIEF = STRICT + "  expires_after: 0.5\n"
+BRIEF = {
+    "llm": SCRIPTED,
+    "mcp_servers": [echo_server("tools")],
+    "approval": {"expires_after": 0.5},
+}
 
 MISTAKES = """\
 approval:
@@ -139,9 +143,10 @@ def test_a_deleted_question_is_unknown(strict: Server) -> None:
 
 
 def test_decision_after_expiry_is_410(serve: Serve, tmp_path: Path) -> None:
-    (tmp_path / "agent.yaml").write_text(BRIEF, encoding="utf-8")
-    server = serve(tmp_path / "data", config=tmp_path / "agent.yaml")
-    uuid = server.ask_for("add late with value 1")
+    config = written(tmp_path / "agent", BRIEF, [calling("wipe"), TELL])
+    ledger = tmp_path / "ledger"
+    server = serve(tmp_path / "data", config=config, env={"LEDGER": str(ledger)})
+    uuid = server.ask_for("wipe late")
     id = approval(server, uuid)["conversation_id"]
     deadline = time.monotonic() + PATIENCE
     while server.conversation(id)["run"]["state"] != "finished":
@@ -152,25 +157,19 @@ def test_decision_after_expiry_is_410(serve: Serve, tmp_path: Path) -> None:
     assert error["code"] == "expired"
     assert approval(server, uuid)["state"] == "expired"
     assert [body["id"] for body in event_bodies(server, id, "approval.expired")] == [uuid]
-    assert server.resources() == {}
+    assert done(ledger) == []
 
 
-def test_invalid_rules_and_routes_are_reported_by_line(tmp_path: Path) -> None:
+def test_invalid_rules_and_routes_are_reported_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text(MISTAKES, encoding="utf-8")
 
-    done = subprocess.run(
-        [BIN / "stopgo", "config", "check", file],
-        cwd=tmp_path,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-
-    assert (done.returncode, done.stdout) == (2, "")
-    problems = done.stderr.splitlines()
+    assert main(["config", "check", str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    problems = err.splitlines()
     assert [int(line.removeprefix(f"{file}:").partition(":")[0]) for line in problems] == [
         *range(3, 9),
         *range(13, 16),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.mcp.environment import find_command
+from tests.gateway.conftest import InProcess
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
@@ -149,15 +148,6 @@ def test_edited_decision_takes_effect_once(shipped: Server) -> None:
     }
 
 
-def test_decision_on_void_approval_is_410(shipped: Server) -> None:
-    asked = shipped.ask_for("add void with value 1")
-    id = shipped.get(f"/approvals/{asked}")["approval"]["conversation_id"]
-    shipped.post(f"/conversations/{id}/cancel")
-
-    assert shipped.post(f"/approvals/{asked}", {"approved": True}, status=410)["code"] == "void"
-    assert ("void", "1") not in shipped.resources()
-
-
 async def test_one_of_concurrent_decisions_wins(shipped: Server) -> None:
     asked = shipped.ask_for("add contested with value 1")
     answers: list[httpx2.Response] = []
@@ -209,17 +199,11 @@ async def test_fifty_concurrent_messages_are_neither_lost_nor_doubled(serve: Ser
     assert responses == Counter(["first", *(each.replace("message", "answer") for each in said[1:])])
 
 
-def test_serve_reports_every_mistake_in_an_agent_file(tmp_path: Path) -> None:
+def test_serve_reports_every_mistake_in_an_agent_file(tmp_path: Path, in_process: InProcess) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text(TEN_MISTAKES, encoding="utf-8")
 
-    done = subprocess.run(
-        [find_command("stopgo"), "serve", "--port", "0", "--config", str(file)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = in_process("serve", "--port", "0", "--config", file)
 
     assert done.returncode == 2
     assert done.stdout == ""

@@ -21,9 +21,9 @@ from tests.e2e.chains import (
     answer_of,
     approval_of,
     begin,
-    calling,
     calls_of,
     decide,
+    echo_server,
     eventually,
     leaks,
     pending,
@@ -43,9 +43,7 @@ A, B = TESTDATA / "e2e-chain-a.yaml", TESTDATA / "e2e-chain-b.yaml"
 DELEGATING: Json = {
     "name": "delegating",
     "llm": SCRIPTED,
-    "mcp_servers": [
-        {"name": "own", "command": "stopgo", "args": ["mcp-resources", "--db", "${data_dir}/own.db"]}
-    ],
+    "mcp_servers": [echo_server("own") | {"tools": {"include": ["echo", "wipe"]}}],
     "a2a": [
         {"name": "helper", "url": "${NEXT}/a2a", "description": "Manages resources."},
         {"name": "careful", "url": "${NEXT}/a2a", "destructiveHint": True},
@@ -59,7 +57,6 @@ REPLIES = [
         }
         for name in ("helper", "careful")
     ),
-    calling("resources_list"),
     TELL,
 ]
 
@@ -81,7 +78,9 @@ def delegating(processes: Serve, chain: Chain, tmp_path_factory: pytest.TempPath
     """An agent whose model delegates to the second one of the chain by tools."""
     folder = tmp_path_factory.mktemp("delegating")
     config = written(folder, DELEGATING, REPLIES)
-    return processes(folder / "data", config=config, env={"NEXT": chain.last.run.url})
+    return processes(
+        folder / "data", config=config, env={"NEXT": chain.last.run.url, "LEDGER": str(folder / "ledger")}
+    )
 
 
 def add(chain: Chain, name: str, value: int) -> tuple[str, Json]:
@@ -232,9 +231,8 @@ def test_mod_005_the_tools_of_agents_have_no_server(delegating: Server) -> None:
     assert {name: each.get("server") for name, each in tools.items()} == {
         "a2a_helper": None,
         "a2a_careful": None,
-        "resources_add": "own",
-        "resources_remove": "own",
-        "resources_list": "own",
+        "echo": "own",
+        "wipe": "own",
     }
     helper, careful = tools["a2a_helper"], tools["a2a_careful"]
     assert helper["description"] == "Delegate task to A2A agent 'helper'. Manages resources."

@@ -491,12 +491,11 @@ def test_approvals_are_listed_shown_and_decided(serve: Serve, tmp_path: Path) ->
     assert json.loads(approvals(server, "approve", two, "--json").stdout)["code"] == "already_decided"
 
 
-def test_an_approval_that_is_void(serve: Serve, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data")
-    uuid = server.ask_for("add lamp with value 3")
-    id = server.get(f"/approvals/{uuid}")["approval"]["conversation_id"]
-    server.post(f"/conversations/{id}/cancel")
-    late = approvals(server, "approve", uuid)
+def test_an_approval_that_is_void(shipped: Server) -> None:
+    uuid = shipped.ask_for("add lamp with value 3")
+    id = shipped.get(f"/approvals/{uuid}")["approval"]["conversation_id"]
+    shipped.post(f"/conversations/{id}/cancel")
+    late = approvals(shipped, "approve", uuid)
     assert (late.returncode, late.stdout) == (4, "")
     assert "void" in late.stderr
 

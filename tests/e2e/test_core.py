@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.e2e.chains import SCRIPTED, TELL, calling, done, echo_server, written
+
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
 
@@ -83,39 +85,43 @@ def test_ts_004_a_destructive_tool_waits_for_approval(shipped: Server) -> None:
     refused = shipped.say(id, "are you there?")["result"]
     assert (refused["waiting_approval"], refused["code"]) == (True, "waiting_approval")
 
-    done = shipped.post(f"/approvals/{approval['uuid']}", {"answer": "yes"})
-    [call] = tool_calls(done["conversation"])
+    turn = shipped.post(f"/approvals/{approval['uuid']}", {"answer": "yes"})
+    [call] = tool_calls(turn["conversation"])
     created = json.loads(call["result"])
     assert (created["name"], created["value"]) == ("my-test", 42)
-    assert "my-test" in done["result"]["response"]
-    assert done["conversation"]["status"] == "active"
-    assert "pending_approval" not in done["conversation"]
+    assert "my-test" in turn["result"]["response"]
+    assert turn["conversation"]["status"] == "active"
+    assert "pending_approval" not in turn["conversation"]
     # NFR-008: the whole trace is there, the refused message is not.
-    assert [message["role"] for message in done["conversation"]["messages"]] == [
+    assert [message["role"] for message in turn["conversation"]["messages"]] == [
         "system",
         "user",
         "tool",
         "assistant",
     ]
-    assert done["conversation"]["approvals"][0]["decision"]["approved"] is True
+    assert turn["conversation"]["approvals"][0]["decision"]["approved"] is True
     assert shipped.resources()["my-test", "42"] == 1
 
 
 def test_ts_005_an_approval_survives_a_restart(serve: Serve, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data")
-    uuid = server.ask_for("add persistent with value 7")
+    agent = {"llm": SCRIPTED, "mcp_servers": [echo_server("tools")]}
+    config = written(tmp_path / "agent", agent, [calling("wipe"), TELL])
+    ledger = tmp_path / "ledger"
+    server = serve(tmp_path / "data", config=config, env={"LEDGER": str(ledger)})
+    uuid = server.ask_for("wipe persistent")
     before = server.get(f"/approvals/{uuid}")["approval"]
     server.run.interrupt()
+    assert done(ledger) == []
 
-    server = serve(tmp_path / "data")
+    server = serve(tmp_path / "data", config=config, env={"LEDGER": str(ledger)})
     assert server.get(f"/approvals/{uuid}")["approval"] == before
     assert [each["uuid"] for each in server.get("/approvals")["approvals"]] == [uuid]
-    done = server.post(f"/approvals/{uuid}", {"approved": True})
+    turn = server.post(f"/approvals/{uuid}", {"approved": True})
 
-    [call] = tool_calls(done["conversation"])
-    assert call["arguments"] == {"name": "persistent", "value": 7}
+    [call] = tool_calls(turn["conversation"])
+    assert (call["name"], call["arguments"]) == ("wipe", {"text": "persistent"})
     assert (call["state"], call["is_error"]) == ("finished", False)
-    assert server.resources() == {("persistent", "7"): 1}
+    assert done(ledger) == ["wipe persistent"]
 
 
 @pytest.mark.parametrize("text", ["list", "show me all resources"])

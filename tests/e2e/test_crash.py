@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from tests.e2e.chains import done
 from tests.e2e.conftest import wait_until_gone
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ name: two-branches
 llm:
   model: script:replies.yaml
 mcp_servers:
-  - name: resources
-    command: stopgo
-    args: [mcp-resources, --db, "${data_dir}/resources.db"]
+  - name: tools
+    command: {python}
+    args: ["-S", "{server}"]
+    env: {{LEDGER: "${{data_dir}}/ledger.jsonl"}}
 approval:
   in_parallel: ask
 agent:
@@ -32,21 +34,21 @@ agent:
     - type: parallel
       name: both
       agents:
-        - {type: llm, name: left, prompt: Add left., output_key: left}
-        - {type: llm, name: right, prompt: Add right., output_key: right}
-    - {type: llm, name: summary, prompt: "left: {left}; right: {right}"}
+        - {{type: llm, name: left, prompt: Wipe left., output_key: left}}
+        - {{type: llm, name: right, prompt: Wipe right., output_key: right}}
+    - {{type: llm, name: summary, prompt: "left: {{left}}; right: {{right}}"}}
 """
 
 TWO_REPLIES = """
 replies:
   - when: {node: left, call: 1}
-    tool_calls: [{name: resources_add, arguments: {name: left, value: 1}}]
+    tool_calls: [{name: wipe, arguments: {text: left}}]
   - when: {node: right, call: 1}
-    tool_calls: [{name: resources_add, arguments: {name: right, value: 2}}]
+    tool_calls: [{name: wipe, arguments: {text: right}}]
   - when: {node: summary, prompt: 'left: (?P<left>.*); right: (?P<right>.*)'}
     text: '${left}, ${right}.'
-  - when: {tool_result: '"name": "(?P<name>\\w+)"'}
-    text: 'added ${name}'
+  - when: {tool_result: '(?P<name>left|right)'}
+    text: 'wiped ${name}'
 """
 
 CRASHING = """
@@ -99,7 +101,8 @@ def written(folder: Path, agent: str, replies: str) -> Path:
 
 @pytest.fixture
 def two_branches(tmp_path: Path) -> Path:
-    return written(tmp_path, TWO_BRANCHES, TWO_REPLIES)
+    text = TWO_BRANCHES.format(python=sys.executable, server=ECHO_SERVER)
+    return written(tmp_path, text, TWO_REPLIES)
 
 
 def pending(server: Server) -> dict[str, str]:
@@ -110,6 +113,7 @@ def pending(server: Server) -> dict[str, str]:
 def test_two_approvals_survive_two_crashes_and_each_happens_once(
     serve: Serve, two_branches: Path, tmp_path: Path
 ) -> None:
+    ledger = tmp_path / "data" / "ledger.jsonl"
     server = serve(tmp_path / "data", config=two_branches)
     turn = server.post("/conversations", {"message": "both"}, status=201)
     id = turn["conversation"]["id"]
@@ -117,14 +121,14 @@ def test_two_approvals_survive_two_crashes_and_each_happens_once(
     asked = pending(server)
     assert asked.keys() == {"left", "right"}
     server.run.kill()
-    assert server.resources() == {}
+    assert done(ledger) == []
 
     server = serve(tmp_path / "data", config=two_branches)
     assert pending(server) == asked
     half = server.post(f"/approvals/{asked['right']}", {"approved": True})
     assert (half["result"]["state"], half["conversation"]["status"]) == ("waiting", "waiting_approval")
     server.run.kill()
-    assert server.resources() == {("right", "2"): 1}
+    assert done(ledger) == ["wipe right"]
 
     server = serve(tmp_path / "data", config=two_branches)
     assert pending(server) == {"left": asked["left"]}
@@ -132,11 +136,11 @@ def test_two_approvals_survive_two_crashes_and_each_happens_once(
     assert server.post(f"/approvals/{asked['right']}", {"approved": True}, status=409)["code"] == (
         "already_decided"
     )
-    done = server.post(f"/approvals/{asked['left']}", {"approved": True})
+    turn = server.post(f"/approvals/{asked['left']}", {"approved": True})
 
-    assert done["result"]["response"] == "added left, added right."
+    assert turn["result"]["response"] == "wiped left, wiped right."
     assert server.conversation(id)["status"] == "active"
-    assert server.resources() == {("left", "1"): 1, ("right", "2"): 1}
+    assert done(ledger) == ["wipe right", "wipe left"]
 
 
 def test_a_tool_server_that_crashes_is_told_in_the_conversation(serve: Serve, tmp_path: Path) -> None:

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.e2e.conftest import TESTDATA
 from tests.e2e.test_trees import called, event_bodies
 
 if TYPE_CHECKING:
-    from tests.e2e.conftest import Serve
+    from tests.e2e.conftest import Serve, Server
 
 LOOP = TESTDATA / "e2e-loop.yaml"
 ONE_MORE = ["resources_list", "resources_add"]
 ENOUGH = ["resources_list", "exit_loop"]
 
 
-def test_ts_018_a_loop_adds_until_there_are_three(serve: Serve, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data", config=LOOP)
+@pytest.fixture(scope="module")
+def shared(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    return serve_once(tmp_path_factory.mktemp("loop"), config=LOOP)
 
+
+@pytest.fixture
+def server(shared: Server) -> Server:
+    """The agent, without resources."""
+    with closing(sqlite3.connect(shared.data_dir / "resources.db")) as database, database:
+        database.execute("DELETE FROM resources")
+    return shared
+
+
+def test_ts_018_a_loop_adds_until_there_are_three(server: Server) -> None:
     turn = server.post("/conversations", {"message": "ensure we have at least 3 resources"}, status=201)
 
     assert [tool for _, tool in called(turn["conversation"])] == [*ONE_MORE * 3, *ENOUGH]
@@ -27,8 +41,7 @@ def test_ts_018_a_loop_adds_until_there_are_three(serve: Serve, tmp_path: Path) 
     assert turn["result"]["state"] == "finished"
 
 
-def test_ts_025_a_loop_asks_nobody_and_exits(serve: Serve, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data", config=LOOP)
+def test_ts_025_a_loop_asks_nobody_and_exits(server: Server) -> None:
     id = server.new()
 
     turn = server.say(id, "ensure we have at least 2 resources")
@@ -51,9 +64,7 @@ def test_ts_025_a_loop_asks_nobody_and_exits(serve: Serve, tmp_path: Path) -> No
     assert sum(server.resources().values()) == 2
 
 
-def test_a_loop_ends_after_its_last_iteration(serve: Serve, tmp_path: Path) -> None:
-    server = serve(tmp_path / "data", config=LOOP)
-
+def test_a_loop_ends_after_its_last_iteration(server: Server) -> None:
     turn = server.post("/conversations", {"message": "ensure we have at least 9 resources"}, status=201)
 
     assert [tool for _, tool in called(turn["conversation"])] == ONE_MORE * 5

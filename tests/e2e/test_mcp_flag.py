@@ -1,4 +1,4 @@
-"""`--mcp` with real processes: servers from the command line, each as one tool, behind the same gate."""
+"""`--mcp` with real servers: commands from the command line, each as one tool, behind the same gate."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-STOPGO = Path(sys.executable).with_name("stopgo")
+from stopgo.gateway.cli.main import main
+from tests.e2e.chains import SERVERS
+from tests.gateway.conftest import InProcess
 
+ECHO = f"{sys.executable} -S {SERVERS / 'echo_server.py'}"
 AGENT = """
 llm: {model: script:script.yaml}
 prompt: You help.
@@ -18,18 +21,18 @@ SCRIPT = """
 replies:
   - when: {user: list, call: 1}
     tool_calls: &list
-      - {name: mcp, arguments: {tool: resources_list}}
-      - {name: mcp_fs, arguments: {tool: resources_list, arguments: {pattern: "^a"}}}
-      - {name: mcp3, arguments: {tool: resources_lst}}
+      - {name: mcp, arguments: {tool: echo}}
+      - {name: mcp_fs, arguments: {tool: echo, arguments: {text: "^a"}}}
+      - {name: mcp3, arguments: {tool: ecko}}
   - when: {user: list}
     text: listed
   - tool_calls:
-      - {name: mcp_fs, arguments: {tool: resources_add, arguments: {name: a, value: 1}}}
+      - {name: mcp_fs, arguments: {tool: wipe, arguments: {text: a}}}
 """
 THREE = (
-    *("--mcp", "stopgo mcp-resources --db one.db"),
-    *("--mcp", "fs:stopgo mcp-resources --db 'two files.db'"),
-    *("--mcp", "stopgo mcp-resources --db three.db"),
+    *("--mcp", ECHO),
+    *("--mcp", f"fs:env 'LEDGER=two words' {ECHO}"),
+    *("--mcp", ECHO),
 )
 
 
@@ -40,51 +43,38 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def stopgo(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(STOPGO), *words],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def run(in_process: InProcess, *words: str) -> subprocess.CompletedProcess[str]:
+    return in_process("run", "--config", "agent.yaml", *words)
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return stopgo(folder, "run", "--config", "agent.yaml", *words)
-
-
-def test_several_servers_each_with_a_name_of_its_own(folder: Path) -> None:
-    done = run(folder, *THREE, "list")
+def test_several_servers_each_with_a_name_of_its_own(folder: Path, in_process: InProcess) -> None:
+    done = run(in_process, *THREE, "list")
     assert (done.returncode, done.stdout) == (0, "listed\n"), done.stderr
-    assert "agent: resources_list()" in done.stderr
-    assert 'agent: resources_list(pattern="^a")' in done.stderr
-    assert "not called: tool not found: resources_lst of mcp3 (nearest: resources_list" in done.stderr
-    assert (folder / "two files.db").is_file()
+    assert "agent: echo()" in done.stderr
+    assert 'agent: echo(text="^a")' in done.stderr
+    assert "not called: tool not found: ecko of mcp3 (nearest: echo" in done.stderr
+    assert (folder / "two words").is_file()
 
 
-def test_a_call_through_the_one_tool_passes_the_gate(folder: Path) -> None:
-    done = run(folder, *THREE, "add")
+@pytest.mark.usefixtures("folder")
+def test_a_call_through_the_one_tool_passes_the_gate(in_process: InProcess) -> None:
+    done = run(in_process, *THREE, "wipe")
     assert done.returncode == 3, done.stderr
-    assert 'resources_add(name="a", value=1)' in done.stderr
-    # What serves it further needs the same servers.
-    assert "--mcp 'fs:stopgo mcp-resources --db '\"'\"'two files.db'\"'\"''" in done.stderr
+    assert 'wipe(text="a")' in done.stderr
+    # The hint repeats --mcp because serving the conversation needs the same servers.
+    assert "--mcp 'fs:env '\"'\"'LEDGER=two words'\"'\"' " in done.stderr
 
 
-def test_one_server_alone(folder: Path) -> None:
-    done = run(folder, "--mcp", "stopgo mcp-resources --db one.db", "list")
+@pytest.mark.usefixtures("folder")
+def test_one_server_alone(in_process: InProcess) -> None:
+    done = run(in_process, "--mcp", ECHO, "list")
     assert (done.returncode, done.stdout) == (0, "listed\n"), done.stderr
-    assert "agent: resources_list()" in done.stderr
+    assert "agent: echo()" in done.stderr
 
 
-def test_a_name_used_twice_is_refused(folder: Path) -> None:
-    done = run(folder, "--mcp", "fs:a", "--mcp", "fs:b", "list")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "--mcp: fs: there is already a server of this name\n"
-
-
-def test_the_help_tells_the_format(folder: Path) -> None:
-    for command in ("serve", "run"):
-        said = " ".join(stopgo(folder, command, "--help").stdout.split())
-        assert "--mcp [LABEL:]COMMAND-OR-URL a further tool server" in said
+@pytest.mark.parametrize("command", ["serve", "run"])
+def test_the_help_tells_the_format(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    help = " ".join(capsys.readouterr().out.split())
+    assert "--mcp [LABEL:]COMMAND-OR-URL further tool server" in help

@@ -33,15 +33,24 @@ REPLIES += "  - when: {tool_result: '(?s)(?P<result>.*)'}\n    text: 'told: ${re
 COUNT = 100
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.jsonl"
-
-
-@pytest.fixture
-def guarded(ledger: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a tool server that requires tokens, and its ledger."""
+    ledger = tmp_path_factory.mktemp("tools") / "ledger.jsonl"
     with asking_server("http", {**os.environ, "TOKENS": "+", "LEDGER": str(ledger)}) as url:
-        yield url
+        yield url, ledger
+
+
+@pytest.fixture
+def guarded(tools: tuple[str, Path]) -> str:
+    return tools[0]
+
+
+@pytest.fixture
+def ledger(tools: tuple[str, Path]) -> Path:
+    """The ledger, without the calls of other tests."""
+    tools[1].unlink(missing_ok=True)
+    return tools[1]
 
 
 def start(serve: Serve, folder: Path, url: str) -> Server:

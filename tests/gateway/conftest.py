@@ -45,7 +45,7 @@ from stopgo.config.agent_config import AgentConfig
 from stopgo.config.nodes import LlmNode
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
-from stopgo.gateway.cli import run_command, serve_command
+from stopgo.gateway.cli import run_command, serve_command, web_command
 from stopgo.gateway.cli.main import main
 from stopgo.gateway.http.http_server import Server, bind, open_server
 from stopgo.gateway.signals import STOPS
@@ -282,7 +282,7 @@ def in_process(
 ) -> Iterator[InProcess]:
     """Run a command that ends by itself in this process, in `tmp_path` and without a terminal."""
     monkeypatch.chdir(tmp_path)
-    for command in (serve_command, run_command):
+    for command in (serve_command, run_command, web_command):
         monkeypatch.setattr(command, "make_undumpable", lambda: None)
     handlers, level, raises = logging.root.handlers[:], logging.root.level, logging.raiseExceptions
     signals = {number: signal.getsignal(number) for number in STOPS}

@@ -1,6 +1,5 @@
 """`stopgo web`, as a process."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -13,7 +12,9 @@ import pytest
 import trio
 
 from stopgo.gateway.cli.main import main
+from stopgo.gateway.proxy import web_process
 from stopgo.gateway.signals import REPEAT
+from tests.gateway.conftest import InProcess
 from tests.gateway.proxy.conftest import Told
 from tests.waiting import PATIENCE
 
@@ -56,12 +57,6 @@ async def web(tmp_path: Path, told: Told, started: list[Web]) -> Web:
     url = told.url.replace("://", "://me:s3cret@")
     started.append(await trio.to_thread.run_sync(Web, tmp_path, url))
     return started[-1]
-
-
-def stopgo(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [STOPGO, "web", *args], cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
 
 
 async def test_web_serves_and_shuts_down_gracefully(told: Told, web: Web) -> None:
@@ -115,9 +110,9 @@ async def test_open_turn_is_answered_at_shutdown(told: Told, web: Web, signals: 
     assert (answer.status_code, answer.json()["code"]) == (503, "stopped")
 
 
-def test_invalid_file_is_an_error(tmp_path: Path) -> None:
+def test_invalid_file_is_an_error(tmp_path: Path, in_process: InProcess) -> None:
     (tmp_path / "web.yaml").write_text("agent_ur: http://127.0.0.1:8080\noauth2: {client_id: a}\n")
-    done = stopgo("--config", "web.yaml", cwd=tmp_path)
+    done = in_process("web", "--config", "web.yaml")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         'web.yaml:1:1: agent_ur: unknown key "agent_ur" (did you mean "agent_url"?)',
@@ -125,7 +120,7 @@ def test_invalid_file_is_an_error(tmp_path: Path) -> None:
         "web.yaml:2:1: oauth2: sign-in is not part of this version; put a proxy with sign-in in front, and "
         "remove the key",
     ]
-    assert stopgo("--config", "none.yaml", cwd=tmp_path).returncode == 2
+    assert in_process("web", "--config", "none.yaml").returncode == 2
 
 
 @pytest.mark.parametrize("args", [("--port", "x"), ("--host", ""), ("--config", ""), ("more",)])
@@ -137,18 +132,26 @@ def test_invalid_argument_is_usage(capsys: pytest.CaptureFixture[str], args: tup
     assert "usage: stopgo web" in err or "stopgo web --help" in err
 
 
-def test_port_in_use_is_an_error(tmp_path: Path) -> None:
+def test_port_in_use_is_an_error(tmp_path: Path, in_process: InProcess) -> None:
     (tmp_path / "web.yaml").write_text("agent_url: http://127.0.0.1:1\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = stopgo("--config", "web.yaml", "--port", port, cwd=tmp_path)
+        done = in_process("web", "--config", "web.yaml", "--port", port)
     assert done.returncode == 1
     assert done.stderr.startswith(f"stopgo web: cannot listen on 127.0.0.1:{port}: ")
 
 
-def test_open_address_is_warned_about(tmp_path: Path, started: list[Web]) -> None:
-    started.append(Web(tmp_path, "http://127.0.0.1:1", "--host", "0.0.0.0"))
-    os.kill(started[0].process.pid, signal.SIGTERM)
-    code, _, err = started[0].end()
-    assert code == 0
-    assert err.startswith("stopgo web: warning: 0.0.0.0 can be reached from other machines")
+def test_open_address_is_warned_about(
+    tmp_path: Path, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "web.yaml").write_text("agent_url: http://127.0.0.1:1\n")
+    served: list[str] = []
+
+    def run_web(_: object, host: str, port: int) -> tuple[int, tuple[str, ...]]:
+        served.append(host)
+        return 0, ()
+
+    monkeypatch.setattr(web_process, "run_web", run_web)
+    done = in_process("web", "--config", "web.yaml", "--host", "0.0.0.0")
+    assert (done.returncode, served) == (0, ["0.0.0.0"])
+    assert done.stderr.startswith("stopgo web: warning: 0.0.0.0 can be reached from other machines")
