@@ -9,6 +9,12 @@ from stopgo.config.load import load_config
 
 Load = Callable[..., AgentConfig]
 Problems = Callable[..., tuple[Problem, ...]]
+SECRET = "s3cret-value"
+
+
+def placed(problem: Problem) -> str:
+    """A problem without the name of its file."""
+    return str(problem).removeprefix(problem.file + ":")
 
 
 @pytest.fixture

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
 from stopgo.config.a2a import RemoteAgentConfig, RemoteAgentEntry
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.errors import Problem
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.nodes import LlmNode, RemoteAgentNode, children_of
 from stopgo.config.secrets import secrets_of
 from stopgo.config.tree import tree_from_stored
 
-Load = Callable[..., AgentConfig]
-Problems = Callable[..., tuple[Problem, ...]]
-
-SECRET = "s3cret-value"
+from .conftest import SECRET, Load, Problems, placed
 
 
 def test_every_key_of_an_agent(load: Load) -> None:
@@ -383,7 +377,7 @@ def test_mistake_is_reported(problems: Problems, text: str, code: str, expected:
     found = problems(text, {"WITH_USER": "http://me:pw@h"})
     assert [problem.code for problem in found] == [code]
     assert found[0].line is not None
-    assert expected is None or str(found[0]).removeprefix(found[0].file + ":") == expected
+    assert expected is None or placed(found[0]) == expected
 
 
 SAME = "use another name, or the same"
@@ -412,7 +406,7 @@ def test_one_name_is_one_agent(problems: Problems, entry: str, message: str, for
         where = "4:21: agent.name"
     (found,) = problems(text, {"KEY": SECRET})
     assert found.code == "duplicate_name"
-    assert str(found).removeprefix(found.file + ":") == f'{where}: the agent "b" has {message}'
+    assert placed(found) == f'{where}: the agent "b" has {message}'
     assert SECRET not in str(found)
 
 

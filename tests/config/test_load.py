@@ -1,12 +1,11 @@
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from stopgo.config.agent_config import AgentConfig, LimitsConfig, ServerConfig, ToolsConfig
 from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
-from stopgo.config.errors import ConfigError, Problem
+from stopgo.config.errors import ConfigError
 from stopgo.config.load import MAX_BYTES, load_config
 from stopgo.config.mcp import McpServerConfig
 from stopgo.config.models import LlmConfig
@@ -20,10 +19,7 @@ from stopgo.config.nodes import (
     SequentialNode,
 )
 
-Load = Callable[..., AgentConfig]
-Problems = Callable[..., tuple[Problem, ...]]
-
-SECRET = "s3cret-value"
+from .conftest import SECRET, Load, Problems
 
 
 def test_everything_has_a_default(load: Load) -> None:

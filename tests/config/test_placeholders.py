@@ -1,11 +1,8 @@
-from collections.abc import Callable
-
 import pytest
 
-from stopgo.config.agent_config import AgentConfig
 from stopgo.config.placeholders import PLACEHOLDER
 
-Load = Callable[..., AgentConfig]
+from .conftest import Load
 
 
 def tree_of(kind: str, *agents: str, name: str = "inner", more: str = "") -> str:

@@ -1,6 +1,6 @@
 """The schema and the reader agree on what a file may hold."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jsonschema
@@ -9,11 +9,10 @@ import yaml
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from stopgo.config.agent_config import AgentConfig
 from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.schema import json_schema
 
-Load = Callable[..., AgentConfig]
+from .conftest import Load
 
 SCHEMA = json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

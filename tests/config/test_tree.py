@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,6 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stopgo.config.agent_config import AgentConfig
 from stopgo.config.approval import Condition
 from stopgo.config.errors import ConfigError
 from stopgo.config.nodes import (
@@ -23,7 +21,8 @@ from stopgo.config.nodes import (
 )
 from stopgo.config.tree import tree_from_stored
 
-Load = Callable[..., AgentConfig]
+from .conftest import Load
+
 ENVIRON = {"A": "one", "N": "3", "EMPTY": "", "TRAP": "${A}"}
 
 prose = st.lists(

@@ -1,12 +1,8 @@
 """What a file may say but surely does not mean."""
 
-from collections.abc import Callable
-
 import pytest
 
-from stopgo.config.agent_config import AgentConfig
-
-Load = Callable[..., AgentConfig]
+from .conftest import Load
 
 SERVERS = "mcp_servers: [{name: files, command: f}, {name: '${DB}', command: d}]\n"
 
