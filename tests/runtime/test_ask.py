@@ -24,6 +24,8 @@ from stopgo.runtime.restart import Backoff
 from stopgo.runtime.supervision import Supervisor, open_supervisor
 
 pytestmark = pytest.mark.repeat(10)
+once = pytest.mark.repeat(1)
+"""For tests with one task at a time: there is no other order to try."""
 
 
 @attrs.frozen
@@ -179,6 +181,7 @@ async def test_cancelling_an_asker_withdraws_its_request(autojump_clock: trio.te
     assert log == ["open", "run first", "run running", "cancelled running", "run next", "close"]
 
 
+@once
 async def test_withdrawal_reaches_through_a_chain_of_asks(autojump_clock: trio.testing.MockClock) -> None:
     log: list[str] = []
 
@@ -199,6 +202,7 @@ async def test_withdrawal_reaches_through_a_chain_of_asks(autojump_clock: trio.t
         assert log == ["open", "run x", "cancelled x"]
 
 
+@once
 @pytest.mark.parametrize("concurrency", [1, 3])
 async def test_a_refusal_reaches_its_asker_and_the_actor_lives(
     autojump_clock: trio.testing.MockClock, concurrency: int
@@ -268,6 +272,7 @@ async def test_waiting_messages_are_handled_in_order(autojump_clock: trio.testin
     assert ["".join(sorted(runs[at : at + 2])) for at in (0, 2, 4)] == ["ab", "cd", "ef"]
 
 
+@once
 async def test_a_handler_task_has_the_context_of_its_actor_and_not_of_the_asker(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -286,6 +291,7 @@ async def test_a_handler_task_has_the_context_of_its_actor_and_not_of_the_asker(
         assert await ref.ask(Run("x")) == "the actor's"
 
 
+@once
 @pytest.mark.parametrize("concurrency", [1, 2])
 async def test_an_ask_lets_others_run(autojump_clock: trio.testing.MockClock, concurrency: int) -> None:
     async def behaviour(ctx: Context[ToolMessage]) -> None:
@@ -458,6 +464,7 @@ async def test_a_cycle_of_asks_is_an_error_that_names_it(
         assert str(error) == f"ask would deadlock: {' -> '.join(error.path)}"
 
 
+@once
 async def test_a_hinted_actor_that_asks_itself_is_a_cycle_too(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -549,6 +556,7 @@ async def test_a_mailbox_that_is_never_empty_lets_others_run(
             assert handled - before <= 2 * concurrency
 
 
+@once
 @pytest.mark.parametrize("concurrency", [1, 2])
 async def test_an_idle_actor_keeps_nothing_of_its_last_message(
     autojump_clock: trio.testing.MockClock, concurrency: int
@@ -618,6 +626,7 @@ async def test_forced_stop_fails_asks_before_the_tear_down(autojump_clock: trio.
     assert {str(error) for error in asked.values()} == {"s was stopped before it answered"}
 
 
+@once
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
@@ -640,11 +649,13 @@ async def test_bounds_of_serve_are_checked(
             await supervisor.start("s", behaviour)
 
 
+@once
 def test_every_error_has_a_code_of_its_own() -> None:
     kinds: list[Callable[..., ActorError]] = [ActorError, Refused, ActorUnavailable, ActorCrashed, AskCycle]
     assert len({kind.code for kind in kinds}) == len(kinds)  # type: ignore[attr-defined]
 
 
+@once
 async def test_an_ask_that_is_cancelled_is_not_accepted_any_more() -> None:
     """Not even when there is room at the same moment."""
     mailbox = Mailbox("full", 1)

@@ -19,6 +19,8 @@ from stopgo.runtime.supervision import open_supervisor
 from stopgo.runtime.tasks import Background
 
 pytestmark = pytest.mark.repeat(10)
+once = pytest.mark.repeat(1)
+"""For tests with one task at a time: there is no other order to try."""
 
 
 @attrs.frozen
@@ -139,6 +141,7 @@ async def test_a_crash_of_both_the_behaviour_and_its_background_loses_neither(
     assert {type(each) for each in error.exceptions} == {OSError, ValueError}
 
 
+@once
 async def test_background_task_inherits_its_starters_context(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -200,6 +203,7 @@ def asks_new(name: str, child: Behaviour[Do]) -> Behaviour[Do]:
     return behaviour
 
 
+@once
 async def test_a_child_starts_and_ends_with_its_request(autojump_clock: trio.testing.MockClock) -> None:
     log: list[str] = []
     bus = EventBus()
@@ -216,6 +220,7 @@ async def test_a_child_starts_and_ends_with_its_request(autojump_clock: trio.tes
     ]
 
 
+@once
 async def test_a_childs_crash_reaches_its_asker_and_the_bus_only(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -249,6 +254,7 @@ async def test_a_childs_crash_reaches_its_asker_and_the_bus_only(
     assert [event.actor for event in crashed] == ["child"]
 
 
+@once
 async def test_a_child_that_has_done_its_one_thing_leaves_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -341,6 +347,7 @@ async def test_child_that_ends_without_serving_fails_the_ask(
     assert str(crashed.value.__cause__) == "brief was stopped before it answered"
 
 
+@once
 async def test_a_childs_set_up_is_not_nested_in_the_ask_that_started_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

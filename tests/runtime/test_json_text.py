@@ -193,7 +193,9 @@ BEGINNINGS_OF_MESSAGES = ROOT / "actors" / "mcp" / "message_bound.py"
 
 
 def reads_json(path: Path) -> bool:
-    nodes = list(ast.walk(ast.parse(path.read_text())))
+    if "json" not in (text := path.read_text()):
+        return False  # parsing every file would take a second
+    nodes = list(ast.walk(ast.parse(text)))
     imported = {
         name.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for name in node.names
     }

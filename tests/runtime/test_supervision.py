@@ -16,6 +16,8 @@ from stopgo.runtime.restart import Backoff, Intensity
 from stopgo.runtime.supervision import open_supervisor
 
 pytestmark = pytest.mark.repeat(10)
+once = pytest.mark.repeat(1)
+"""For tests with one task at a time: there is no other order to try."""
 
 PLAIN = Backoff(first=1, factor=2, limit=30, jitter=0, healthy=50)
 OFTEN = Intensity(restarts=1000, period=1)
@@ -84,6 +86,7 @@ async def lifecycle(subscription: Subscription) -> list[Any]:
     return [event async for event in subscription]
 
 
+@once
 async def test_start_waits_until_the_actor_serves(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_supervisor(EventBus()) as supervisor:
@@ -94,6 +97,7 @@ async def test_start_waits_until_the_actor_serves(autojump_clock: trio.testing.M
             await supervisor.start("w", log.worker())
 
 
+@once
 async def test_a_failed_first_start_is_the_starters_error(autojump_clock: trio.testing.MockClock) -> None:
     async def broken(ctx: Context[Work]) -> None:
         async with trio.open_nursery():
@@ -118,6 +122,7 @@ async def test_a_failed_first_start_is_the_starters_error(autojump_clock: trio.t
     assert [type(event) for event in await lifecycle(seen)] == [Started, Stopped]
 
 
+@once
 async def test_a_starter_that_gives_up_takes_the_start_with_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -161,6 +166,7 @@ async def test_an_actor_that_is_stopped_before_its_task_began(autojump_clock: tr
     assert log.entries == []
 
 
+@once
 async def test_an_actor_that_is_stopped_while_it_rests(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     async with open_supervisor(EventBus(), backoff=PLAIN) as supervisor:
@@ -175,6 +181,7 @@ async def test_an_actor_that_is_stopped_while_it_rests(autojump_clock: trio.test
     assert log.entries == [("w opens", 0), ("w closes", 0)]
 
 
+@once
 async def test_a_crash_restarts_that_child_alone(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -217,6 +224,7 @@ async def test_a_crash_restarts_that_child_alone(
     assert record.exc_info[1] is events[2].error
 
 
+@once
 async def test_fatal_error_does_not_restart_a_child(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -235,6 +243,7 @@ async def test_fatal_error_does_not_restart_a_child(
     assert caplog.records == []
 
 
+@once
 async def test_a_child_that_ends_by_itself_is_not_restarted(autojump_clock: trio.testing.MockClock) -> None:
     async def brief(ctx: Context[Work]) -> None:
         async def handle(work: Work) -> None:
@@ -253,6 +262,7 @@ async def test_a_child_that_ends_by_itself_is_not_restarted(autojump_clock: trio
         assert await supervisor.start("w", Log().worker())  # the name is free again
 
 
+@once
 async def test_back_off_is_per_child_and_forgets_after_a_healthy_period(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -274,6 +284,7 @@ async def test_back_off_is_per_child_and_forgets_after_a_healthy_period(
     assert restarts == [("a", 1), ("a", 2), ("a", 4), ("b", 1), ("a", 8), ("a", 1)]
 
 
+@once
 async def test_back_off_has_jitter(autojump_clock: trio.testing.MockClock) -> None:
     log = Log()
     backoff = Backoff(first=8, jitter=0.5, random=lambda: 0.5)
@@ -283,6 +294,7 @@ async def test_back_off_has_jitter(autojump_clock: trio.testing.MockClock) -> No
     assert log.entries == [("w opens", 0), ("w closes", 0), ("w opens", 6), ("w closes", 10)]
 
 
+@once
 async def test_a_restart_that_fails_is_one_more_crash(autojump_clock: trio.testing.MockClock) -> None:
     lives = 0
 
@@ -323,6 +335,7 @@ async def test_too_many_restarts_end_the_supervisor(autojump_clock: trio.testing
     assert log.entries[-1] == ("b closes", 4)
 
 
+@once
 async def test_restarts_long_ago_do_not_count(autojump_clock: trio.testing.MockClock) -> None:
     async with open_supervisor(EventBus(), intensity=Intensity(1, 60), backoff=PLAIN) as supervisor:
         ref = await supervisor.start("w", Log().worker())

@@ -17,6 +17,8 @@ from stopgo.runtime.supervision import open_supervisor
 from stopgo.runtime.virtual import VirtualActors
 
 pytestmark = pytest.mark.repeat(10)
+once = pytest.mark.repeat(1)
+"""For tests with one task at a time: there is no other order to try."""
 
 
 @attrs.frozen
@@ -121,6 +123,7 @@ async def test_background_tasks_inherit_their_starters_trace(
     assert sorted(seen) == ["one", "two"]
 
 
+@once
 async def test_a_wake_carries_a_trace_also_to_the_life_after_a_crash(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -91,7 +91,6 @@ class Inbox:
         return behaviour
 
 
-@pytest.mark.repeat(10)
 async def test_a_wake_activates_and_idleness_passivates(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox(saving=5)
     bus = EventBus()
@@ -205,7 +204,6 @@ async def test_crashed_key_restarts_after_a_back_off_alone(
     assert record.exc_info is not None
 
 
-@pytest.mark.repeat(10)
 async def test_after_three_crashes_the_key_is_poisoned_once(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox()
     bus = EventBus()
@@ -252,7 +250,6 @@ async def test_fatal_error_does_not_restart_a_key(
     assert caplog.records == []
 
 
-@pytest.mark.repeat(10)
 async def test_progress_starts_the_count_anew(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox(progress=True)
     async with open_supervisor(EventBus()) as supervisor:
@@ -267,7 +264,6 @@ async def test_progress_starts_the_count_anew(autojump_clock: trio.testing.MockC
         assert inbox.done == ["progress", "poisoned by k is broken"]
 
 
-@pytest.mark.repeat(10)
 async def test_a_key_whose_poison_crashes_too_stays_down_until_its_next_wake(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -295,7 +291,6 @@ async def test_a_key_whose_poison_crashes_too_stays_down_until_its_next_wake(
         assert inbox.done == ["a"]
 
 
-@pytest.mark.repeat(10)
 async def test_a_poisoned_life_that_lived_on_is_activated_again_when_it_crashes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -346,7 +341,6 @@ async def test_a_wake_during_the_poisoned_life_is_not_lost(
         assert inbox.activations == 2
 
 
-@pytest.mark.repeat(10)
 async def test_a_life_that_ends_well_starts_the_count_anew(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox(idle=1, saving=2)
     async with open_supervisor(EventBus()) as supervisor:
@@ -378,7 +372,6 @@ async def test_close_does_not_wait_for_ended_actors(
             await trio.sleep(1)
 
 
-@pytest.mark.repeat(10)
 async def test_crash_during_stop_is_not_poisoned(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -390,7 +383,6 @@ async def test_crash_during_stop_is_not_poisoned(
     assert inbox.done == []
 
 
-@pytest.mark.repeat(10)
 async def test_a_poisoned_life_that_crashes_while_it_is_stopped_is_the_last(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -413,7 +405,6 @@ async def test_a_poisoned_life_that_crashes_while_it_is_stopped_is_the_last(
     assert inbox.activations == 1
 
 
-@pytest.mark.repeat(10)
 async def test_a_behaviour_that_ends_without_serving_is_not_run_for_ever(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -439,7 +430,6 @@ async def test_a_behaviour_that_ends_without_serving_is_not_run_for_ever(
         assert actors.active == 0
 
 
-@pytest.mark.repeat(10)
 async def test_a_factory_that_fails_is_a_crash_of_its_key(autojump_clock: trio.testing.MockClock) -> None:
     poisonings: list[str] = []
 

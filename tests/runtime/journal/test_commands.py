@@ -223,28 +223,26 @@ async def test_decision_about_an_unknown_question_is_unknown(journal: Journal) -
     assert await journal.question("q") is None
 
 
-@pytest.mark.parametrize(("now", "in_time"), [(99.0, True), (100.0, False), (101.0, False)])
+@pytest.mark.parametrize(
+    ("now", "written", "in_time"),
+    [
+        (99.0, 0.0, True),
+        (100.0, 0.0, False),
+        (101.0, 0.0, False),
+        (50.0, 99.0, True),
+        (50.0, 100.0, False),  # it expires while the decision waits for the disk
+    ],
+)
 async def test_an_overdue_question_is_not_decided(
-    journal: Journal, begin: Any, wall: Any, now: float, in_time: bool
+    journal: Journal, begin: Any, wall: Any, now: float, written: float, in_time: bool
 ) -> None:
     await ask(journal, begin, expires=100.0)
-    wall.now = 0.0
+    wall.now = written
     answer = await journal.decide("q", {"approved": True}, "d", now=now)
     assert isinstance(answer, Won if in_time else Already)
     question = await journal.question("q")
     assert question is not None
     assert question.state == ("decided" if in_time else "pending")
-    assert len(await journal.inbox("s")) == in_time
-
-
-@pytest.mark.parametrize(("written", "in_time"), [(99.0, True), (100.0, False)])
-async def test_a_question_that_expires_while_its_decision_waits_for_the_disk_is_not_decided(
-    journal: Journal, begin: Any, wall: Any, written: float, in_time: bool
-) -> None:
-    await ask(journal, begin, expires=100.0)
-    wall.now = written
-    answer = await journal.decide("q", {"approved": True}, "d", now=50.0)
-    assert isinstance(answer, Won if in_time else Already)
     assert len(await journal.inbox("s")) == in_time
 
 
