@@ -157,11 +157,11 @@ class Asked(Occasion, ABC, Generic[D]):
 
     def decision_line(self, decision: D) -> str:
         """Describe a decision in one line."""
-        said = self._told(decision)
+        said = self._decision_text(decision)
         return said if decision.reason is None else f"{said} ({shortened(decision.reason)})"
 
     @abstractmethod
-    def _told(self, decision: D) -> str: ...
+    def _decision_text(self, decision: D) -> str: ...
 
     def all_of(self, expires: str | None) -> str:
         """Describe all fields for a person. `expires` is the displayed time of the expiry."""

@@ -37,7 +37,7 @@ OBJECT: Any = instance_of(Mapping)
 class Decided:
     """The decision of a person, or `Expired`."""
 
-    said: ClassVar[tuple[str, str | bool]]
+    marker: ClassVar[tuple[str, str | bool]]
     """The key and value that identify the class in the stored form."""
     reason: str | None = attrs.field(default=None, validator=optional(TEXT))
     decided_by: str | None = attrs.field(default=None, validator=optional(TEXT))
@@ -53,7 +53,7 @@ class Decided:
         """Return the stored form."""
         fields = attrs.asdict(self, recurse=False)
         common = {name: fields.pop(name) for name in attrs.fields_dict(Decided)}
-        key, value = self.said
+        key, value = self.marker
         given = {name: each for name, each in {**fields, **common}.items() if each not in (None, False)}
         return {key: value, **given}
 
@@ -86,7 +86,7 @@ def read(stored: Mapping[str, Any], known: Iterable[type[D]]) -> D:
     if not isinstance(stored, Mapping):
         raise TypeError("the decision is not an object")
     for kind in known:
-        key, value = kind.said
+        key, value = kind.marker
         if type(stored.get(key)) is type(value) and stored[key] == value:
             return kind(**{name: stored[name] for name in attrs.fields_dict(kind) if name in stored})
     raise ValueError("the decision has no known `approved` or `action`")
@@ -100,7 +100,7 @@ def named(words: Mapping[str, Any], known: Iterable[type[D]], what: str, hint: s
     action = words.get("action")
     word = action.strip().lower() if isinstance(action, str) else None
     for kind in known:
-        if kind.said == ("action", word):
+        if kind.marker == ("action", word):
             return kind()
     raise AgentError("decision_required", f"the request does not say {what}", hint=hint)
 

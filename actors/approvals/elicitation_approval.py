@@ -23,18 +23,18 @@ _HINT = 'Send {"action": "accept", "content": {...}}, {"action": "decline"} or {
 
 @attrs.frozen(kw_only=True)
 class Accept(Decided):
-    said: ClassVar = ("action", "accept")
+    marker: ClassVar = ("action", "accept")
     content: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
 
 
 @attrs.frozen(kw_only=True)
 class Decline(Decided):
-    said: ClassVar = ("action", "decline")
+    marker: ClassVar = ("action", "decline")
 
 
 @attrs.frozen(kw_only=True)
 class Cancel(Decided):
-    said: ClassVar = ("action", "cancel")
+    marker: ClassVar = ("action", "cancel")
 
 
 Answer: TypeAlias = Accept | Decline | Cancel
@@ -106,8 +106,8 @@ class ElicitationQuestion(Asked[Answer]):
             await check_answer(content, self.input_schema)
         return attrs.evolve(decision, content=content)
 
-    def _told(self, decision: Answer) -> str:
-        return f"answer: {decision.said[1]}"
+    def _decision_text(self, decision: Answer) -> str:
+        return f"answer: {decision.marker[1]}"
 
     @property
     def _form(self) -> tuple[Field, ...]:

@@ -21,18 +21,18 @@ _WORDS = {"r": "retry", "d": "done", "f": "failed"}
 class Retry(Decided):
     """The decision to send the call again."""
 
-    said: ClassVar = ("action", "retry")
+    marker: ClassVar = ("action", "retry")
 
 
 @attrs.frozen(kw_only=True)
 class Done(Decided):
-    said: ClassVar = ("action", "done")
+    marker: ClassVar = ("action", "done")
     result: str | None = attrs.field(default=None, validator=optional(TEXT))
 
 
 @attrs.frozen(kw_only=True)
 class Failed(Decided):
-    said: ClassVar = ("action", "failed")
+    marker: ClassVar = ("action", "failed")
 
 
 Outcome: TypeAlias = Retry | Done | Failed
@@ -89,8 +89,8 @@ class OutcomeQuestion(Asked[Outcome]):
     def line(self) -> str:
         return f"what came of {super().line}?"
 
-    def _told(self, decision: Outcome) -> str:
-        return f"outcome: {decision.said[1]}"
+    def _decision_text(self, decision: Outcome) -> str:
+        return f"outcome: {decision.marker[1]}"
 
     def _understand(self, word: str, rest: str) -> Reply:
         match _WORDS.get(word, word):

@@ -22,14 +22,14 @@ _HINT = 'Send {"approved": true}, {"action": "approve"} or {"answer": "yes"}, or
 
 @attrs.frozen(kw_only=True)
 class Approved(Decided):
-    said: ClassVar = ("approved", True)
+    marker: ClassVar = ("approved", True)
     arguments: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
     """All arguments of the call, instead of the ones shown; None if they are unchanged."""
 
 
 @attrs.frozen(kw_only=True)
 class Rejected(Decided):
-    said: ClassVar = ("approved", False)
+    marker: ClassVar = ("approved", False)
 
     @property
     def rejects(self) -> bool:
@@ -59,7 +59,7 @@ class YesOrNo(Asked[Approved | Rejected]):
             f"Please approve or reject using the approval UUID: {self.id}"
         )
 
-    def _told(self, decision: Approved | Rejected) -> str:
+    def _decision_text(self, decision: Approved | Rejected) -> str:
         if isinstance(decision, Rejected):
             return "rejected"
         return "approved" if decision.arguments is None else "approved, edited"

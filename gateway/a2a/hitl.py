@@ -41,7 +41,7 @@ def request_of(pending: Sequence[Asked[Any]], hint: str) -> Mapping[str, Any] | 
 def actions_of(asked: Asked[Any]) -> frozenset[str]:
     """The words that decide a question other than yes or no."""
     return frozenset(
-        value for _, value in (kind.said for kind in asked.original.decisions) if isinstance(value, str)
+        value for _, value in (kind.marker for kind in asked.original.decisions) if isinstance(value, str)
     )
 
 

@@ -57,10 +57,10 @@ def read_card(body: object) -> Card:
     """
     try:
         fields = Fields(body, "card")
-        name = fields.needed("name")
+        name = fields.required("name")
         if not any(map(fields.has, ("url", "supportedInterfaces"))):
-            raise fields.refusal("supportedInterfaces", "is required")
-        capabilities = fields.group("capabilities")
+            raise fields.error("supportedInterfaces", "is required")
+        capabilities = fields.child_or_empty("capabilities")
         extensions = capabilities.children("extensions")[:MOST_INTERFACES]
         return Card(
             name,

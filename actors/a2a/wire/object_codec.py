@@ -197,13 +197,13 @@ class ObjectCodec:
 
     def read_message(self, fields: Fields) -> Message:
         """Read a client's message, which needs an id, the role of a user and at least one part."""
-        fields.needed("messageId")
+        fields.required("messageId")
         user = self.roles["user"]
-        if fields.needed("role") != user:
-            raise fields.refusal("role", f"must be {user}")
+        if fields.required("role") != user:
+            raise fields.error("role", f"must be {user}")
         parts = fields.children(self.parts)
         if not parts:
-            raise fields.refusal(self.parts, "must hold at least one part")
+            raise fields.error(self.parts, "must hold at least one part")
         return self._message(fields, "user", tuple(self.read_part(part) for part in parts))
 
     def _message(self, fields: Fields, role: Role, parts: tuple[Part, ...]) -> Message:
@@ -213,8 +213,8 @@ class ObjectCodec:
             parts=parts,
             task=fields.text("taskId"),
             context=fields.text("contextId"),
-            references=fields.texts("referenceTaskIds"),
-            extensions=fields.texts("extensions"),
+            references=fields.strings("referenceTaskIds"),
+            extensions=fields.strings("extensions"),
             metadata=fields.struct("metadata"),
         )
 
@@ -224,11 +224,11 @@ class ObjectCodec:
         states: dict[str, State] = {word: state for state, word in self.states.items()}
         return ListTasks(
             context=fields.text("contextId"),
-            state=None if unspecified else fields.word("status", states),
+            state=None if unspecified else fields.choice("status", states),
             since=fields.time("statusTimestampAfter"),
-            page_size=fields.whole("pageSize", least=1, most=MAX_PAGE) or DEFAULT_PAGE,
+            page_size=fields.integer("pageSize", minimum=1, maximum=MAX_PAGE) or DEFAULT_PAGE,
             page_token=fields.text("pageToken") or "",
-            history_length=fields.whole("historyLength"),
+            history_length=fields.integer("historyLength"),
             artifacts=fields.flag("includeArtifacts") or False,
         )
 
@@ -237,7 +237,7 @@ class ObjectCodec:
     def read_item(self, fields: Fields) -> StreamItem:
         """Read an answer or an item of a stream. Its type follows from its `kind`, the object around it, or
         its fields."""
-        type_ = fields.word("kind", _KINDS)
+        type_ = fields.choice("kind", _KINDS)
         if type_ is None:
             for wrapped, name in _WRAPPERS.items():
                 if inner := fields.child(name):
@@ -246,20 +246,20 @@ class ObjectCodec:
 
     def read_task(self, fields: Fields) -> Task:
         """Read a task. The context of a task without one is its id."""
-        id = fields.needed("id")
+        id = fields.required("id")
         return Task(
             id=id,
             context=fields.text("contextId") or id,
-            status=self.read_status(fields.needed_child("status")),
+            status=self.read_status(fields.required_child("status")),
             artifacts=tuple(map(self.read_artifact, fields.children("artifacts"))),
             history=tuple(map(self.read_answered_message, fields.children("history"))),
             metadata=fields.struct("metadata"),
         )
 
     def read_status(self, fields: Fields) -> Status:
-        state = _STATES.get(_plain(fields.needed("state"), "TASK_STATE_"))
+        state = _STATES.get(_plain(fields.required("state"), "TASK_STATE_"))
         if state is None:
-            raise fields.refusal("state", "is not known")
+            raise fields.error("state", "is not known")
         message = fields.child("message")
         return Status(state, _time(fields), None if message is None else self.read_answered_message(message))
 
@@ -269,7 +269,7 @@ class ObjectCodec:
             name=fields.text("name"),
             description=fields.text("description"),
             parts=self._read_parts(fields, "parts"),
-            extensions=fields.texts("extensions"),
+            extensions=fields.strings("extensions"),
             metadata=fields.struct("metadata"),
         )
 
@@ -277,7 +277,7 @@ class ObjectCodec:
         """Read a message in an answer. Without a role, it is the agent's."""
         role = _ROLES.get(_plain(fields.text("role") or "agent", "ROLE_"))
         if role is None:
-            raise fields.refusal("role", "is not known")
+            raise fields.error("role", "is not known")
         parts = self.parts if fields.has(self.parts) else "parts"
         return self._message(fields, role, self._read_parts(fields, parts))
 
@@ -286,26 +286,26 @@ class ObjectCodec:
         return TaskPage(
             tasks,
             fields.text("nextPageToken") or "",
-            fields.whole("pageSize") or len(tasks),
-            fields.whole("totalSize") or len(tasks),
+            fields.integer("pageSize") or len(tasks),
+            fields.integer("totalSize") or len(tasks),
         )
 
     def read_status_update(self, fields: Fields) -> StatusUpdate:
-        task = fields.needed("taskId")
+        task = fields.required("taskId")
         return StatusUpdate(
             task=task,
             context=fields.text("contextId") or task,
-            status=self.read_status(fields.needed_child("status")),
+            status=self.read_status(fields.required_child("status")),
             final=fields.flag("final") or False,
             metadata=fields.struct("metadata"),
         )
 
     def read_artifact_update(self, fields: Fields) -> ArtifactUpdate:
-        task = fields.needed("taskId")
+        task = fields.required("taskId")
         return ArtifactUpdate(
             task=task,
             context=fields.text("contextId") or task,
-            artifact=self.read_artifact(fields.needed_child("artifact")),
+            artifact=self.read_artifact(fields.required_child("artifact")),
             append=fields.flag("append") or False,
             last=fields.flag("lastChunk") or False,
             metadata=fields.struct("metadata"),
@@ -342,7 +342,7 @@ def _type_of(fields: Fields) -> type[StreamItem]:
         return ArtifactUpdate
     if fields.has("role") or fields.has("parts"):
         return Message
-    raise fields.refusal("kind", "is neither a task, nor a message, nor an update")
+    raise fields.error("kind", "is neither a task, nor a message, nor an update")
 
 
 _WRAPPERS: Mapping[type[StreamItem], str] = {

@@ -1,7 +1,7 @@
 """The codec of A2A 0.3 for JSON-RPC. Pure.
 
-Objects and parts have a `kind`; states and roles are plain words (`working`, `user`); the last update of a
-stream has `final: true`. There is no method that lists tasks.
+Objects and parts have a `kind`; states and roles are lowercase words (`working`, `user`); the last update of
+a stream has `final: true`. No method lists tasks.
 
 Source: https://a2a-protocol.org/v0.3.0/specification, sections 6 (objects) and 7 (methods).
 """
@@ -42,8 +42,8 @@ from .task import (
 )
 
 IN_OBJECT = "data_part_compat"
-"""Marks in a part's metadata that its data is the field `value` of an object. Version 0.3 allows only objects
-as data; the official SDKs send other data of 1.0 in this way."""
+"""The key in a part's metadata that marks data wrapped as `{"value": data}`. Version 0.3 allows only objects
+as data; the official SDKs send the other data of 1.0 in this way."""
 
 
 def _write_part(part: Part) -> Json:
@@ -51,9 +51,9 @@ def _write_part(part: Part) -> Json:
         case Text():
             content: Json = {"kind": "text", "text": part.text}
         case File():
-            content = {"kind": "file", "file": {"bytes": part.content, **about_file(part)}}
+            content = {"kind": "file", "file": {"bytes": part.content, **file_fields(part)}}
         case Link():
-            content = {"kind": "file", "file": {"uri": part.url, **about_file(part)}}
+            content = {"kind": "file", "file": {"uri": part.url, **file_fields(part)}}
         case Data():
             data, metadata = data_in_object(part)
             return {"kind": "data", "data": data, **filled(metadata=metadata)}
@@ -62,18 +62,20 @@ def _write_part(part: Part) -> Json:
     return {**content, **filled(metadata=part.metadata)}
 
 
-def about_file(part: File | Link) -> Json:
+def file_fields(part: File | Link) -> Json:
+    """Return the optional fields of a file, which do not depend on the form of its content."""
     return filled(mimeType=part.media_type, name=part.filename)
 
 
 def data_in_object(part: Data) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """The data of a part as an object, and the metadata."""
+    """Return the data of a part, wrapped if it is not an object (`IN_OBJECT`), and the metadata."""
     if isinstance(part.data, Mapping):
         return part.data, part.metadata
     return {"value": part.data}, {**(part.metadata or {}), IN_OBJECT: True}
 
 
 def data_from_object(data: Mapping[str, Any], metadata: Mapping[str, Any] | None) -> Data:
+    """Undo `data_in_object`."""
     if not metadata or metadata.get(IN_OBJECT) is not True or "value" not in data:
         return Data(data, metadata=metadata)
     rest = {name: value for name, value in metadata.items() if name != IN_OBJECT}
@@ -85,12 +87,12 @@ def read_data(fields: Fields, metadata: Mapping[str, Any] | None) -> Data:
     data = fields.value("data")
     match data:
         case None:
-            raise fields.refusal("data", "is required")
+            raise fields.error("data", "is required")
         case Mapping():
             return data_from_object(data, metadata)
         case list():
             return Data(data, metadata=metadata)
-    raise fields.refusal("data", "must be an object or a list")
+    raise fields.error("data", "must be an object or a list")
 
 
 def _read_part(fields: Fields) -> Part:
@@ -98,15 +100,15 @@ def _read_part(fields: Fields) -> Part:
     kind = fields.text("kind") or next(filter(fields.has, ("text", "file", "data")), None)
     match kind:
         case "text":
-            text = fields.words("text")
+            text = fields.string("text")
             if text is None:
-                raise fields.refusal("text", "is required")
+                raise fields.error("text", "is required")
             return Text(text, metadata=metadata)
         case "file":
-            return read_file(fields.needed_child("file"), metadata, content="bytes", address="uri")
+            return read_file(fields.required_child("file"), metadata, content="bytes", address="uri")
         case "data":
             return read_data(fields, metadata)
-    raise fields.refusal("kind", "must be one of text, file, data")
+    raise fields.error("kind", "must be one of text, file, data")
 
 
 def read_file(fields: Fields, metadata: Mapping[str, Any] | None, *, content: str, address: str) -> Part:
@@ -119,9 +121,9 @@ def read_file(fields: Fields, metadata: Mapping[str, Any] | None, *, content: st
     found = fields.base64(content)
     if found is not None:
         return File(found, **about)
-    # Some clients call it `url`, as version 1.0 does.
+    # Some clients name the field `url`, as version 1.0 does.
     url = None if fields.has(address) else fields.text("url")
-    return Link(url or fields.needed(address), **about)
+    return Link(url or fields.required(address), **about)
 
 
 OBJECTS = ObjectCodec(
@@ -140,9 +142,9 @@ OBJECTS = ObjectCodec(
 def read_request(method: str, params: object) -> Request:
     """Read the parameters of a method.
 
-    The client waits for the end unless `configuration.blocking` is false. The specification does not define
-    its absence, and clients without a configuration expect the end. A `historyLength` of 0 means all
-    messages, as in the proto of this version.
+    `configuration.blocking` is true if absent: the specification gives no default, and clients that send no
+    configuration expect to wait for the end of the task. A `historyLength` of 0 means all messages, as in the
+    protobuf definition of this version.
 
     Raises:
         A2AError: METHOD_NOT_FOUND or INVALID_PARAMS.
@@ -154,13 +156,13 @@ def read_request(method: str, params: object) -> Request:
 
 
 def _send(fields: Fields, *, stream: bool = False) -> Send:
-    options = fields.group("configuration")
+    options = fields.child_or_empty("configuration")
     push = options.child("pushNotificationConfig")
     return Send(
-        message=OBJECTS.read_message(fields.needed_child("message")),
+        message=OBJECTS.read_message(fields.required_child("message")),
         wait=options.flag("blocking") is not False,
         history_length=history_length(options),
-        modes=options.texts("acceptedOutputModes"),
+        modes=options.strings("acceptedOutputModes"),
         push=None if push is None else read_push(push, ""),
         metadata=fields.struct("metadata"),
         stream=stream,
@@ -168,40 +170,40 @@ def _send(fields: Fields, *, stream: bool = False) -> Send:
 
 
 def history_length(fields: Fields) -> int | None:
-    return fields.whole("historyLength") or None
+    return fields.integer("historyLength") or None
 
 
 def read_push(fields: Fields, task: str) -> PushConfig:
-    """Read a push configuration. Only its first scheme is used."""
-    authentication = fields.group("authentication")
+    """Read the push configuration of `task`. Of its authentication schemes, only the first is used."""
+    authentication = fields.child_or_empty("authentication")
     return PushConfig(
         task=task,
         id=fields.text("id") or "",
-        url=fields.needed("url"),
+        url=fields.required("url"),
         token=fields.text("token"),
-        scheme=next(iter(authentication.texts("schemes")), None),
+        scheme=next(iter(authentication.strings("schemes")), None),
         credentials=authentication.text("credentials"),
     )
 
 
 def _set_push(fields: Fields) -> SetPush:
-    task = fields.needed("taskId")
-    return SetPush(read_push(fields.needed_child("pushNotificationConfig"), task))
+    task = fields.required("taskId")
+    return SetPush(read_push(fields.required_child("pushNotificationConfig"), task))
 
 
 _READERS: Mapping[str, Callable[[Fields], Request]] = {
     "message/send": _send,
     "message/stream": lambda fields: _send(fields, stream=True),
-    "tasks/get": lambda fields: GetTask(fields.needed("id"), history_length(fields)),
-    "tasks/cancel": lambda fields: CancelTask(fields.needed("id")),
-    "tasks/resubscribe": lambda fields: Subscribe(fields.needed("id")),
+    "tasks/get": lambda fields: GetTask(fields.required("id"), history_length(fields)),
+    "tasks/cancel": lambda fields: CancelTask(fields.required("id")),
+    "tasks/resubscribe": lambda fields: Subscribe(fields.required("id")),
     "tasks/pushNotificationConfig/set": _set_push,
     "tasks/pushNotificationConfig/get": lambda fields: GetPush(
-        fields.needed("id"), fields.text("pushNotificationConfigId")
+        fields.required("id"), fields.text("pushNotificationConfigId")
     ),
-    "tasks/pushNotificationConfig/list": lambda fields: ListPush(fields.needed("id")),
+    "tasks/pushNotificationConfig/list": lambda fields: ListPush(fields.required("id")),
     "tasks/pushNotificationConfig/delete": lambda fields: DeletePush(
-        fields.needed("id"), fields.needed("pushNotificationConfigId")
+        fields.required("id"), fields.required("pushNotificationConfigId")
     ),
     "agent/getAuthenticatedExtendedCard": lambda _: GetCard(),
 }
@@ -210,10 +212,10 @@ METHODS = frozenset(_READERS)
 
 
 def write_request(request: ClientRequest) -> tuple[str, Json]:
-    """The method of a request and its parameters, in the form of `read_request`.
+    """Return the method and the parameters of a request, in the form that `read_request` reads.
 
     Raises:
-        ValueError: the request is `ListTasks`, for which there is no method.
+        ValueError: the request is `ListTasks`, for which version 0.3 has no method.
     """
     match request:
         case Send():
@@ -240,7 +242,7 @@ def send_method(send: Send) -> str:
 
 
 def write_answer(request: Request, answer: Answer) -> Any:
-    """The result of a request."""
+    """Return the result of a request. In this version its form does not depend on the request."""
     match answer:
         case Task() | Message():
             return OBJECTS.item(answer)
@@ -257,12 +259,12 @@ def write_answer(request: Request, answer: Answer) -> Any:
 
 
 def write_item(item: StreamItem) -> Json:
-    """An item of a stream."""
+    """Return an item of a stream as JSON."""
     return OBJECTS.item(item)
 
 
 def write_notification(task: Task) -> Json:
-    """The body of a push notification in both bindings: the whole task (section 9.5)."""
+    """Return the body of a push notification in both bindings: the whole task (section 9.5)."""
     return OBJECTS.task(task)
 
 

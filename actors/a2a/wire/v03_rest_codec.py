@@ -37,8 +37,8 @@ from .task import (
     Text,
 )
 from .v03_codec import (
-    about_file,
     data_in_object,
+    file_fields,
     history_length,
     read_data,
     read_file,
@@ -57,9 +57,9 @@ def _write_part(part: Part) -> Json:
         case Text():
             content: Json = {"text": part.text}
         case File():
-            content = {"file": {"fileWithBytes": part.content, **about_file(part)}}
+            content = {"file": {"fileWithBytes": part.content, **file_fields(part)}}
         case Link():
-            content = {"file": {"fileWithUri": part.url, **about_file(part)}}
+            content = {"file": {"fileWithUri": part.url, **file_fields(part)}}
         case Data():
             data, metadata = data_in_object(part)
             return {"data": {"data": data}, **filled(metadata=metadata)}
@@ -70,14 +70,14 @@ def _write_part(part: Part) -> Json:
 
 def _read_part(fields: Fields) -> Part:
     metadata = fields.struct("metadata")
-    text, file, data = fields.words("text"), fields.child("file"), fields.child("data")
+    text, file, data = fields.string("text"), fields.child("file"), fields.child("data")
     if text is not None:
         return Text(text, metadata=metadata)
     if file is not None:
         return read_file(file, metadata, content="fileWithBytes", address="fileWithUri")
     if data is not None:
         return read_data(data, metadata) if data.has("data") else Data({}, metadata=metadata)
-    raise fields.refusal("text", "is required, or file, or data")
+    raise fields.error("text", "is required, or file, or data")
 
 
 OBJECTS = ObjectCodec(
@@ -107,13 +107,13 @@ def read_request(method: str, params: object) -> Request:
 def _send(fields: Fields, *, stream: bool = False) -> Send:
     """Read a request to send. A `configuration` without `blocking` means false, because ProtoJSON omits
     false. The message may be called `request`, its name in the proto, which the official Python SDK sends."""
-    options = fields.group("configuration")
+    options = fields.child_or_empty("configuration")
     push = options.child("pushNotification")
     return Send(
-        message=OBJECTS.read_message(fields.child("request") or fields.needed_child("message")),
+        message=OBJECTS.read_message(fields.child("request") or fields.required_child("message")),
         wait=options.flag("blocking") or not fields.has("configuration"),
         history_length=history_length(options),
-        modes=options.texts("acceptedOutputModes"),
+        modes=options.strings("acceptedOutputModes"),
         push=None if push is None else read_push(push, ""),
         metadata=fields.struct("metadata"),
         stream=stream,
@@ -123,9 +123,9 @@ def _send(fields: Fields, *, stream: bool = False) -> Send:
 def _set_push(fields: Fields) -> SetPush:
     """Read a push configuration: the whole request of the proto, which the official SDKs send, or its
     `config`."""
-    task = fields.needed("taskId")
+    task = fields.required("taskId")
     config = fields.child("config") or fields
-    push = read_push(config.needed_child("pushNotificationConfig"), task)
+    push = read_push(config.required_child("pushNotificationConfig"), task)
     if push.id:
         return SetPush(push)
     return SetPush(attrs.evolve(push, id=fields.text("configId") or ""))

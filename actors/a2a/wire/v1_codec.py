@@ -76,12 +76,12 @@ def _write_part(part: Part) -> Json:
 def _read_part(fields: Fields) -> Part:
     """Read a part. Null is a valid `data` unless another field has the content; some clients send all
     fields."""
-    text, url, raw = fields.words("text"), fields.words("url"), fields.base64("raw")
+    text, url, raw = fields.string("text"), fields.string("url"), fields.base64("raw")
     given = [name for name in ("text", "raw", "url", "data") if fields.value(name) is not None]
     if len(given) > 1:
-        raise fields.refusal(given[1], f"must not stand beside {given[0]}")
+        raise fields.error(given[1], f"must not stand beside {given[0]}")
     if not given and not fields.has("data"):
-        raise fields.refusal("text", "is required, or raw, url or data")
+        raise fields.error("text", "is required, or raw, url or data")
     about: Json = {
         "media_type": fields.text("mediaType"),
         "filename": fields.text("filename"),
@@ -121,13 +121,13 @@ def read_request(method: str, params: object) -> Request:
 
 
 def _send(fields: Fields, *, stream: bool = False) -> Send:
-    options = fields.group("configuration")
+    options = fields.child_or_empty("configuration")
     push = options.child("taskPushNotificationConfig")
     return Send(
-        message=OBJECTS.read_message(fields.needed_child("message")),
+        message=OBJECTS.read_message(fields.required_child("message")),
         wait=not options.flag("returnImmediately"),
-        history_length=options.whole("historyLength"),
-        modes=options.texts("acceptedOutputModes"),
+        history_length=options.integer("historyLength"),
+        modes=options.strings("acceptedOutputModes"),
         push=None if push is None else _read_push(push, ""),
         metadata=fields.struct("metadata"),
         stream=stream,
@@ -135,11 +135,11 @@ def _send(fields: Fields, *, stream: bool = False) -> Send:
 
 
 def _read_push(fields: Fields, task: str) -> PushConfig:
-    authentication = fields.group("authentication")
+    authentication = fields.child_or_empty("authentication")
     return PushConfig(
         task=task,
         id=fields.text("id") or "",
-        url=fields.needed("url"),
+        url=fields.required("url"),
         token=fields.text("token"),
         scheme=authentication.text("scheme"),
         credentials=authentication.text("credentials"),
@@ -149,15 +149,15 @@ def _read_push(fields: Fields, task: str) -> PushConfig:
 _READERS: Mapping[str, Callable[[Fields], Request]] = {
     "SendMessage": _send,
     "SendStreamingMessage": lambda fields: _send(fields, stream=True),
-    "GetTask": lambda fields: GetTask(fields.needed("id"), fields.whole("historyLength")),
+    "GetTask": lambda fields: GetTask(fields.required("id"), fields.integer("historyLength")),
     "ListTasks": OBJECTS.read_list,
-    "CancelTask": lambda fields: CancelTask(fields.needed("id")),
-    "SubscribeToTask": lambda fields: Subscribe(fields.needed("id")),
-    "CreateTaskPushNotificationConfig": lambda fields: SetPush(_read_push(fields, fields.needed("taskId"))),
-    "GetTaskPushNotificationConfig": lambda fields: GetPush(fields.needed("taskId"), fields.needed("id")),
-    "ListTaskPushNotificationConfigs": lambda fields: ListPush(fields.needed("taskId")),
+    "CancelTask": lambda fields: CancelTask(fields.required("id")),
+    "SubscribeToTask": lambda fields: Subscribe(fields.required("id")),
+    "CreateTaskPushNotificationConfig": lambda fields: SetPush(_read_push(fields, fields.required("taskId"))),
+    "GetTaskPushNotificationConfig": lambda fields: GetPush(fields.required("taskId"), fields.required("id")),
+    "ListTaskPushNotificationConfigs": lambda fields: ListPush(fields.required("taskId")),
     "DeleteTaskPushNotificationConfig": lambda fields: DeletePush(
-        fields.needed("taskId"), fields.needed("id")
+        fields.required("taskId"), fields.required("id")
     ),
     "GetExtendedAgentCard": lambda _: GetCard(),
 }
