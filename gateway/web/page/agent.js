@@ -1,7 +1,7 @@
 // The page about the agent: its parts with their states, its runs, its tools, its configuration.
 
 import { ApiError, get, post } from "./api.js";
-import { agentCards, modelTable, serverCards, treeList, troubled } from "./agent_parts.js";
+import { agentCards, modelTable, serverCards, treeList, withProblems } from "./agent_parts.js";
 import { usagePlot } from "./agent_plot.js";
 import { runTable, stats } from "./agent_run_table.js";
 import { days, runs, sums } from "./agent_runs.js";
@@ -275,7 +275,7 @@ function yamlLines(text) {
 const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1).replace(/(?<![.!?])$/, ".");
 
 function attentionWords(parts) {
-  const number = troubled(parts).length;
+  const number = withProblems(parts).length;
   return number ? `${count(number)} ${number === 1 ? "needs" : "need"} attention` : "";
 }
 

@@ -1,4 +1,4 @@
-// The parts of the agent with their states: servers, remote agents, models, and its tree.
+// The parts of an agent and their states: servers, remote agents, models and the node tree.
 
 import { h, icon } from "./dom.js";
 import { plural, visible } from "./text.js";
@@ -16,28 +16,28 @@ const STATES = {
 };
 
 const TYPES = {
-  llm: "asks a model",
-  sequential: "one after the other",
-  parallel: "at the same time",
-  loop: "again and again",
-  router: "one of them",
+  llm: "calls a model",
+  sequential: "runs its nodes in order",
+  parallel: "runs its nodes at the same time",
+  loop: "repeats its nodes",
+  router: "chooses one node",
   approval: "asks a person",
-  a2a: "another agent",
+  a2a: "calls another agent",
 };
 
 const ICONS = { llm: "chat", approval: "pause", a2a: "hop", router: "agent" };
 
-/** `[tone, word]` of a state; an unknown state is its own word. */
+/** A state as `[tone, word]`. An unknown state is shown as it is. */
 export const partState = (state) => STATES[state] ?? ["ring", visible(state)];
 
-/** Parts with a problem. */
-export const troubled = (parts) =>
+/** The parts with a bad or waiting state, or with an error. */
+export const withProblems = (parts) =>
   parts.filter((part) => !["good", "ring"].includes(partState(part.state)[0]) || part.error);
 
-/** Transports whose name is not an abbreviation. */
-const WAYS = { stdio: "stdin and stdout", program: "function calls" };
+/** Labels of transports; for others, the name in capitals. */
+const TRANSPORTS = { stdio: "stdin and stdout", program: "function calls" };
 
-/** Cards of the servers in the order of the file; `health` has their states. */
+/** A card for each server, in the order of the file. `health`: the states of the servers. */
 export function serverCards(servers, health) {
   const states = new Map(health.map((part) => [part.name, part]));
   return h("div", { class: "agent-cards" }, servers.map((server) => {
@@ -45,11 +45,12 @@ export function serverCards(servers, health) {
     return card(server.name, part, server.where, [
       ["Tools", part.state === "connected" ? server.tools : server.tools || "not listed yet"],
       ["Calls at once", String(server.max_concurrency)],
-      ["Transport", WAYS[server.transport] ?? server.transport.toUpperCase()],
-    ], server.required ? null : "The agent is ready without it.");
+      ["Transport", TRANSPORTS[server.transport] ?? server.transport.toUpperCase()],
+    ], server.required ? null : "Optional: the agent is ready without it.");
   }));
 }
 
+/** A card for each remote agent. `agents`: their names and states. */
 export function agentCards(agents, tree) {
   const urls = new Map(remotes(tree));
   return h("div", { class: "agent-cards" },
@@ -58,9 +59,9 @@ export function agentCards(agents, tree) {
 
 function card(name, part, where, facts, note) {
   const [tone, word] = partState(part.state);
-  const off = tone === "bad" || (part.error && tone !== "good");
+  const failing = tone === "bad" || (part.error && tone !== "good");
   const quiet = tone === "good" || tone === "ring";
-  return h("article", { class: `block agent-card ${off ? "off" : ""}` },
+  return h("article", { class: `block agent-card ${failing ? "off" : ""}` },
     h("h3", { class: "row" },
       h("span", { class: `dot ${tone}` }),
       h("span", { class: "ellipsis grow" }, visible(name)),
@@ -84,7 +85,7 @@ function leftOut(tools) {
     h("ul", { class: "stack" }, tools.map((each) => h("li", {}, visible(each)))));
 }
 
-/** `health`: the models with their states, as far as they were used. */
+/** A table of the models. `health`: the states of the models that were used. */
 export function modelTable(models, health) {
   const states = new Map(health.map((part) => [part.name, part]));
   const stateFor = ({ name }) => states.get(name) ?? { state: "not used yet" };
@@ -107,7 +108,7 @@ function modelRow(model, part) {
     h("td", { class: "num" }, price("output")));
 }
 
-/** The tree of nodes as nested lists. */
+/** The node tree as nested lists. */
 export function treeList(node) {
   return h("ul", { class: "agent-tree" }, treeItem(node));
 }
@@ -123,7 +124,7 @@ function treeItem(node) {
     node.children && h("ul", {}, node.children.map(treeItem)));
 }
 
-/** The remote agents in the tree with their addresses. */
+/** The remote agents in the tree as `[name, url]`. */
 function remotes(node) {
   const own = node.url ? [[node.agent ?? node.name, node.url]] : [];
   return [...own, ...(node.children ?? []).flatMap(remotes)];

@@ -1,27 +1,28 @@
-// The tools by server: description, hints, policy (run, ask or deny), and the reason for the policy.
+// The table of tools by server: description, hints, policy (run, ask or deny) and the reason for the policy.
 
 import { h, icon } from "./dom.js";
 import { plural, shorten, visible } from "./text.js";
 
 const TONES = { run: "good", ask: "wait", deny: "bad", unused: "" };
 const ORDER = ["deny", "ask", "run"];
-const SAID = {
-  "readOnlyHint: true": "It says it only reads",
-  "destructiveHint: false": "It says it destroys nothing",
-  "destructiveHint: true": "It says it may destroy something",
-  "approval.unannotated: run": "It says nothing about itself",
-  "approval.unannotated: ask": "It says nothing about itself",
-  "as its tools say": "As the tools in it",
+/** Labels of the reasons that are not rules. */
+const REASONS = {
+  "readOnlyHint: true": "Declared read-only",
+  "destructiveHint: false": "Declared not destructive",
+  "destructiveHint: true": "Declared destructive",
+  "approval.unannotated: run": "No destructive hint",
+  "approval.unannotated: ask": "No destructive hint",
+  "as its tools say": "Depends on the tools behind it",
 };
-const LONGEST = 160;
+const DESCRIPTION_LENGTH = 160;
 const COLUMNS = ["Tool", "What it does", "Hints", "Policy", "Reason"];
 
-/** Why a call runs, asks or is denied, in a few words. */
+/** The reason of a policy, in a few words: the name of the rule, or the hint or setting that decides. */
 export function reasonWords({ rule, reason }) {
-  return rule ? visible(rule.name) : (SAID[reason] ?? visible(reason));
+  return rule ? visible(rule.name) : (REASONS[reason] ?? visible(reason));
 }
 
-/** The hints of a tool, as `[tone, word]`. */
+/** The hints of a tool, each as `[tone, word]`. */
 export function hintWords({ readOnlyHint, destructiveHint, idempotentHint }) {
   const words = [];
   if (readOnlyHint) words.push(["", "reads only"]);
@@ -31,8 +32,8 @@ export function hintWords({ readOnlyHint, destructiveHint, idempotentHint }) {
   return words;
 }
 
-/** The policies of a tool's calls, and `verdict` if all are the same. In a tree, only nodes that may call the
- * tool count; there may be none. */
+/** The policies of a tool's calls, and `verdict` if all nodes have the same policy and reason. Only nodes
+ * that may call the tool count; there may be none. */
 export function outcome(tool) {
   const verdicts = tool.nodes ?? [tool];
   if (!verdicts.length) return { policies: ["unused"], verdict: null, words: "No node may use it" };
@@ -40,13 +41,13 @@ export function outcome(tool) {
   const [first] = verdicts;
   const same = verdicts.every(({ policy, reason }) => policy === first.policy && reason === first.reason);
   if (!same) {
-    const words = policies.length > 1 ? "It depends on the node" : "Other rules in other nodes";
+    const words = policies.length > 1 ? "Depends on the node" : "Different rules in different nodes";
     return { policies, verdict: null, words };
   }
   return { policies, verdict: first, words: reasonWords(first) };
 }
 
-/** Tools in the order of the servers; the tools behind a server facade follow the facade. */
+/** `[server, tools]` in the order of the servers. The tools behind a server facade follow the facade. */
 export function groups(tools, servers) {
   const found = new Map(servers.map((server) => [server.name, []]));
   for (const tool of tools) {
@@ -57,7 +58,7 @@ export function groups(tools, servers) {
   return [...found].filter(([, list]) => list.length);
 }
 
-/** `opened` holds the tools whose reasons are shown in full, and outlives the table. */
+/** The table. `opened`: keys of the tools whose details are shown; the caller keeps it across redraws. */
 export function toolTable({ tools, servers }, opened) {
   const body = h("tbody", { role: "rowgroup" });
   for (const [server, list] of groups(tools, servers)) {
@@ -68,7 +69,7 @@ export function toolTable({ tools, servers }, opened) {
     body.append(h("tr", { class: "agent-group", role: "row" }, head));
     for (const tool of list) body.append(...rows(tool, opened));
   }
-  // Explicit roles, because on a narrow page the rows are laid out as blocks and would lose theirs.
+  // Explicit roles, because rows that a narrow page lays out as blocks would lose their implicit roles.
   const heads = COLUMNS.map((name) => h("th", { scope: "col", role: "columnheader" }, name));
   return h("div", { class: "block agent-wrap" },
     h("table", { class: "agent-table agent-tools", role: "table", "aria-label": "Tools" },
@@ -82,16 +83,16 @@ function rows(tool, opened) {
   const detail = h("tr", { class: "agent-detail", role: "row", hidden: !opened.has(key) },
     h("td", { colspan: COLUMNS.length, role: "cell" }, more));
   const or = verdict?.depends_on_arguments && h("span", { class: "faint" }, ", or a rule on its arguments");
-  const said = [words, or];
-  const description = shorten(visible(firstParagraph(tool.description)), LONGEST);
+  const reason = [words, or];
+  const description = shorten(visible(firstParagraph(tool.description)), DESCRIPTION_LENGTH);
   const hints = hintWords(tool).map(([tone, word]) => h("span", { class: `chip ${tone}` }, word));
   const cell = (name, ...content) => h("td", { class: name, role: "cell" }, content);
   const row = h("tr", { role: "row", class: tool.within ? "agent-inside" : "" },
     cell("name", h("code", {}, visible(tool.name))),
-    cell("said muted", h("span", {}, description)),
+    cell("description muted", h("span", {}, description)),
     cell("hints", h("span", { class: "row" }, hints)),
     cell("policy", h("span", { class: "agent-policies" }, policies.map(pill))),
-    cell("because muted", more.length ? toggle(key, said, detail, opened) : said));
+    cell("reason muted", more.length ? toggle(key, reason, detail, opened) : reason));
   return more.length ? [row, detail] : [row];
 }
 
@@ -107,7 +108,7 @@ function toggle(key, words, detail, opened) {
   }, icon("chev"), h("span", {}, words));
 }
 
-/** The rule with its place in the file, or the policy and reason in each node of the tree. */
+/** The rule and its line in the file, or the policy and reason in each node of the tree. */
 function details(tool, verdict) {
   if (verdict) return verdict.rule ? [ruleBlock(verdict.rule)] : [];
   const nodes = tool.nodes ?? [];

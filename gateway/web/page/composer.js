@@ -1,13 +1,13 @@
-// The message box. Text is kept as a draft, and a message is sent again until the agent has answered.
+// The message box. Typed text is kept as a draft. A sent message stays in the outbox until the agent answers.
 
 import { post } from "./api.js";
 import { h, icon } from "./dom.js";
 import * as outbox from "./outbox.js";
 
-const TALLEST = 240; // pixels
+const MAX_HEIGHT = 240; // pixels
 
-/** `log`: a ChatLog; `changed()` is called when the outbox has changed. */
-export function composer({ id, log, context, changed }) {
+/** The box of conversation `id`. `log`: its ChatLog; `changed()` is called when the outbox has changed. */
+export function composer({ id, log, changed }) {
   const path = `/conversations/${encodeURIComponent(id)}/messages`;
   const box = h("textarea", {
     rows: "1",
@@ -20,8 +20,8 @@ export function composer({ id, log, context, changed }) {
     { class: "btn primary icon", type: "submit", "aria-label": "Send" },
     icon("send"),
   );
-  const hold = h("p", { class: "hold", id: "hold" });
-  const form = h("form", { onsubmit: submit }, h("div", { class: "box row" }, box, send), hold);
+  const note = h("p", { class: "hold", id: "hold" });
+  const form = h("form", { onsubmit: submit }, h("div", { class: "box row" }, box, send), note);
   const element = h("div", { class: "composer" }, form);
   const sending = new Set();
   let problem = "",
@@ -52,7 +52,7 @@ export function composer({ id, log, context, changed }) {
 
   const blocked = () => log.pending.length > 0 || log.completed;
 
-  /** Sends the messages of the outbox, in order. */
+  /** Sends the messages of the outbox that were not sent, in order. */
   async function flush() {
     for (const entry of outbox.entries(id)) {
       if (closed) return;
@@ -62,10 +62,11 @@ export function composer({ id, log, context, changed }) {
       sending.delete(entry.key);
       changed();
       update();
-      if (!answered) return; // a later message must not overtake it
+      if (!answered) return; // otherwise a later message could overtake it
     }
   }
 
+  /** Sends a message. False if the request must be repeated. */
   async function deliver(entry) {
     if (entry.state === "failed") outbox.change(id, entry.key, { state: "sending" });
     changed();
@@ -78,23 +79,23 @@ export function composer({ id, log, context, changed }) {
         outbox.change(id, entry.key, { state: "failed", error: error.message });
         return false;
       }
-      takeBack(entry, error.message);
+      restoreDraft(entry, error.message);
       return true;
     }
   }
 
-  /** A message that the agent refused becomes the draft again. */
-  function takeBack(entry, why) {
+  /** Moves a refused message from the outbox back to the draft. */
+  function restoreDraft(entry, reason) {
     outbox.drop(id, entry.key);
     box.value = [entry.text, box.value].filter((text) => text.trim()).join("\n");
     outbox.keepDraft(id, box.value);
-    problem = why;
+    problem = reason;
     changed();
     update();
   }
 
-  /** Drops the entries that are in the log. The agent does not store a message while an approval is pending;
-   * sending it again shows whether it was stored. */
+  /** Drops the entries that are in the log. While an approval is pending, the agent refuses messages, so each
+   * remaining entry is sent again with its key to see whether it was stored. */
   async function settle() {
     const entries = outbox.entries(id),
       left = outbox.unmatched(entries, log.messages);
@@ -106,7 +107,7 @@ export function composer({ id, log, context, changed }) {
       const answer = await post(path, { message: entry.text }, { key: entry.key }).catch(() => null);
       sending.delete(entry.key);
       if (answer?.result?.code === "waiting_approval")
-        takeBack(entry, "The message was not accepted, because an approval came first.");
+        restoreDraft(entry, "The message was not accepted because an approval is pending.");
     }
   }
 
@@ -124,20 +125,20 @@ export function composer({ id, log, context, changed }) {
     const waits = log.pending.length > 0;
     box.placeholder = waits ? "Decide first; your draft is kept" : "Say what to do next";
     const words = problem || (waits ? "You can send messages again after the decision." : "");
-    if (hold.textContent !== words) hold.textContent = words;
-    hold.classList.toggle("is-bad", Boolean(problem));
+    if (note.textContent !== words) note.textContent = words;
+    note.classList.toggle("is-bad", Boolean(problem));
     send.setAttribute("aria-disabled", String(Boolean(blocked() || !box.value.trim())));
     fit();
   }
 
-  /** Makes the box as high as its text; measured only when the text has changed, because updates are
+  /** Fits the height of the box to its text. Measures only after the text has changed, because updates are
    * frequent. */
   function fit() {
     const text = box.value || box.placeholder;
     if (fitted === text || !box.isConnected) return;
     fitted = text;
     box.style.height = "auto";
-    box.style.height = `${Math.min(TALLEST, box.scrollHeight)}px`;
+    box.style.height = `${Math.min(MAX_HEIGHT, box.scrollHeight)}px`;
   }
 
   return {
@@ -151,7 +152,7 @@ export function composer({ id, log, context, changed }) {
   };
 }
 
-/** Enter submits the form, Shift and Enter begin a new line. */
+/** Makes Enter submit the form. Shift+Enter begins a new line. */
 export function sendOnEnter(box, form) {
   box.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

@@ -1,5 +1,5 @@
-// JSON with exact numbers. JavaScript's own numbers lose digits beyond 2^53, and turn 1.0 into 1.
-// A number that would not be written back as it was read becomes an `Exact`, which keeps its text.
+// JSON with exact numbers. JavaScript's numbers lose digits beyond 2^53, and turn 1.0 into 1. A number that
+// would not be written as it was read becomes an `Exact`, which keeps its text.
 
 export class Exact {
   constructor(text) {
@@ -10,9 +10,9 @@ export class Exact {
   }
 }
 
-/** Raises a SyntaxError for text that is not JSON. */
+/** Parses JSON text. Throws a SyntaxError for text that is not JSON. */
 export function parse(text) {
-  JSON.parse(text); // the grammar, with the browser's own message; below it holds
+  JSON.parse(text); // throws the browser's own message; the code below relies on valid JSON
   let at = 0;
   const TOKEN = /\s*("|[[\]{}:,]|[^\s[\]{}:,"]+)/y;
   const next = () => {
@@ -32,25 +32,26 @@ export function parse(text) {
   };
   const value = (token) => {
     if (token === "{") {
-      const made = {};
+      const object = {};
       while (peek() !== "}") {
         const name = JSON.parse(next());
         next(); // the colon
         const property = { enumerable: true, writable: true, configurable: true };
-        Object.defineProperty(made, name, { ...property, value: value(next()) }); // even of `__proto__`
+        // An assignment to `__proto__` would set the prototype.
+        Object.defineProperty(object, name, { ...property, value: value(next()) });
         if (peek() === ",") next();
       }
       next();
-      return made;
+      return object;
     }
     if (token === "[") {
-      const made = [];
+      const array = [];
       while (peek() !== "]") {
-        made.push(value(next()));
+        array.push(value(next()));
         if (peek() === ",") next();
       }
       next();
-      return made;
+      return array;
     }
     const plain = JSON.parse(token);
     return typeof plain === "number" && String(plain) !== token ? new Exact(token) : plain;
@@ -58,16 +59,17 @@ export function parse(text) {
   return value(next());
 }
 
-/** The position after the quote that ends a string. A pattern would overflow the stack on megabytes. */
+/** The position after the closing quote of a string. A regular expression would overflow the stack on a
+ * string of megabytes. */
 function endOfString(text, from) {
   for (let end = text.indexOf('"', from); ; end = text.indexOf('"', end + 1)) {
-    let slashes = 0;
-    while (text[end - 1 - slashes] === "\\") slashes += 1;
-    if (slashes % 2 === 0) return end + 1;
+    let backslashes = 0;
+    while (text[end - 1 - backslashes] === "\\") backslashes += 1;
+    if (backslashes % 2 === 0) return end + 1;
   }
 }
 
-/** JSON text. With `indent`, objects and arrays are spread over lines. */
+/** Writes a value as JSON text, on one line or, with `indent` spaces per level, on several. */
 export function stringify(value, indent = 0, depth = 0) {
   if (value instanceof Exact) return value.text;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
@@ -84,7 +86,7 @@ export function stringify(value, indent = 0, depth = 0) {
   return `${open}\n${pad}${parts.join(`,\n${pad}`)}\n${" ".repeat(indent * depth)}${close}`;
 }
 
-/** Whether two values are the same JSON, with the order of names ignored. */
+/** Whether two values are the same JSON, regardless of the order of names. */
 export function equal(a, b) {
   if (a instanceof Exact || b instanceof Exact) return isNumber(a) && isNumber(b) && String(a) === String(b);
   if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return a === b;

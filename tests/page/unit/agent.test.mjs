@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { partState, troubled } from "../../../gateway/web/page/agent_parts.js";
+import { partState, withProblems } from "../../../gateway/web/page/agent_parts.js";
 import { days, runs, sums, ticks } from "../../../gateway/web/page/agent_runs.js";
 import { groups, hintWords, outcome, reasonWords } from "../../../gateway/web/page/agent_tools.js";
 import { parse } from "../../../gateway/web/page/exact_json.js";
@@ -87,7 +87,7 @@ test("dollars are in cents, or as small as they are", () => {
 
 test("a reason is the name of the rule, or the hint in words", () => {
   assert.equal(reasonWords({ rule: { name: "branches\u202e stay" }, reason: "x" }), "branches\\u{202e} stay");
-  assert.equal(reasonWords({ rule: null, reason: "destructiveHint: true" }), "It says it may destroy something");
+  assert.equal(reasonWords({ rule: null, reason: "destructiveHint: true" }), "Declared destructive");
   assert.equal(reasonWords({ rule: null, reason: "approval.in_loop: run" }), "approval.in_loop: run");
 });
 
@@ -102,7 +102,7 @@ test("in a tree the nodes say what becomes of a call", () => {
   assert.deepEqual(outcome({ policy: "run", reason: "r", rule: null }).policies, ["run"]);
   assert.deepEqual(outcome({ policy: "run", reason: "x", nodes: [ask, { ...ask, node: "c" }] }).verdict, ask);
   const both = outcome({ policy: "run", nodes: [run, ask] });
-  assert.deepEqual([both.policies, both.verdict, both.words], [["ask", "run"], null, "It depends on the node"]);
+  assert.deepEqual([both.policies, both.verdict, both.words], [["ask", "run"], null, "Depends on the node"]);
   assert.deepEqual(outcome({ policy: "run", nodes: [] }).policies, ["unused"]);
 });
 
@@ -115,6 +115,6 @@ test("tools stand under their servers in the order of the file", () => {
 
 test("parts that need attention", () => {
   const parts = [{ state: "connected" }, { state: "unknown" }, { state: "disconnected" }, { state: "reached", error: "e" }];
-  assert.equal(troubled(parts).length, 2);
+  assert.equal(withProblems(parts).length, 2);
   assert.deepEqual(partState("new\u200b"), ["ring", "new\\u{200b}"]);
 });
