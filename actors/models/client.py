@@ -39,7 +39,7 @@ class ModelClient:
             import httpx2
 
             from ..common.tls import TlsUnusable, trusted
-            from .providers.reading import bound
+            from .providers.reading import limit_body
 
             limits = httpx2.Limits(
                 max_connections=self._max_connections, max_keepalive_connections=self._max_connections
@@ -51,7 +51,7 @@ class ModelClient:
                     limits=limits,
                     transport=self._transport,
                     headers={"accept-encoding": "identity"},
-                    event_hooks={"response": [bound]},
+                    event_hooks={"response": [limit_body]},
                     verify=trusted(),
                 )
             except TlsUnusable as error:

@@ -1,4 +1,4 @@
-"""Read a provider's HTTP answer, as a whole or as an event stream, within bounds."""
+"""Read a provider's HTTP answer, as JSON or as an event stream, within limits."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from .codec import Codec, ReplyStream, ended_early, not_understood
 from .faults import from_answer
 
 MAX_BYTES = 32 * 1024 * 1024
+"""Maximum size of the body of an answer."""
 LINGER = 0.5
-"""Seconds that a complete answer may take to close, so that its connection can be used again."""
+"""Seconds to wait for the end of the stream after a complete reply, so that the connection can be reused."""
 
 
-class AnswerTooLarge(httpx2.HTTPError):
-    """An answer of more than `MAX_BYTES`, or one compressed against the request."""
+class AnswerRefused(httpx2.HTTPError):
+    """The answer is larger than `MAX_BYTES`, or compressed although the request accepts only `identity`."""
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _LimitedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
 
@@ -35,20 +36,20 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             left -= len(chunk)
             if left < 0:
-                raise AnswerTooLarge("")
+                raise AnswerRefused(f"the answer is larger than {MAX_BYTES // 1024 // 1024} MiB")
             yield chunk
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-async def bound(response: httpx2.Response) -> None:
-    """Limit the body of a response. An event hook, so that it also holds for bodies that an SDK reads."""
+async def limit_body(response: httpx2.Response) -> None:
+    """Limit the body of a response. An event hook, so that it also applies to bodies that an SDK reads."""
     if response.headers.get("content-encoding", "identity") != "identity":
         # A few compressed bytes may expand to gigabytes.
-        raise AnswerTooLarge("")
+        raise AnswerRefused("the answer is compressed, although the request asked for no compression")
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _Bounded(response.stream)
+    response.stream = _LimitedStream(response.stream)
 
 
 async def read_reply(
@@ -62,12 +63,12 @@ async def read_reply(
     try:
         body = load_provider(await response.aread())
     except ValueError:
-        raise not_understood("it is not JSON; is base_url the address of the API?") from None
+        raise not_understood("it is not JSON; check that base_url is the address of the API") from None
     return codec.reply(body, request)
 
 
 def failed_answer(response: httpx2.Response, raw: bytes) -> ModelFailed:
-    """The failure for an answer with an error status and this body."""
+    """Return the failure for an answer with an error status and the body `raw`."""
     return from_answer(response.status_code, response.headers, raw, now=time.time())
 
 
@@ -76,15 +77,15 @@ async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelR
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     try:
         with trio.CancelScope() as scope:
-            async for chunk in response.stream:  # `bound` refuses compressed bodies
+            async for chunk in response.stream:  # `limit_body` refuses compressed bodies
                 for event in parser.texts(chunk):
                     if not stream.ended:
                         stream.feed(event)
                 if stream.ended:
                     scope.deadline = min(scope.deadline, trio.current_time() + LINGER)
     except httpx2.HTTPError as error:
-        # A complete reply counts even if its connection breaks.
-        if isinstance(error, AnswerTooLarge) and not stream.ended:
+        # A complete reply is used even if its connection breaks or its stream is too long.
+        if isinstance(error, AnswerRefused) and not stream.ended:
             raise
         if not stream.ended:
             raise ended_early(stream.usage) from None
@@ -98,9 +99,9 @@ async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelR
 
 @contextmanager
 def failures_of(name: str, key: str | None) -> Iterator[None]:
-    """Turn exceptions of the block into `ModelFailed` with the model's name and without its key.
+    """Turn exceptions of the block into `ModelFailed`, with the model's name and without its key.
 
-    Texts of HTTP libraries are not repeated, because some quote headers.
+    The messages of HTTP libraries are left out, because some quote headers.
     """
     try:
         yield
@@ -113,8 +114,8 @@ def failures_of(name: str, key: str | None) -> Iterator[None]:
             retry_after=failure.retry_after,
             usage=failure.usage,
         ) from None
-    except AnswerTooLarge:
-        raise ModelFailed(f"{name}: the answer is larger than {MAX_BYTES // 1024 // 1024} MiB") from None
+    except AnswerRefused as error:
+        raise ModelFailed(f"{name}: {error}") from None
     except httpx2.ConnectTimeout:
         raise ModelFailed(f"{name}: connecting took too long", retryable=True) from None
     except ModelUnusable as error:
