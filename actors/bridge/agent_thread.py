@@ -1,7 +1,7 @@
-"""The thread of an agent: it runs a trio loop, and other threads call the agent there.
+"""The thread of an agent: it runs a trio loop, in which other threads call the agent.
 
-Each call runs as a task of that loop, and cancelling the call cancels the task. There is no queue, so nothing
-needs a bound. The caller gets a `concurrent.futures.Future`, which a thread and an asyncio task can wait for.
+Each call runs as a task of that loop; cancelling the call cancels the task. The caller gets a
+`concurrent.futures.Future`, which both a thread and an asyncio task can wait for. Calls are not queued.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ T = TypeVar("T")
 Source: TypeAlias = Callable[[Agent], AbstractAsyncContextManager[AsyncIterator[T]]]
 """Opens a stream of the agent, in the thread of the agent."""
 
-AHEAD = 64
-"""Maximum number of items that a stream reads ahead, beside the buffers of the agent itself."""
-ENDING = 0.2
-"""Seconds that calls get to return after the agent has ended."""
-NAP = 0.5
-"""Seconds between two checks whether the program has ended without closing the agent."""
+READ_AHEAD = 64
+"""Maximum number of items that a stream reads ahead, in addition to the agent's own buffers."""
+RETURN_GRACE = 0.2
+"""Seconds that calls have to return after the agent has ended."""
+EXIT_CHECK_INTERVAL = 0.5
+"""Seconds between checks whether the main thread has ended without closing the agent."""
 
 logger = logging.getLogger(__name__)
 
@@ -54,13 +54,13 @@ class AgentThread:
         # Not a daemon: at exit the interpreter waits for it, so that calls in flight get the grace period.
         self._thread = threading.Thread(target=self._run, name="stopgo agent", daemon=False)
         self._token: trio.lowlevel.TrioToken | None = None
-        self._open: set[Future[Any]] = set()
-        self._asked = 0
+        self._open_calls: set[Future[Any]] = set()
+        self._stops = 0
         """The number of calls of `stop`."""
         # Used in the loop only:
         self._stop = trio.Event()
         self._scope = trio.CancelScope()
-        self._over = trio.Event()
+        self._agent_ended = trio.Event()
         """Set when the agent has ended."""
         self._calls: trio.Nursery | None = None
         """The nursery of the calls while the agent is open."""
@@ -70,14 +70,14 @@ class AgentThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the agent within its grace period, without waiting for that. A second call, or a call before
-        the agent is open, stops it immediately.
+        """Begin to stop the agent within its grace period. A second call, or a call before the agent is open,
+        stops it immediately. Does not wait.
         """
-        self._asked += 1
-        self.soon(self._apply_stop)
+        self._stops += 1
+        self.call_soon(self._apply_stop)
 
     def join(self) -> None:
-        """Wait for the end of the thread. It can be interrupted and called again."""
+        """Wait for the end of the thread. Can be interrupted and called again."""
         if self._thread.is_alive():
             self.ended.result()  # up to Python 3.12, an interrupted `Thread.join` marks the thread as ended
             self._thread.join()
@@ -100,16 +100,16 @@ class AgentThread:
         """Call an async function with the agent, in its thread. Cancelling the future cancels the call.
 
         The future raises the error of the function, or `AgentError` ``shutting_down`` if the agent has
-        stopped. The cause of the latter is the failure of the agent, if any.
+        stopped, with the failure of the agent, if any, as its cause.
         """
         future: Future[T] = Future()
-        self._open.add(future)
-        future.add_done_callback(self._open.discard)
-        if not self.soon(self._begin, future, lambda agent: function(agent, *args, **kwargs)):
+        self._open_calls.add(future)
+        future.add_done_callback(self._open_calls.discard)
+        if not self.call_soon(self._begin, future, lambda agent: function(agent, *args, **kwargs)):
             _fail(future, self._refusal())
         return future
 
-    def soon(self, function: Callable[..., object], *args: Any) -> bool:
+    def call_soon(self, function: Callable[..., object], *args: Any) -> bool:
         """Call a function in the loop. Return False if no loop is running, as in a forked child."""
         if self._token is None or not self._thread.is_alive():
             return False
@@ -120,15 +120,15 @@ class AgentThread:
         return True
 
     def _refusal(self) -> AgentError:
-        """Make the error of a call after the end of the agent."""
+        """Return the error for a call made after the end of the agent."""
         error = shutting_down(accepted=False)
         error.__cause__ = self.failure
         return error
 
     def _cut_off(self, error: BaseException | None = None) -> AgentError:
-        """Make the error of a call that was running when the agent ended. `error` may be a consequence of
-        that."""
-        text = "the agent has stopped; a command goes on at the next start if it was stored by then"
+        """Return the error for a call that was running when the agent ended. `error`: the error of the call,
+        possibly a consequence of that end."""
+        text = "the agent has stopped; a command that was stored continues at the next start"
         cut_off = AgentError("shutting_down", text, hint="Repeat a command with the same key.")
         cut_off.__cause__ = self.failure or error
         return cut_off
@@ -139,10 +139,10 @@ class AgentThread:
         try:
             trio.run(self._serve, clock=ProcessClock())
         except BaseException as error:
-            # No caller could catch it here. The block raises it in the thread of the program.
+            # Nothing could catch it here. The block that opened the agent raises it in its own thread.
             self._end_by(error)
         finally:
-            for call in list(self._open):
+            for call in list(self._open_calls):
                 _fail(call, self._cut_off())
             _fail(self.opened, self._refusal())
             _settle(self.ended, None)
@@ -162,10 +162,10 @@ class AgentThread:
                     self._end_by(error)
                 finally:
                     self._calls = None
-                    self._over.set()
-                    # The calls outlast the agent for a moment, so that they can return the outcome of their
+                    self._agent_ended.set()
+                    # Calls may outlive the agent briefly, so that they can return the outcome of their
                     # command.
-                    calls.cancel_scope.deadline = trio.current_time() + ENDING
+                    calls.cancel_scope.deadline = trio.current_time() + RETURN_GRACE
 
     def _end_by(self, error: BaseException) -> None:
         if not self.opened.done():
@@ -175,19 +175,19 @@ class AgentThread:
             logger.critical("the agent has stopped: %s", error, exc_info=error)
 
     def _apply_stop(self) -> None:
-        if self._asked:
+        if self._stops:
             self._stop.set()
-        if self._asked > 1 or (self._asked and self._calls is None):
+        if self._stops > 1 or (self._stops and self._calls is None):
             self._scope.cancel()
 
     async def _watch_program(self) -> None:
         """Stop the agent when the main thread has ended, because the interpreter then waits for this
         thread."""
         while threading.main_thread().is_alive():
-            with trio.move_on_after(NAP):
-                await self._over.wait()
+            with trio.move_on_after(EXIT_CHECK_INTERVAL):
+                await self._agent_ended.wait()
                 return
-        self._asked = max(1, self._asked)
+        self._stops = max(1, self._stops)
         self._apply_stop()
 
     def _begin(self, future: Future[T], function: Callable[[Agent], Awaitable[T]]) -> None:
@@ -199,18 +199,18 @@ class AgentThread:
     async def _carry_out(self, future: Future[T], function: Callable[[Agent], Awaitable[T]]) -> None:
         with trio.CancelScope() as scope:
 
-            def give_up(done: Future[T]) -> None:
+            def cancel_task(done: Future[T]) -> None:
                 if done.cancelled():
-                    self.soon(scope.cancel)
+                    self.call_soon(scope.cancel)
 
-            future.add_done_callback(give_up)
+            future.add_done_callback(cancel_task)
             try:
                 _settle(future, await function(self.opened.result()))
             except AgentError as error:
                 _fail(future, error)
             except Exception as error:
-                over = self._over.is_set()  # then the error may come from the closed journal
-                _fail(future, self._cut_off(error) if over else error)
+                # After the end of the agent, the error may come from the closed journal.
+                _fail(future, self._cut_off(error) if self._agent_ended.is_set() else error)
             except BaseException:
                 _fail(future, self._cut_off())
                 raise
@@ -219,12 +219,12 @@ class AgentThread:
 class Stream(Generic[T]):
     """A stream of the agent, read in batches by one reader in another thread.
 
-    A task in the agent's thread reads up to `AHEAD` items ahead, until the stream ends or is closed. The
+    A task in the agent's thread reads up to `READ_AHEAD` items ahead, until the stream ends or is closed. The
     reader also gets the items that were read before the end of the agent.
     """
 
     def __init__(self, thread: AgentThread, source: Source[T]) -> None:
-        self.begun: Future[None] = Future()
+        self.opened: Future[None] = Future()
         """Resolves when the stream is open, or fails with the error of opening it."""
         self._thread = thread
         # Reentrant, because the garbage collector can close a stream anywhere, also inside `_hand_over`.
@@ -244,23 +244,23 @@ class Stream(Generic[T]):
         self._hand_over()
         return taken
 
-    def over(self) -> None:
-        """Raise the error that ended the stream, if any. Called after `take` returned no items. The end of
-        the agent counts as an error only if the stream was not open yet."""
+    def raise_error(self) -> None:
+        """Raise the error that ended the stream, if any. Call it after `take` returned no items. The end of
+        the agent is an error only if the stream was not open yet."""
         error = None if self._reading.cancelled() else self._reading.exception()
         is_end = isinstance(error, AgentError) and error.code == "shutting_down"
-        if error is not None and not (is_end and self.begun.exception() is None):
+        if error is not None and not (is_end and self.opened.exception() is None):
             raise error
 
     def close(self) -> None:
-        """Stop reading. It does not wait, so the finalizer of a generator may call it."""
+        """Stop reading. Does not wait, so that the finalizer of a generator may call it."""
         self._reading.cancel()
 
     async def _read(self, source: Source[T], agent: Agent) -> None:
         async with source(agent) as items:
-            _settle(self.begun, None)
+            _settle(self.opened, None)
             async for item in items:
-                while len(self._items) >= AHEAD:
+                while len(self._items) >= READ_AHEAD:
                     self._freed = trio.Event()
                     await self._freed.wait()
                 with self._lock:
@@ -269,13 +269,13 @@ class Stream(Generic[T]):
 
     def _end(self, reading: Future[None]) -> None:
         if not reading.cancelled() and (error := reading.exception()) is not None:
-            _fail(self.begun, error)
-        _settle(self.begun, None)
+            _fail(self.opened, error)
+        _settle(self.opened, None)
         self._ended = True
         self._hand_over()
 
     def _hand_over(self) -> None:
-        """Give the reader the items that were read. Called in any thread."""
+        """Give the reader the items that were read. May be called in any thread."""
         reader, taken = None, []
         with self._lock:
             if self._items or self._ended:
@@ -284,7 +284,7 @@ class Stream(Generic[T]):
                 taken, self._items = self._items, []
         if reader is not None:
             _settle(reader, taken)
-            self._thread.soon(self._free)
+            self._thread.call_soon(self._free)
 
     def _free(self) -> None:
         self._freed.set()

@@ -149,7 +149,7 @@ class BlockingAgent:
         """Watch the events of all conversations from now on; see `Agent.all_events`."""
         stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
         try:
-            self._wait(stream.begun)
+            self._wait(stream.opened)
             yield self._items(stream)
         finally:
             stream.close()
@@ -157,7 +157,7 @@ class BlockingAgent:
     def _items(self, stream: Stream[T]) -> Iterator[T]:
         while taken := self._wait(stream.take()):
             yield from taken
-        stream.over()
+        stream.raise_error()
 
     def _wait(self, future: Future[T]) -> T:
         try:

@@ -1,4 +1,4 @@
-"""An agent for programs on asyncio: every call is awaited in the loop of its caller."""
+"""An agent for programs on asyncio: its methods are coroutines of the caller's loop."""
 
 from __future__ import annotations
 
@@ -35,38 +35,38 @@ async def for_asyncio(opening: AbstractAsyncContextManager[Agent]) -> AsyncItera
     and the error of an agent that fails while it runs.
     """
     thread = AgentThread(opening)
-    ended = False
+    interrupted = True  # by a cancellation, for example, which the failure of the agent must not replace
     try:
         thread.start()
-        yield AsyncioAgent(thread, await _undisturbed(thread.opened))
-        ended = True
+        yield AsyncioAgent(thread, await _shielded(thread.opened))
+        interrupted = False
     except Exception:
-        ended = True
+        interrupted = False
         raise
     finally:
         await _close(thread)
-        if ended and thread.failure is not None:
+        if thread.failure is not None and not interrupted:
             raise thread.failure
 
 
 async def _close(thread: AgentThread) -> None:
-    """Stop the agent and wait for its end. An interruption stops it immediately, and is raised after the
-    end."""
+    """Stop the agent and wait until it has ended. A cancellation of the wait stops the agent immediately, and
+    is raised once it has ended."""
     thread.stop()
     if not thread.is_alive():
         return
     try:
-        await _undisturbed(thread.ended)
+        await _shielded(thread.ended)
     except BaseException:
         thread.stop()
-        await _undisturbed(thread.ended)
+        await _shielded(thread.ended)
         raise
     finally:
         if thread.ended.done():
             thread.join()
 
 
-async def _undisturbed(future: Future[T]) -> T:
+async def _shielded(future: Future[T]) -> T:
     """Wait for a future without cancelling it when the wait is cancelled."""
     return await asyncio.shield(asyncio.wrap_future(future))
 
@@ -85,8 +85,8 @@ class AsyncioAgent:
     """An agent in a thread of its own, with the methods of `Agent`, for asyncio. Several loops may use it.
 
     Each method returns and raises the same as the method of `Agent`. All methods except `events` and
-    `all_events` are awaited, also `tools`, `health` and `warnings`. Cancelling a call cancels only the wait.
-    After the end of the agent, every method raises `AgentError` ``shutting_down``.
+    `all_events` are coroutines, also `tools`, `health` and `warnings`. Cancelling a call cancels only the
+    wait. Once the agent has ended, every method raises `AgentError` ``shutting_down``.
     """
 
     def __init__(self, thread: AgentThread, agent: Agent) -> None:
@@ -158,7 +158,7 @@ class AsyncioAgent:
         """Watch the events of all conversations from now on; see `Agent.all_events`."""
         stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
         try:
-            await asyncio.wrap_future(stream.begun)
+            await asyncio.wrap_future(stream.opened)
             # Do not close the generator here, because another task may be reading it. It ends with the
             # stream.
             yield self._items(stream)
@@ -169,4 +169,4 @@ class AsyncioAgent:
         while taken := await asyncio.wrap_future(stream.take()):
             for item in taken:
                 yield item
-        stream.over()
+        stream.raise_error()

@@ -24,7 +24,7 @@ from stopgo import (
 )
 from stopgo.actors import agent_reads
 from stopgo.actors.bridge import agent_thread
-from stopgo.actors.bridge.agent_thread import AHEAD, Stream
+from stopgo.actors.bridge.agent_thread import READ_AHEAD, Stream
 from stopgo.actors.conversation.watch import Announced, Gap
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.bridge.conftest import Gated
@@ -163,21 +163,21 @@ def test_running_call_ends_with_the_agent(parrot: Gated) -> None:
             yield numbers()
 
         async def numbers() -> AsyncIterator[int]:
-            await thread._over.wait()
+            await thread._agent_ended.wait()
             await trio.lowlevel.checkpoint()
             yield 1
             await trio.sleep_forever()
 
         async def fail(_: Agent) -> None:
-            await thread._over.wait()
+            await thread._agent_ended.wait()
             raise ZeroDivisionError
 
         stream = Stream(thread, late)
-        stream.begun.result(PATIENCE)
+        stream.opened.result(PATIENCE)
         failing = thread.submit(fail)
     assert stream.take().result(PATIENCE) == [1]
     assert stream.take().result(PATIENCE) == []
-    stream.over()
+    stream.raise_error()
     with pytest.raises(AgentError) as caught:
         failing.result(PATIENCE)
     assert caught.value.code == "shutting_down"
@@ -211,19 +211,19 @@ def test_an_error_of_the_program_leaves_the_block_as_it_is(parrot: Gated) -> Non
 def test_a_reader_that_does_not_read_is_read_ahead_for_only_so_far(parrot: Gated) -> None:
     with blocking(parrot.opening()) as agent:
         id = agent.start_conversation().conversation.id
-        for number in range(AHEAD // 2):
+        for number in range(READ_AHEAD // 2):
             agent.send(id, str(number))
         stream = Stream(agent._thread, lambda trio_agent: aclosing(trio_agent.events(id)))
-        stream.begun.result(PATIENCE)
+        stream.opened.result(PATIENCE)
         first = stream.take().result(PATIENCE)
         agent.send(id, "one more")
-        assert len(stream._items) <= AHEAD
+        assert len(stream._items) <= READ_AHEAD
         seen = [event.seq for event in first]
         last = agent.get(id).last_seq
-        assert last > 2 * AHEAD
+        assert last > 2 * READ_AHEAD
         while seen[-1] < last:
             taken = stream.take().result(PATIENCE)
-            assert 0 < len(taken) <= AHEAD
+            assert 0 < len(taken) <= READ_AHEAD
             seen += [event.seq for event in taken]
         assert seen == list(range(1, last + 1))
         stream.close()
@@ -231,7 +231,7 @@ def test_a_reader_that_does_not_read_is_read_ahead_for_only_so_far(parrot: Gated
 
 def test_a_watcher_that_does_not_read_gets_a_gap(parrot: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_reads, "BUFFER", 10)
-    monkeypatch.setattr(agent_thread, "AHEAD", 10)
+    monkeypatch.setattr(agent_thread, "READ_AHEAD", 10)
     with blocking(parrot.opening()) as agent:
         with agent.all_events(types=["message.added"]) as events:
             id = agent.start_conversation().conversation.id
@@ -275,7 +275,7 @@ def test_an_agent_that_fails_fails_all_that_wait_and_its_block(
         reader, read = in_thread(lambda: len(list(types_of(agent.events(id), begun))))
         assert gated.asked.wait(PATIENCE)
         assert begun.wait(PATIENCE)
-        agent._thread.soon(gated.dies.set)
+        agent._thread.call_soon(gated.dies.set)
         for thread in (sender, reader):
             thread.join(PATIENCE)
         [error] = sent

@@ -207,7 +207,7 @@ def test_an_agent_that_fails_fails_the_block(gated: Gated) -> None:
             id = (await agent.start_conversation("hi", wait=False)).conversation.id
             sending = asyncio.create_task(agent.send(id, "and?"))
             assert await asyncio.to_thread(gated.asked.wait, PATIENCE)
-            agent._thread.soon(gated.dies.set)
+            agent._thread.call_soon(gated.dies.set)
             await sending
 
     with pytest.raises(OSError, match="the disk is gone"):
