@@ -1,4 +1,4 @@
-"""The reading methods of an agent. They read the journal and activate no conversation."""
+"""The read methods of an agent. They never activate a conversation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .tools.health import Health, health_of
 
 @attrs.define(eq=False)
 class AgentReads:
-    """The reading methods of `Agent`."""
+    """The read methods of `Agent`, its base class."""
 
     config: AgentConfig
     """The configuration of this agent."""
@@ -54,8 +54,7 @@ class AgentReads:
 
     @property
     def draining(self) -> trio.Event:
-        """An event that is set when the shutdown begins. Commands are then refused, and runs start no further
-        step."""
+        """Set when the shutdown begins. Commands are then refused, and runs start no further steps."""
         return self._cast.services.active_runs.draining
 
     async def get(self, id: str) -> Conversation:
@@ -68,10 +67,10 @@ class AgentReads:
             return await self._read(id)
 
     async def _read(self, id: str) -> Conversation:
-        """Like `get`, but raises `StreamDamaged`."""
+        """Like `get`, but raises `StreamDamaged` for a conversation that cannot be read."""
         store, log = self._journal, self._cast.services.live.get(id)
         if log is not None and (live := log.snapshot()) is not None and live.last_seq:
-            return live  # already folded by its actor
+            return live  # the actor has already folded the events
         row = await store.row(id)
         if row is None:
             raise errors.no_conversation(id)
@@ -94,7 +93,7 @@ class AgentReads:
         with errors.damage_as_agent_error():
             return await stored.inbox(self._journal, id)
 
-    async def _in_full(self, id: str) -> Conversation | None:
+    async def _read_if_present(self, id: str) -> Conversation | None:
         """Return a conversation, or None if it was deleted meanwhile. Raises `StreamDamaged`."""
         try:
             return await self._read(id)
@@ -110,16 +109,16 @@ class AgentReads:
         cursor: str | None = None,
         full: bool = False,
     ) -> ConversationPage:
-        """Return a page of conversations, newest first. `q` is a text to find in their titles.
+        """Return a page of conversations, newest first. `q` is a text to search for in titles.
 
-        With `full`, each item has the whole conversation. Conversations that cannot be read are only in
-        `ConversationPage.broken`; without `full`, damage to events is not detected.
+        With `full`, each item has the whole conversation. Conversations that cannot be read appear only in
+        `ConversationPage.broken`. Without `full`, damage to events is not detected.
         """
         try:
             page = await self._journal.list(status=status, q=q, limit=limit, cursor=cursor)
         except BadCursor as error:
             raise errors.bad_cursor() from error
-        return await conversation_page(page, self._journal, self._in_full if full else None)
+        return await conversation_page(page, self._journal, self._read_if_present if full else None)
 
     async def approvals(
         self,
@@ -129,13 +128,13 @@ class AgentReads:
         limit: int = 50,
         cursor: str | None = None,
     ) -> ApprovalPage:
-        """Return a page of the approvals of all conversations, oldest first. The conversations in
-        `ApprovalPage.broken` are left out."""
+        """Return a page of the approvals of all conversations, oldest first. Approvals that
+        cannot be read are left out; `ApprovalPage.broken` names their conversations."""
         try:
             page = await stored.questions(self._journal, state=state, kind=kind, limit=limit, cursor=cursor)
         except BadCursor as error:
             raise errors.bad_cursor() from error
-        # `questions` returns approvals only; this is for the type checker.
+        # Narrows the type: `questions` returns only approvals.
         approvals = tuple(each for each in page.questions if isinstance(each, Approval))
         return ApprovalPage(approvals, page.next_cursor, page.damaged)
 
@@ -199,10 +198,10 @@ class AgentReads:
         without gaps.
 
         With `deltas`, it also yields a `ModelDelta` for each piece of a reply and a `ToolProgress` for each
-        progress message of a call; some may be missed. Ends when the conversation is deleted or the agent
+        progress report of a call; some may be missed. Ends when the conversation is deleted or the agent
         stops. Raises `AgentError` ``conversation_not_found`` or ``conversation_broken``.
         """
-        # `after` is beyond the end for a client of a journal that was replaced with an older backup.
+        # `after` is beyond the end if the journal was replaced with an older backup.
         after = min(after, (await self.log_end(id)).last_seq)
         services = self._cast.services
         found = follow.follow(self._journal, services.bus, services.wall, id, after, deltas=deltas)
@@ -220,7 +219,7 @@ class AgentReads:
         conversations: Collection[str] = (),
         deltas: bool = False,
     ) -> Iterator[AsyncIterator[Watched]]:
-        """Watch the events of all conversations from now on, with an async iterator that ends with the agent.
+        """Watch the events of all conversations from now on. The iterator ends when the agent stops.
 
         An empty filter matches everything. `statuses` are matched against the status of the conversation
         after the event; ``approval.*`` in `types` matches all types with that prefix. A slow watcher gets a

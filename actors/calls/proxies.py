@@ -1,7 +1,7 @@
-"""The questions of a called agent about its task, as approvals here, and the answers that it gets.
+"""Proxy approvals: the questions of a called agent about its task, and the answers sent back to it.
 
-Each question is put once. If the agent still asks it after it was sent the answer, it has not accepted the
-answer, and a new approval replaces the one before. Pure, except for `ProxyQuestions`.
+Each question becomes one approval. If the agent repeats a question after the answer was delivered, it did not
+accept the answer, and a new approval replaces the earlier one. Pure, except for `ProxyQuestions`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from itertools import count
 
 import attrs
 
-from ..approvals.kinds import Approval
 from ..approvals.proxy_approval import ProxyQuestion, words_of
 from ..approvals.yes_or_no import Approved
 from ..log.log import ConversationLog
@@ -24,12 +23,14 @@ from .call_scope import CallScope
 
 @attrs.frozen(eq=False)
 class ProxyQuestions:
+    """The questions of the agent that one call is sent to."""
+
     scope: CallScope
     key: str
     """The key of the call."""
 
     async def put_and_wait(self) -> None:
-        """Put the questions that have not been put, and wait until any of all is settled."""
+        """Put the new questions to a human, then wait until any open question of the call is settled."""
         log = self.scope.log
         record = log.run.calls[self.key]
         assert isinstance(record.need, NeedsDecisions)
@@ -41,7 +42,7 @@ class ProxyQuestions:
         if new:
             await log.put(*new)
         asked = [latest(log.run, self.key, item) for item in record.need.items]
-        if not _settled(log, self.key, record):
+        if not has_settled_question(log, self.key):
             await log.wait_for_end([id for id in asked if id is not None], self.scope.work_timers)
 
     def _about(self, item: RemoteItem, number: int, record: CallRecord) -> ProxyQuestion:
@@ -64,19 +65,19 @@ class ProxyQuestions:
 
 
 def has_settled_question(log: ConversationLog, key: str) -> bool:
-    """Whether a question of the agent has been settled, and the agent has not been told."""
-    return _settled(log, key, log.run.calls[key])
+    """Whether a question of the agent is settled and its outcome not yet delivered to the agent."""
+    return next(_undelivered(log, key, log.run.calls[key]), None) is not None
 
 
-def approves_one(run: Run, key: str) -> bool:
-    """Whether a human has approved something that the agent asked."""
+def has_approved_question(run: Run, key: str) -> bool:
+    """Whether a human has approved any question of the agent."""
     asked = (id for question, id in run.asked.items() if question.startswith(f"{key}^"))
     return any(isinstance(run.decisions.get(id), Approved) for id in asked)
 
 
 def brought_by_next(log: ConversationLog, key: str) -> Sequence[str]:
-    """The approvals whose ends the next attempt delivers to the agent: those that were settled since it
-    asked. If the last attempt got no answer from the agent, the same as in that attempt."""
+    """Return the approvals whose outcomes the next attempt delivers to the agent: those settled since it
+    asked or, if the last attempt got no answer, the same approvals as in that attempt."""
     record = log.run.calls.get(key)
     if record is None or record.started is None:
         return ()
@@ -86,7 +87,7 @@ def brought_by_next(log: ConversationLog, key: str) -> Sequence[str]:
 
 
 def answers_in(log: ConversationLog, approvals: Sequence[str]) -> Sequence[RemoteAnswer]:
-    """The decisions about these approvals. A void approval has none."""
+    """Return the decisions on these approvals as answers to the agent. A void approval has none."""
     return tuple(
         RemoteAnswer(asked.item, words_of(log.run.decisions[id]))
         for id in approvals
@@ -95,7 +96,7 @@ def answers_in(log: ConversationLog, approvals: Sequence[str]) -> Sequence[Remot
 
 
 def latest(run: Run, key: str, item: RemoteItem) -> str | None:
-    """The id of the latest approval for a question of the agent."""
+    """Return the id of the latest approval for a question of the agent."""
     found = None
     for number in count():
         if (id := run.asked.get(f"{_prefix(key, item)}{number}")) is None:
@@ -105,30 +106,22 @@ def latest(run: Run, key: str, item: RemoteItem) -> str | None:
 
 
 def _prefix(key: str, item: RemoteItem) -> str:
-    """The prefix of the keys of a question. The name is hashed, because the agent chooses it."""
+    """Return the prefix of the keys of a question. The name is hashed, because the agent chooses it."""
     return f"{key}^{hashlib.sha256(item.name.encode()).hexdigest()[:16]}."
 
 
 def _next_number(log: ConversationLog, key: str, record: CallRecord, item: RemoteItem) -> int | None:
-    """The number of the question to put about an item; None if the latest one is not delivered yet."""
+    """Return the number of the next approval for an item; None if the latest is not delivered yet."""
     last = latest(log.run, key, item)
     if last is not None and last not in record.brought:
         return None
     return next(number for number in count() if f"{_prefix(key, item)}{number}" not in log.run.asked)
 
 
-def _settled(log: ConversationLog, key: str, record: CallRecord) -> bool:
-    return next(_undelivered(log, key, record), None) is not None
-
-
 def _undelivered(log: ConversationLog, key: str, record: CallRecord) -> Iterator[str]:
-    """The approvals that have been settled, and whose end has not been delivered to the agent."""
+    """Yield the settled approvals whose outcomes have not been delivered to the agent."""
     assert isinstance(record.need, NeedsDecisions)
     for item in record.need.items:
         id = latest(log.run, key, item)
-        if id is not None and id not in record.brought and _is_over(log.state.approvals[id]):
+        if id is not None and id not in record.brought and log.state.approvals[id].state != "pending":
             yield id
-
-
-def _is_over(approval: Approval) -> bool:
-    return approval.state != "pending"

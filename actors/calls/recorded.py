@@ -19,7 +19,7 @@ from ..tools.needs import NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable, W
 from ..tools.tool import ElicitationAnswer
 from .facts import AnswersNeed, Approval, CredentialNeed, DecisionsNeed, Record, Sent
 from .lifecycle import outcome_key
-from .proxies import approves_one, has_settled_question
+from .proxies import has_approved_question, has_settled_question
 
 DECLINE = ElicitationAnswer("decline")
 
@@ -53,7 +53,7 @@ def _sent(log: ConversationLog, key: str, record: CallRecord, bearer: str | None
         effect=started.effect,
         asks=started.asks,
         remote=remote,
-        vouched=remote and approves_one(run, key),
+        vouched=remote and has_approved_question(run, key),
         need=_need(log, key, record, started.server, bearer),
         outcome=_outcome(run, key, last),
         retried=any(_outcome(run, key, attempt) == "retry" for attempt in record.attempts),

@@ -1,6 +1,6 @@
-"""Deltas: pieces of a model's reply, and the progress of a tool call, published as they arrive.
+"""Deltas: pieces of a model's reply, and progress reports of a tool call, published as they arrive.
 
-They are never stored: the event at the end of the step holds all of it.
+Deltas are never stored. The event that ends the model call or tool call has the whole reply or result.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class ModelDelta:
     """The next piece of a reply. The run acts only on the whole reply."""
 
     conversation: str
-    """Id of the conversation."""
+    """The id of the conversation."""
     after: int
-    """The seq of the last event before it."""
+    """The seq of the last event before the delta."""
     key: str
-    """The key of the model call; its ``step.finished`` has the same."""
+    """The key of the model call, also in its ``step.finished``."""
     node: str
-    """The node that asked."""
+    """The name of the node that called the model."""
     model: str
-    """The model that replies."""
+    """The name of the model."""
     attempt: int
-    """Number of the attempt, from 1, counted over all models that are asked. A higher number starts the reply
+    """The number of the attempt, from 1, counted across fallback models. A higher number starts the reply
     again."""
     delta: Delta
     """The piece."""
@@ -40,25 +40,25 @@ class ModelDelta:
 
 @attrs.frozen
 class ToolProgress:
-    """The progress of a tool call, as its server reports it."""
+    """A progress report of a tool call."""
 
     conversation: str
-    """Id of the conversation."""
+    """The id of the conversation."""
     after: int
-    """The seq of the last event before it."""
+    """The seq of the last event before the delta."""
     key: str
-    """The key of the call; its ``tool.started`` has the same."""
+    """The key of the call, also in its ``tool.started``."""
     attempt: int
-    """Number of the attempt of the call, from 1."""
+    """The number of the attempt of the call, from 1."""
     node: str
-    """The node whose model made the call."""
+    """The name of the node whose model made the call."""
     tool: str
-    """Name of the tool."""
+    """The name of the tool."""
     server: str
-    """Its server."""
+    """The name of the tool's server."""
     progress: Progress
-    """The server's report."""
+    """The report, as the server sent it."""
 
 
 AnyDelta: TypeAlias = ModelDelta | ToolProgress
-"""Published next to the events."""
+"""Any delta. Deltas are published in order with the events."""

@@ -1,13 +1,13 @@
 """The fold: computes the state of a conversation from its events.
 
-`Conversation.apply` is the only way to change a conversation. Each event advances two parts: the head
-(status, title, run, usage), which the writer computes before the commit because it is the stream's summary
-(`advance` in `head.py`), and all the rest (`apply_below`). Rules:
+Only `Conversation.apply` and its second half, `apply_below`, change a conversation. Each event advances two
+parts: the head (status, title, run, usage), which the writer computes before the commit because it is the
+stream's summary (`advance` in `head.py`), and everything else (`apply_below`). Rules:
 
 * The fold is a function of the events alone: no clock, no randomness, no I/O. Ids of messages are derived
-  from the seq, so everyone who folds the same events gets the same ids.
-* A type of event or kind of step that this version does not know makes the conversation read-only. A newer
-  version wrote it, and continuing without it could repeat or undo work.
+  from the seq, so every fold of the same events yields the same ids.
+* An event type or step kind that this version does not know makes the conversation read-only. A newer version
+  wrote it, and a run that ignored it could repeat or undo work.
 * A body that does not fit the state raises LookupError, TypeError or ValueError: the stream is damaged
   (`stored.py`).
 * The record of a run (`live_run`), from which a replay continues, is dropped when the run ends. Before that,
@@ -53,13 +53,13 @@ class Conversation(Headed):
     messages: list[Message] = attrs.field(factory=list)
     """The messages, oldest first."""
     approvals: dict[str, Approval] = attrs.field(factory=dict)
-    """All there ever were by id, oldest first."""
+    """All approvals by id, in any state, oldest first."""
     turns: list[Exchange] = attrs.field(factory=list)
     trees: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
     live_run: Run | None = None
-    # Without a docstring: it is not part of the public API.
+    # No docstring, because it is not part of the public API.
     read_only: bool = False
-    """It has an event or a step that this version does not know, so it can only be read or deleted."""
+    """Whether it can only be read or deleted, because it has an event or step unknown to this version."""
 
     @property
     def pending_approvals(self) -> tuple[Approval, ...]:
@@ -73,40 +73,40 @@ class Conversation(Headed):
         self.apply_below(entry)
 
     def apply_below(self, entry: e.Entry) -> None:
-        """Advance everything except the head, which the writer has advanced before the commit."""
+        """Advance everything except the head, which the writer advances before the commit."""
         self.last_seq = entry.seq
-        self.updated = max(self.updated, entry.at)  # a decision has the time when it was made, not applied
+        self.updated = max(self.updated, entry.at)  # a decision may be older than the last event
         match event := entry.event:
             case None:
                 self.read_only = True
             case e.ConversationCreated() | e.MessageAdded() | e.StateSet() | e.ConversationCompleted():
-                _conversation(self, entry, event)
+                _apply_conversation(self, entry, event)
             case e.StepFinished() | e.BatchFinished():
-                _step(self, entry, event)
+                _apply_step(self, entry, event)
             case e.ToolStarted() | e.ToolAccepted() | e.ToolFinished() | e.ToolUnknown():
-                _tool(self, entry, event)
+                _apply_tool(self, entry, event)
             case e.ApprovalRequested() | e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
-                _approval(self, entry, event)
+                _apply_approval(self, entry, event)
             case e.RunStarted() | e.RunWaiting() | e.RunAuthRequired() | e.RunResumed():
-                _run_moved(self, event)
+                _apply_run(self, event)
             case e.RunFinished() | e.RunFailed() | e.RunCancelled():
-                _run_ended(self, entry, event)
+                _apply_run_end(self, entry, event)
             case _:
                 assert_never(event)
 
     def message_id(self, seq: int, index: int = 0) -> str:
-        """A name-based UUID (in the form of RFC 9562, version 5) for a message of the event `seq`."""
+        """Return a name-based UUID (in the form of RFC 9562, version 5) for a message of event `seq`."""
         name = f"{self.id}/{seq}/{index}".encode()
         h = hashlib.sha1(name, usedforsecurity=False).hexdigest()
         return f"{h[:8]}-{h[8:12]}-5{h[13:16]}-a{h[17:20]}-{h[20:32]}"
 
-    def say(
+    def add_message(
         self, entry: e.Entry, role: Literal["system", "user", "assistant"], text: str, node: str | None = None
     ) -> None:
         self.messages.append(Message(self.message_id(entry.seq), role, text, entry.at, node))
 
     def snapshot(self) -> Conversation:
-        """A copy that later events do not change, without the record of the live run."""
+        """Return a copy that later events do not change, without the record of the live run."""
         return attrs.evolve(
             self,
             messages=list(self.messages),
@@ -135,30 +135,31 @@ CANCELLED_RUN = "The run was cancelled."
 
 
 def fold(id: str, history: Iterable[Event]) -> Conversation:
+    """Return the state of a conversation after these events, from the first on."""
     conversation = Conversation(id)
     for event in history:
         conversation.apply(decode(event))
     return conversation
 
 
-# --------------------------------------------------------- one for each group of events
+# ------------------------------------------------------ one function per group of events
 
 
-def _conversation(c: Conversation, entry: e.Entry, event: e.ConversationEvent) -> None:
+def _apply_conversation(c: Conversation, entry: e.Entry, event: e.ConversationEvent) -> None:
     match event:
         case e.ConversationCreated(prompt=prompt):
             c.created = entry.at
-            c.say(entry, "system", prompt)
+            c.add_message(entry, "system", prompt)
         case e.MessageAdded(text=text):
-            c.say(entry, "user", text)
+            c.add_message(entry, "user", text)
         case e.StateSet() | e.ConversationCompleted():
             pass
         case _:
             assert_never(event)
 
 
-def _step(c: Conversation, entry: e.Entry, event: e.StepEvent) -> None:
-    run = _live(c)
+def _apply_step(c: Conversation, entry: e.Entry, event: e.StepEvent) -> None:
+    run = _live_run(c)
     if isinstance(event, e.BatchFinished):
         run.batches.add(event.key)
         run.tallies.pop(event.key, None)
@@ -173,39 +174,39 @@ def _step(c: Conversation, entry: e.Entry, event: e.StepEvent) -> None:
         case Replied() as reply:
             run.steps[event.key] = event
             if reply.text:
-                c.say(entry, "assistant", reply.text, event.node)
-            _requested(c, entry, event, reply.tool_calls)
+                c.add_message(entry, "assistant", reply.text, event.node)
+            _add_calls(c, entry, event, reply.tool_calls)
         case Delegation(call=call):
             run.steps[event.key] = event
-            _requested(c, entry, event, (call,))
+            _add_calls(c, entry, event, (call,))
         case Ended() | Chosen() | StepFailed():
             run.steps[event.key] = event
         case _:
             assert_never(event.outcome)
 
 
-def _requested(c: Conversation, entry: e.Entry, step: e.StepFinished, calls: Sequence[ToolCall]) -> None:
+def _add_calls(c: Conversation, entry: e.Entry, step: e.StepFinished, calls: Sequence[ToolCall]) -> None:
     for index, call in enumerate(calls):
         view = CallView(call.id, call.name, call.arguments)
         message = Message(c.message_id(entry.seq, index + 1), "tool", "", entry.at, step.node, view)
-        _live(c).calls[f"{step.key}.{index}"] = CallRecord(len(c.messages))
+        _live_run(c).calls[f"{step.key}.{index}"] = CallRecord(len(c.messages))
         c.messages.append(message)
 
 
-def _tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
-    record = _live(c).calls[event.key]
+def _apply_tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
+    record = _live_run(c).calls[event.key]
     match event:
         case e.ToolStarted():
-            _tool_started(c, entry, event, record)
+            _start_attempt(c, entry, event, record)
         case e.ToolAccepted(remote_task=id, context=context):
             record.remote = RemoteTask(id, context)
         case e.ToolFinished(need=None, result=result, rejected=rejected):
-            _attempt_over(c, entry, event, "finished")
+            _end_attempt(c, entry, event, "finished")
             record.rejected = record.rejected or rejected
             content = result.content
             c.update_call(record, content, state="finished", result=content, is_error=result.is_error)
         case e.ToolFinished(need=need):
-            _attempt_over(c, entry, event, "finished")
+            _end_attempt(c, entry, event, "finished")
             record.need = need
             if isinstance(need, NeedsAnswers):
                 record.asked, record.asked_at = need, event.attempt
@@ -213,7 +214,7 @@ def _tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
                 record.remote_items = need.items
             c.update_call(record, state="waiting")
         case e.ToolUnknown(reason=reason):
-            _attempt_over(c, entry, event, "unknown")
+            _end_attempt(c, entry, event, "unknown")
             record.reason = reason
             text = unknown_text(reason)
             c.update_call(record, text, state="unknown", result=text, is_error=True)
@@ -221,53 +222,53 @@ def _tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
             assert_never(event)
 
 
-def _tool_started(c: Conversation, entry: e.Entry, event: e.ToolStarted, record: CallRecord) -> None:
-    _live(c).tallies.setdefault(_reply(event.key), Tally()).start(entry.at)
+def _start_attempt(c: Conversation, entry: e.Entry, event: e.ToolStarted, record: CallRecord) -> None:
+    _live_run(c).tallies.setdefault(_reply_of(event.key), Tally()).start(entry.at)
     record.sent_at = entry.at
     record.attempts[event.attempt] = "started"
     record.started = event
     record.need = None
     record.brought.update(event.brings)
-    # Of a call through a facade, show the tool behind it from now on.
+    # For a call through a facade, show the tool behind it from now on.
     tool = {"name": event.tool, "arguments": event.arguments, "server": event.server, "facade": event.facade}
     # Remove the text about the unknown outcome of an earlier attempt.
     c.update_call(record, "", state="started", result=None, is_error=None, **tool)
 
 
-def _attempt_over(
+def _end_attempt(
     c: Conversation,
     entry: e.Entry,
     event: e.ToolFinished | e.ToolUnknown,
-    how: Literal["finished", "unknown"],
+    state: Literal["finished", "unknown"],
 ) -> None:
-    run = _live(c)
+    run = _live_run(c)
     record = run.calls[event.key]
-    record.attempts[event.attempt] = how
+    record.attempts[event.attempt] = state
     # None if the batch has ended: an interrupted call that is denied on replay ends before its attempt.
-    if (tally := run.tallies.get(_reply(event.key))) is not None:
+    if (tally := run.tallies.get(_reply_of(event.key))) is not None:
         tally.finish(record.sent_at, entry.at)
 
 
-def _reply(call: str) -> str:
-    """The key of the reply that made this call."""
+def _reply_of(call: str) -> str:
+    """Return the key of the reply that made this call."""
     return call.rpartition(".")[0]
 
 
-def _approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> None:
+def _apply_approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> None:
     match event:
         case e.ApprovalRequested(asked=asked):
-            _asked(c, entry, asked)
+            _add_approval(c, entry, asked)
         case e.ApprovalResolved(decision=decision):
-            run, approval = _live(c), c.approvals[event.id]
+            run, approval = _live_run(c), c.approvals[event.id]
             approval.asked.check_kind(decision)
             _add_command(run, event.command)
             _set_driving_command(run, event)
             stored = decision.to_json()
             approval = attrs.evolve(approval, state="decided", decision=stored, settled=entry.at)
-            _decided(c, approval, decision)
+            _settle_approval(c, approval, decision)
         case e.ApprovalExpired():
             approval = attrs.evolve(c.approvals[event.id], state="expired", settled=entry.at)
-            _decided(c, approval, Expired(on_expiry=approval.asked.on_expiry))
+            _settle_approval(c, approval, Expired(on_expiry=approval.asked.on_expiry))
         case e.ApprovalVoid(superseded_by=by, reason=reason):
             approval = c.approvals[event.id]
             if by is not None:
@@ -284,8 +285,8 @@ def _patched(approval: Approval, **patch: Any) -> Approval:
     return attrs.evolve(approval, body={**approval.body, **patch}, asked=asked)
 
 
-def _asked(c: Conversation, entry: e.Entry, asked: Asked[Any]) -> None:
-    run = _live(c)
+def _add_approval(c: Conversation, entry: e.Entry, asked: Asked[Any]) -> None:
+    run = _live_run(c)
     run.asked[asked.question] = asked.id
     c.approvals[asked.id] = Approval(
         id=asked.id,
@@ -303,29 +304,29 @@ def _asked(c: Conversation, entry: e.Entry, asked: Asked[Any]) -> None:
         c.update_call(run.calls[asked.key], state="waiting", **shown)
 
 
-def _decided(c: Conversation, approval: Approval, decision: Decided) -> None:
-    run = _live(c)
+def _settle_approval(c: Conversation, approval: Approval, decision: Decided) -> None:
+    run = _live_run(c)
     asked = cast(Asked[Any], approval.asked)
     c.approvals[approval.id] = approval
     run.decisions[approval.id] = decision
     if (record := run.calls.get(asked.key)) is None or c.has_ended(record):
-        return  # the call ended while the decision was in the inbox
+        return  # not about a call, or the call ended while the decision was in the inbox
     record.rejected = record.rejected or (isinstance(asked, ProxyQuestion) and decision.rejects)
     lost = any(state != "finished" for state in record.attempts.values())
     if (end := asked.settled(decision, lost=lost)) is not None:
         c.update_call(record, end.text, state=end.state, result=end.text, is_error=end.is_error)
 
 
-def _run_moved(c: Conversation, event: e.RunStarted | e.RunPause | e.RunResumed) -> None:
+def _apply_run(c: Conversation, event: e.RunStarted | e.RunPause | e.RunResumed) -> None:
     match event:
         case e.RunStarted():
-            _run_started(c, event)
+            _start_run(c, event)
         case e.RunWaiting(worked=worked) | e.RunAuthRequired(worked=worked):
-            run = _live(c)
+            run = _live_run(c)
             run.unsettled.clear()
             run.worked.update(worked)
         case e.RunResumed():
-            run = _live(c)
+            run = _live_run(c)
             if event.answer:
                 _add_command(run, event.command)
             _set_driving_command(run, event)
@@ -333,7 +334,7 @@ def _run_moved(c: Conversation, event: e.RunStarted | e.RunPause | e.RunResumed)
             assert_never(event)
 
 
-def _run_started(c: Conversation, event: e.RunStarted) -> None:
+def _start_run(c: Conversation, event: e.RunStarted) -> None:
     if event.tree is not None:
         c.trees[event.tree_id] = event.tree
     if event.prompt is not None:
@@ -353,12 +354,12 @@ def _run_started(c: Conversation, event: e.RunStarted) -> None:
     )
 
 
-def _run_ended(c: Conversation, entry: e.Entry, event: e.RunEnd) -> None:
-    run = _live(c)
+def _apply_run_end(c: Conversation, entry: e.Entry, event: e.RunEnd) -> None:
+    run = _live_run(c)
     answer = answer_of(event)
     last = c.messages[-1]
-    if (last.role, last.content) != ("assistant", answer):  # usually it is the last reply, which is there
-        c.say(entry, "assistant", answer)
+    if (last.role, last.content) != ("assistant", answer):  # usually the answer is the last reply
+        c.add_message(entry, "assistant", answer)
     c.turns.append(Exchange(run.text, answer, calls_of(run, c.messages)))
     for record in run.calls.values():
         view = c.messages[record.message].call
@@ -368,7 +369,7 @@ def _run_ended(c: Conversation, entry: e.Entry, event: e.RunEnd) -> None:
 
 
 def answer_of(end: e.RunEnd) -> str:
-    """The answer of a run to its user."""
+    """Return the answer of a run to its user."""
     match end:
         case e.RunFinished(text=text):
             return text
@@ -380,9 +381,9 @@ def answer_of(end: e.RunEnd) -> str:
             assert_never(end)
 
 
-def _live(c: Conversation) -> Run:
+def _live_run(c: Conversation) -> Run:
     if c.live_run is None:
-        raise LookupError("an event of a run outside a run")
+        raise LookupError("the event needs a run, but no run is active")
     return c.live_run
 
 
@@ -392,7 +393,7 @@ def _add_command(run: Run, command: str) -> None:
 
 
 def _set_driving_command(run: Run, event: e.ApprovalResolved | e.RunResumed) -> None:
-    # A command without a token does not replace one with a token. Otherwise a run that was started with a
-    # token could send calls without one.
+    # A command without a token must not replace one with a token. Otherwise a run started with a token could
+    # send calls without it.
     if event.token or not run.token:
         run.driving_command, run.token = event.command, event.token

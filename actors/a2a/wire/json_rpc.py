@@ -16,14 +16,14 @@ Id: TypeAlias = str | int | float | None
 @attrs.frozen
 class Call:
     id: Id
-    """None also if the client sent no id. Such a call is answered too."""
+    """None also for a call without an id, which is answered too."""
     method: str
     params: Any
-    """Not validated; None: there are no parameters."""
+    """Not validated. None if the call has no parameters."""
 
 
 def read_call(body: object) -> Call:
-    """The call in a body.
+    """Read a call from a decoded body.
 
     Raises:
         A2AError: INVALID_REQUEST.
@@ -31,7 +31,7 @@ def read_call(body: object) -> Call:
     if isinstance(body, list):
         raise _invalid("batches are not supported")
     if not isinstance(body, Mapping):
-        raise _invalid("it must be an object")
+        raise _invalid("the body must be a JSON object")
     if body.get("jsonrpc") != "2.0":
         raise _invalid('jsonrpc must be "2.0"')
     if not _is_id(body.get("id")):
@@ -43,7 +43,7 @@ def read_call(body: object) -> Call:
 
 
 def id_of(body: object) -> Id:
-    """The id for the answer to any body, also to one that is not a call."""
+    """Return the id for the answer to a body, even if the body is not a call."""
     found = body.get("id") if isinstance(body, Mapping) else None
     return found if _is_id(found) else None
 
@@ -53,7 +53,7 @@ def write_result(id: Id, result: Any) -> dict[str, Any]:
 
 
 def write_error(id: Id, error: A2AError, *, details: bool) -> dict[str, Any]:
-    """`details`: include the details of version 1.0, which 0.3 does not have."""
+    """`details`: include the error details, which version 1.0 has and 0.3 does not."""
     return {"jsonrpc": "2.0", "id": id, "error": rpc_error(error, details=details)}
 
 

@@ -9,17 +9,17 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]
 
 
 def write_time(at: float) -> str:
-    """Write UTC seconds with milliseconds and a Z."""
+    """Format seconds since the epoch as a UTC timestamp with milliseconds and `Z`."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def read_time(text: str) -> float:
-    """Read a timestamp with any offset as UTC seconds.
+    """Parse a timestamp with any offset into seconds since the epoch.
 
     Raises:
-        ValueError: it is not a timestamp.
+        ValueError: the text is not an RFC 3339 timestamp.
     """
-    # `fromisoformat` accepts much more than RFC 3339.
+    # Check the format first, because `fromisoformat` also accepts other ISO 8601 forms.
     if not _RFC_3339.fullmatch(text):
-        raise ValueError("not RFC 3339")
+        raise ValueError(f"{text!r} is not an RFC 3339 timestamp")
     return datetime.fromisoformat(text.upper()).timestamp()

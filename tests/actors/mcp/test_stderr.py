@@ -46,7 +46,10 @@ async def test_flood_is_dropped_until_the_next_period(
     stderr.log_dropped()
     told = [record.getMessage() for record in caplog.records if record.getMessage() != LINE.decode()]
     assert len(caplog.records) - len(told) == 2 * FIT
-    flood = ["writes too much to stderr; not logging it for the next 30 s", "51 lines of stderr were dropped"]
+    flood = [
+        "the server writes too much to stderr; its lines are not logged for the next 30 s",
+        "51 lines of stderr were dropped",
+    ]
     assert told == [*flood, *flood, "calm again"]
 
 

@@ -40,8 +40,8 @@ def test_calls(body: Any, call: Call) -> None:
     [
         ([CALL], "batches are not supported", None),
         ([], "batches are not supported", None),
-        ("x", "it must be an object", None),
-        (None, "it must be an object", None),
+        ("x", "the body must be a JSON object", None),
+        (None, "the body must be a JSON object", None),
         ({}, 'jsonrpc must be "2.0"', None),
         ({**CALL, "jsonrpc": "1.0"}, 'jsonrpc must be "2.0"', 1),
         ({**CALL, "jsonrpc": 2.0}, 'jsonrpc must be "2.0"', 1),
