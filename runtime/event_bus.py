@@ -1,11 +1,11 @@
-"""Publish and subscribe by topic, without blocking the publisher, and the lifecycle events of actors.
+"""A publish-subscribe bus that never blocks the publisher, and the lifecycle events of actors.
 
 Each subscription has a buffer of its own. `publish` appends the event to the buffer of every subscription of
-the topic and returns; there is no queue between them. A subscriber that falls behind loses its oldest events,
-and only that subscriber. The lost events are counted in `missed`: they lie between the last event it has
-received and the next one. A conversation watcher then reads the gap from the journal.
+the topic and returns. A subscriber that falls behind loses its own oldest events; other subscribers are not
+affected. `missed` counts the lost events, which lie between the last event received and the next one. A
+conversation watcher then reads the gap from the journal.
 
-Nothing is kept for subscribers that come later.
+Events are not kept for later subscribers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Started:
 
     actor: str
     incarnation: int
-    """1 for the first incarnation; grows by 1 with every restart."""
+    """The number of the incarnation: 1, then 1 more after each restart."""
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class Restarting:
 
     actor: str
     delay: float
-    """The seconds until the restart."""
+    """Seconds until the restart."""
 
 
 @attrs.frozen
@@ -56,7 +56,7 @@ class Stopped:
 
 
 class Subscription:
-    """An async iterator over the events of a topic, oldest first. One task iterates.
+    """An async iterator over the events of a topic, oldest first, for one task.
 
     A full buffer drops its oldest event. To detect such gaps, call `take_missed` with each event: the missed
     events come before it. After the end of the subscription, the iterator still yields the buffered events.
@@ -64,7 +64,7 @@ class Subscription:
 
     def __init__(self, buffer: int, wants: Callable[[Any], bool]) -> None:
         if buffer < 1:
-            raise ValueError("a subscription needs a buffer of at least 1")
+            raise ValueError(f"the buffer of a subscription must be at least 1, not {buffer}")
         self._buffer = buffer
         self._wants = wants
         self._events: deque[object] = deque()
@@ -84,7 +84,7 @@ class Subscription:
         return missed
 
     def skip(self) -> None:
-        """Drop the buffered events."""
+        """Drop the buffered events. They do not count as missed."""
         self._events.clear()
 
     def end(self) -> None:
@@ -127,7 +127,7 @@ class EventBus:
         self._closed = False
 
     def publish(self, topic: str, event: object) -> None:
-        """Put an event into the buffer of every subscription of the topic, without waiting."""
+        """Append the event to the buffer of every subscription of the topic, without waiting."""
         for key in (topic, None):
             for subscription in self._by_topic.get(key, ()):
                 subscription._offer(event)
@@ -138,8 +138,8 @@ class EventBus:
     ) -> Iterator[Subscription]:
         """Subscribe to a topic (None: to all topics) for the length of the block.
 
-        Only events for which `wants` returns true are received. At most `buffer` of them are kept for the
-        reader; a value below 1 raises ValueError.
+        The subscription receives only events for which `wants` returns true, and keeps at most `buffer` of
+        them for the reader. Raises ValueError if `buffer` is below 1.
         """
         subscription = Subscription(buffer, wants)
         if self._closed:
@@ -155,7 +155,7 @@ class EventBus:
                 del self._by_topic[topic]
 
     def close(self) -> None:
-        """End all subscriptions, also later ones, because no event will be published any more."""
+        """End all subscriptions, including later ones. Call this after the last `publish`."""
         self._closed = True
         for subscribers in self._by_topic.values():
             for subscription in subscribers:

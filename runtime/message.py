@@ -1,4 +1,4 @@
-"""Base classes of messages. An actor's protocol is the union of the messages that it handles::
+"""The base classes of messages. An actor's protocol is the union of the messages that it handles::
 
     @attrs.frozen
     class Lookup(Request["DirectoryMessage", str]):
@@ -11,8 +11,8 @@
     DirectoryMessage: TypeAlias = Lookup | Forget
 
 Type checkers then reject any other message for an `ActorRef[DirectoryMessage]`, infer ``str`` for
-`ask(Lookup(...))`, and find the missing case of a ``match`` that ends in `assert_never`. Only the hint that
-wakes a virtual actor is a plain `Message`: its sender waits for no reply.
+`ask(Lookup(...))`, and find a missing case in a ``match`` that ends with `assert_never`. The only plain
+`Message` is the hint that wakes a virtual actor, because its sender does not wait for a reply.
 """
 
 from __future__ import annotations

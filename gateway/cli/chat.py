@@ -125,7 +125,7 @@ class Chat:
                 if not await conversation.rest(nursery):
                     self.terminal.tell("The run continues without you.")
                     return "leave"
-            elif conversation.log.question is not None:
+            elif conversation.log.next_approval is not None:
                 if not await conversation.answer(nursery):
                     self.terminal.tell("The approval stays pending.")
                     return "leave"

@@ -83,7 +83,7 @@ class ChatConversation:
             if self._socket.after >= self.history:
                 await self._show_transient(frame.frame)
             return
-        event, line = self.log.take_in(frame)
+        event, line = self.log.apply(frame)
         if frame.seq > self.history and event is not None:
             await self._show(event, line)
         self._notify()
@@ -195,7 +195,7 @@ class ChatConversation:
             await self._take_screen()
             tell_refusal(self.terminal, error)
             if (settled := error.details.get("approval")) is not None:
-                self.log.asked.pop(settled["uuid"], None)
+                self.log.pending.pop(settled["uuid"], None)
         else:
             self._expected = max(self._expected, turn["conversation"]["last_seq"])
             result = turn.get("result") or {}
@@ -231,7 +231,7 @@ class ChatConversation:
 
     async def answer(self, nursery: trio.Nursery) -> bool:
         """Ask for a decision; false if the person leaves without one. Ctrl-C cancels the run."""
-        asked = self.log.question
+        asked = self.log.next_approval
         assert asked is not None
         words: Mapping[str, Any] | None = {}
         with self._ctrl_c_cancels(nursery):

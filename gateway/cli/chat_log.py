@@ -1,4 +1,4 @@
-"""The fold of a conversation's events for `stopgo chat`: run, pending approvals and history. Pure."""
+"""The state that `stopgo chat` folds from events: the run, pending approvals and history. Pure."""
 
 from __future__ import annotations
 
@@ -15,32 +15,36 @@ from ...runtime.journal.protocol import Event
 from .progress import Progress
 
 MAX_ENTRIES = 500
-"""Number of messages and answers to keep for `/history`."""
+"""Maximum number of messages and answers kept for `/history`."""
 
 
 @attrs.define(eq=False)
 class ChatLog:
+    """The state of one conversation in the chat."""
+
     running: bool = False
     """Whether a run is active."""
     waiting_on: Sequence[str] = ()
-    """The approvals that a blocked run waits for."""
-    asked: dict[str, Asked[Any]] = attrs.field(factory=dict)
-    """The pending approvals."""
+    """The ids of the approvals that a blocked run waits for."""
+    pending: dict[str, Asked[Any]] = attrs.field(factory=dict)
+    """The pending approvals by id."""
     entries: deque[tuple[bool, str]] = attrs.field(factory=lambda: deque(maxlen=MAX_ENTRIES))
-    """Messages of people (true) and answers of the agent (false)."""
+    """The history. True: a message from a person; false: an answer of the agent."""
     _routers: dict[str, Sequence[str]] = attrs.field(factory=dict)
+    """The names of the agents of each router."""
     _progress: Progress = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._progress = Progress(self._routers)
 
-    def take_in(self, event: Event) -> tuple[e.LogEvent | None, str | None]:
-        """The event, or None if this version cannot decode it, and the line for it, if it has one."""
+    def apply(self, event: Event) -> tuple[e.LogEvent | None, str | None]:
+        """Advance by an event. Return the decoded event, or None if this version cannot decode it, and the
+        progress line to show for it, if any."""
         try:
-            entry, line = decode(event).event, self._progress.line(event)
+            decoded, line = decode(event).event, self._progress.line(event)
         except (LookupError, TypeError, ValueError):
             return None, None
-        match entry:
+        match decoded:
             case e.MessageAdded(text=text):
                 self.entries.append((True, text))
             case e.RunStarted(tree=tree):
@@ -49,9 +53,9 @@ class ChatLog:
             case e.RunResumed():
                 self.running, self.waiting_on = True, ()
             case e.ApprovalRequested(asked=asked):
-                self.asked[asked.id] = asked
+                self.pending[asked.id] = asked
             case e.ApprovalResolved(id=id) | e.ApprovalExpired(id=id) | e.ApprovalVoid(id=id):
-                self.asked.pop(id, None)
+                self.pending.pop(id, None)
                 self.waiting_on = tuple(each for each in self.waiting_on if each != id)
             case e.RunWaiting(on=on):
                 self.running, self.waiting_on = False, on
@@ -62,16 +66,16 @@ class ChatLog:
                 self.running, self.waiting_on = False, ()
             case _:
                 pass
-        return entry, line
+        return decoded, line
 
     @property
-    def question(self) -> Asked[Any] | None:
+    def next_approval(self) -> Asked[Any] | None:
         """The next approval to decide."""
-        return next((self.asked[id] for id in self.waiting_on if id in self.asked), None)
+        return next((self.pending[id] for id in self.waiting_on if id in self.pending), None)
 
 
 def stored_routers(tree: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Every router of a stored tree, with the names of its agents."""
+    """Yield each router of a stored tree, with the names of its agents."""
     agents = [agent for agent in tree.get("agents") or () if isinstance(agent, Mapping)]
     if tree.get("type") == "router":
         yield str(tree.get("name")), [str(agent.get("name")) for agent in agents]

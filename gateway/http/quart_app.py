@@ -1,7 +1,7 @@
-"""Quart, reduced to routing: the parts that nothing here uses would cost time in every request.
+"""Quart, reduced to routing, because its unused parts would cost time in every request.
 
-Quart makes a request of the ASGI scope and finds its route. After that only `Request`, `Reply` and `Socket`
-are used. `tests/gateway/http/test_private_names.py` checks the private names of Quart used here.
+Quart creates a request from the ASGI scope and finds its route. From there on, only `Request`, `Reply` and
+`Socket` are used. `tests/gateway/http/test_private_names.py` checks the private names of Quart used here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .responses import SAFE_HEADERS, Reply, View, nothing
 from .web_socket import Socket
 
 SocketView: TypeAlias = Callable[..., Awaitable[None]]
-"""Serves one websocket; takes the socket and the variables of its path."""
+"""Serves one websocket. Takes the socket and the variables of the path."""
 
 _NO_SESSION = NullSession()
 
@@ -67,7 +67,7 @@ class QuartRequest(TrioRequest):
 
 
 class ASGIRequest(TrioASGIHTTPConnection):
-    """One request, handled in the server's task for it.
+    """One request, handled in the task that the server started for it.
 
     The server cancels that task when the client disconnects, so the framework's own task that watches the
     client is not needed.
@@ -80,7 +80,7 @@ class ASGIRequest(TrioASGIHTTPConnection):
 
 
 class Context(RequestContext):
-    """A context that only finds the route of a request."""
+    """A request context that only finds the route."""
 
     async def push(self) -> None:
         self._cv_tokens.append((_cv_request.set(self), None))
@@ -91,23 +91,23 @@ class Context(RequestContext):
         _cv_request.reset(token)
 
 
-def _no_url(*_: object) -> tuple[str, str]:
-    raise NotImplementedError("a path is never made of a route")
+def _build_no_url(*_: object) -> tuple[str, str]:
+    raise NotImplementedError("routes are only matched, never built into URLs")
 
 
 class MatchedRule(Rule):
-    """A route that is only matched.
+    """A route that can be matched, but not built into a URL.
 
-    Werkzeug also compiles two functions for each rule, which make URLs. Nothing here uses them, and they
-    would take more time than the rest of `make_app`.
+    For each rule, Werkzeug also compiles two functions that build URLs. They are not used here, and compiling
+    them would take more time than the rest of `make_app`.
     """
 
     def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
-        return _no_url
+        return _build_no_url
 
 
 class Application(QuartTrio):
-    """A Quart application without hooks, signals, sessions, application contexts and routes by host."""
+    """A Quart application without hooks, signals, sessions, application contexts or routes by host."""
 
     asgi_http_class = ASGIRequest
     request_class = QuartRequest
@@ -117,15 +117,15 @@ class Application(QuartTrio):
         self.allowed = allowed
         self._views: dict[str, View] = {}
         self._sockets: dict[str, SocketView] = {}
-        self.url_map.merge_slashes = False  # a redirect to a tidied path would be HTML
+        self.url_map.merge_slashes = False  # otherwise Werkzeug redirects, with an HTML body
 
     def add(self, path: str, id: str, view: View, methods: list[str]) -> None:
-        """Add a route. Variables of the path are in braces."""
+        """Add a route. Variables in `path` are in braces."""
         self._views[id] = view
         self.url_map.add(MatchedRule(_rule(path), endpoint=id, methods=[*methods, "OPTIONS"]))
 
     def add_socket(self, path: str, id: str, view: SocketView) -> None:
-        """Add a route for websockets."""
+        """Add a websocket route."""
         self._sockets[id] = view
         self.url_map.add(MatchedRule(_rule(path), endpoint=id, websocket=True))
 
@@ -137,7 +137,8 @@ class Application(QuartTrio):
         try:
             check_admission(scope, self.allowed)
             if scope["path"].startswith("//"):
-                # The framework ignores extra leading slashes; a proxy's rule for a path may not.
+                # The framework ignores extra leading slashes, but a path rule of a proxy may not. Such a path
+                # could evade the rule.
                 raise errors.NotFound
         except (errors.RequestError, errors.NotFound) as error:
             await _refuse(scope, self._request(scope, receive), send, error)
@@ -236,7 +237,7 @@ def _response(reply: Reply, request: Request) -> Response:
 
 
 async def _refuse(scope: WWWScope, request: Request, send: ASGISendCallable, error: Exception) -> None:
-    """Answer a request, or the handshake of a websocket, with an error."""
+    """Answer a request or a websocket handshake with an error."""
     reply = errors.reply_to(error, scope["path"])
     assert isinstance(reply.body, bytes)
     sized = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.body))}

@@ -28,7 +28,7 @@ from ...runtime.journal.memory import MemoryJournal
 from ...runtime.journal.protocol import Journal
 from .crash_points import kill_at_every_write, live_through, survive
 from .killing_journal import EDGES, Kill, KillingJournal
-from .tested_agent import MORNING, open_tested, read_script
+from .tested_agent import START_TIME, open_tested, read_script
 from .tool_stub import Stubs, ToolStub, all_of, check_stubs
 
 PATIENCE = 31 * 86_400.0
@@ -128,7 +128,7 @@ class _Story:
     point: str = ""
     """The write at which it was killed."""
     _journal: MemoryJournal = attrs.field(init=False)
-    _past: float = MORNING
+    _past: float = START_TIME
 
     def __attrs_post_init__(self) -> None:
         self._journal = MemoryJournal(self._wall)

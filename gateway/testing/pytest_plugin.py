@@ -49,9 +49,9 @@ def _agent_wall() -> WallClock:
     """The wall clock of `agent` in virtual time. Only tests of that `agent` have this fixture."""
     import trio
 
-    from .tested_agent import MORNING
+    from .tested_agent import START_TIME
 
-    return lambda: MORNING + trio.current_time()
+    return lambda: START_TIME + trio.current_time()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""An agent with a script for its models and stubs for its tools, without anything outside this process."""
+"""An agent with scripted models and stubbed tools, which uses nothing outside this process."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ...runtime.clock import WallClock
 from ...runtime.journal.protocol import Journal
 from .tool_stub import Stubs, check_stubs, serve_stubs
 
-MORNING = 1_700_000_000.0
-"""The start of the virtual time of a test, in UTC seconds since the epoch."""
+START_TIME = 1_700_000_000.0
+"""The wall-clock time at which a test starts, in UTC seconds since the epoch."""
 
 
 def read_script(script: str | os.PathLike[str]) -> Script:
     """Read a script from a file or a text. Raises `StartError`."""
     try:
-        if isinstance(script, str) and ":" in script:  # every script has a colon
+        if isinstance(script, str) and ":" in script:  # a script has a colon; a `str` path has none
             return parse_script(script, "the script")
         return load_script(Path(os.path.abspath(script)))
     except (InvalidScript, UnreadableScript) as error:
@@ -44,8 +44,11 @@ async def open_tested(
 ) -> AsyncIterator[Agent]:
     """Like `open_agent`, with the script for all models and the stubs for the servers.
 
+    Once `is_dead()` is true, tool calls have no effect, as in a killed process.
+
     Raises:
-        StartError: a server has no stubs, or stubs have no server.
+        StartError: a server has no stubs, or stubs are for an unknown server, or the agent
+            calls other agents.
     """
     check_stubs(config, tools)
     async with open_agent(

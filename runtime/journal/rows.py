@@ -1,8 +1,8 @@
 """Conversion of database rows to values, with checks for damage.
 
-SQLite detects damage to its own structures, but returns a changed character in a row like any other. So the
-type of every value is checked, and every body must be a JSON object. A reader of a stream gets the data that
-was written, or `StreamDamaged`.
+SQLite detects damage to its own structures, but not a changed character in a value. So the type of every
+value is checked, and every body must be a JSON object. A reader of a stream gets the data that was written,
+or `StreamDamaged`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .protocol import Command, Due, Event, Json, Question, QuestionState, Row, S
 
 _STATES = frozenset(get_args(QuestionState))
 _YEAR_10000 = 253_402_300_800.0
-"""The upper limit of times, because they are shown as dates, which end there."""
+"""The upper limit of times, because `datetime` ends there."""
 
 
 def text_or_bytes(stored: bytes) -> str | bytes:
-    """Convert a stored text. SQLite stores any bytes as text, and invalid UTF-8 must not fail other rows."""
+    """Decode a stored text. Invalid UTF-8 remains bytes, because an error would fail the whole query."""
     try:
         return stored.decode()
     except UnicodeDecodeError:
@@ -32,20 +32,25 @@ def seq(value: object) -> int:
 
 
 def event(stream: str, seq: int, type: object, at: object, body: object) -> Event:
-    """Raises TypeError or ValueError for a damaged value, as do the functions below unless stated."""
-    return Event(stream, seq, _text(type), _moment(at), object_of(body))
+    """Convert the row of an event.
+
+    Like the functions below, raises TypeError or ValueError for a damaged value, unless stated otherwise.
+    """
+    return Event(stream, seq, _text(type), _time(at), object_of(body))
 
 
 def command(stream: str, key: object, kind: object, body: object, at: object) -> Command:
-    return Command(stream, _text(key), _text(kind), object_of(body), _moment(at))
+    return Command(stream, _text(key), _text(kind), object_of(body), _time(at))
 
 
-def question(found: tuple[Any, ...]) -> Question:
+def question(columns: tuple[Any, ...]) -> Question:
     """Convert the row of a question. Raises `StreamDamaged`."""
-    _, id, stream, kind, state, body, decision, created, expires, settled = found
+    _, id, stream, kind, state, body, decision, created, expires, settled = columns
     with Reading(stream, f"question {shown(id)}"):
-        if state not in _STATES or (decision is not None and settled is None):
-            raise ValueError("no such state")
+        if state not in _STATES:
+            raise ValueError(f"{state!r} is not a state")
+        if decision is not None and settled is None:
+            raise ValueError("it has a decision, but no time of the decision")
         return Question(
             _text(id),
             _text(stream),
@@ -53,9 +58,9 @@ def question(found: tuple[Any, ...]) -> Question:
             state,
             object_of(body),
             None if decision is None else object_of(decision),
-            _moment(created),
-            None if expires is None else _moment(expires),
-            None if settled is None else _moment(settled),
+            _time(created),
+            None if expires is None else _time(expires),
+            None if settled is None else _time(settled),
         )
 
 
@@ -64,15 +69,15 @@ def due(id: object, stream: object, expires: float) -> Due | None:
     return Due(id, stream, expires) if isinstance(id, str) and isinstance(stream, str) else None
 
 
-def row(found: tuple[Any, ...]) -> Row:
-    """Convert the row of a stream, without its summary if any value is damaged."""
-    name, status, title, open, body, last_seq, created, updated = found
+def row(columns: tuple[Any, ...]) -> Row:
+    """Convert the row of a stream. If any value is damaged, the summary is None."""
+    name, status, title, open, body, last_seq, created, updated = columns
     try:
         text = _text(json_text.load(title))
         summary = Summary(_text(status), text, bool(open), object_of(body))
         if seq(last_seq) != last_seq:
-            raise ValueError("no seq")
-        return Row(_text(name), summary, last_seq, _moment(created), _moment(updated))
+            raise ValueError(f"{last_seq!r} is not a seq")
+        return Row(_text(name), summary, last_seq, _time(created), _time(updated))
     except Exception:  # a damaged text can make the JSON parser raise anything
         return Row(shown(name), None, seq(last_seq), 0.0, 0.0)
 
@@ -81,22 +86,22 @@ def object_of(text: object) -> Json:
     """Parse a text that holds a JSON object."""
     value = json_text.load(_text(text))
     if type(value) is not dict:
-        raise TypeError(f"a {type(value).__name__} is no body")
+        raise TypeError(f"expected a JSON object, not {type(value).__name__}")
     return value
 
 
 def _text(value: object) -> str:
     if type(value) is not str:
-        raise TypeError(f"{type(value).__name__} is no text")
+        raise TypeError(f"expected text, not {type(value).__name__}")
     return value
 
 
-def _moment(value: object) -> float:
+def _time(value: object) -> float:
     if type(value) is not float or not 0.0 <= value < _YEAR_10000:
-        raise ValueError("no moment in time")
+        raise ValueError(f"{value!r} is not a time")
     return value
 
 
 def fold(text: str) -> str:
-    """The form of a title or a query in which a search ignores case."""
+    """Return the form of a title or a query in which a search ignores case. Lone surrogates become `?`."""
     return text.casefold().encode(errors="replace").decode()

@@ -38,7 +38,7 @@ def taken_in(*told: e.LogEvent | Event) -> tuple[ChatLog, list[str | None]]:
         if not isinstance(each, Event):
             new = encode(each)
             each = Event("c", seq, new.type, 0.0, new.body)
-        lines.append(log.take_in(each)[1])
+        lines.append(log.apply(each)[1])
     return log, lines
 
 
@@ -61,9 +61,9 @@ def taken_in(*told: e.LogEvent | Event) -> tuple[ChatLog, list[str | None]]:
 )
 def test_what_can_be_said_next(told: list[e.LogEvent], running: bool, question: str | None) -> None:
     log, _ = taken_in(*told)
-    assert (log.running, log.question and log.question.id) == (running, question)
+    assert (log.running, log.next_approval and log.next_approval.id) == (running, question)
     settled = {"a"} if YES in told or VOID in told else set()
-    assert set(log.asked) == {each.asked.id for each in ASKS if each in told} - settled
+    assert set(log.pending) == {each.asked.id for each in ASKS if each in told} - settled
 
 
 @pytest.mark.parametrize(
