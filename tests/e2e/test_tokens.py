@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,14 +127,21 @@ def test_run_without_its_token_makes_no_call(
     assert leaks(server, [turn, lost, poor, done], "canary") == []
 
 
+@pytest.fixture(scope="module")
+def asker() -> Iterator[str]:
+    """The address of a tool server that requires no token."""
+    with asking_server("http", dict(os.environ)) as url:
+        yield url
+
+
 @pytest.mark.parametrize("tool", ["ask", "resolve"])
-def test_a_question_of_the_server_is_answered_over_rest(serve: Serve, tmp_path: Path, tool: str) -> None:
+def test_a_question_of_the_server_is_answered_over_rest(
+    serve: Serve, asker: str, tmp_path: Path, tool: str
+) -> None:
     """In the middle of a call, with a handshake; and before it, without."""
     (tmp_path / "replies.yaml").write_text(REPLIES)
     config = tmp_path / "agent.yaml"
-    script = Path(__file__).parents[2] / "testdata" / "servers" / "asking_server.py"
-    mode = "legacy" if tool == "ask" else "auto"
-    entry = {"name": "asker", "command": sys.executable, "args": [str(script)], "mode": mode}
+    entry = {"name": "asker", "url": asker, "mode": "legacy" if tool == "ask" else "auto"}
     config.write_text(f"llm: {{model: script:replies.yaml}}\nmcp_servers: [{json.dumps(entry)}]\n")
     server = serve(tmp_path / "data", config=config)
     turn = server.post("/conversations", {"message": f"{tool} she"}, status=201)
@@ -151,7 +157,6 @@ def test_a_question_of_the_server_is_answered_over_rest(serve: Serve, tmp_path: 
     assert wrong["code"] == "invalid_arguments"
     assert server.post(path, {"approved": True}, status=400)["code"] == "decision_required"
     done = server.post(path, {"action": "accept", "content": {"name": "Ada"}})
-    if tool == "ask":
-        assert done["result"]["response"] == "told: Ada likes blue"
+    assert done["result"]["response"] == "told: Ada likes blue"
     decision = server.get(path)["approval"]["decision"]
     assert (decision["action"], decision["content"]) == ("accept", {"name": "Ada", "colour": "blue"})

@@ -18,6 +18,8 @@ import psutil
 import pytest
 import trio
 
+from stopgo.actors.open_agent import open_agent
+from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
 from stopgo.gateway import serve_process
 from stopgo.gateway.cli import run_process, serve_command
@@ -215,7 +217,7 @@ def test_missing_command_prints_the_help(capsys: pytest.CaptureFixture[str], arg
     assert err == capsys.readouterr().out
 
 
-@pytest.mark.parametrize("args", [("--help",), ("config", "check", "agent.yaml"), ("config", "schema")])
+@pytest.mark.parametrize("args", [("--help",), ("config", "schema")])
 @pytest.mark.parametrize("reader_is_there", [True, False])
 def test_unwritable_output_is_no_traceback(
     agent_dir: Path, args: tuple[str, ...], reader_is_there: bool
@@ -321,15 +323,7 @@ def test_failed_start_says_why(
     assert "listening" not in done.stdout
 
 
-def test_second_process_on_a_data_directory_is_refused(serve: Callable[..., Served]) -> None:
-    url = serve().url()
-    second = serve()
-    assert second.end() == 1
-    assert re.search(rf"process \d+ is using the journal in \S+ \(listening on {url}\)\n", second.stderr())
-    assert "Traceback" not in second.stderr()
-
-
-def test_serve_prints_address_and_servers(serve: Callable[..., Served]) -> None:
+def test_serve_prints_address_and_servers(serve: Callable[..., Served], in_process: InProcess) -> None:
     served = serve()
     url = served.url()
     assert served.line("No MCP") == "No MCP servers configured"
@@ -338,6 +332,12 @@ def test_serve_prints_address_and_servers(serve: Callable[..., Served]) -> None:
     assert httpx2.get(f"{url}/health", headers={"Host": "example.org"}).status_code == 421
     assert url.startswith("http://127.0.0.1:")
     assert served.stderr() == ""
+    second = in_process("serve", "--port", "0", "--config", "agent.yaml")
+    assert second.returncode == 1
+    assert re.search(
+        rf"process {served.process.pid} is using the journal in \S+ \(listening on {url}\)\n", second.stderr
+    )
+    assert "Traceback" not in second.stderr
 
 
 def test_serve_survives_a_reader_that_leaves(agent_dir: Path) -> None:
@@ -388,12 +388,23 @@ def test_open_address_warns_and_answers_only_to_listed_names(
         assert (line in capsys.readouterr().err) == is_hinted
 
 
-def test_options_override_the_file(serve: Callable[..., Served], agent_dir: Path) -> None:
+def test_options_override_the_file(
+    agent_dir: Path, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (agent_dir / "other.yaml").write_text("replies: [{text: from the other file}]")
-    url = serve("--model", f"script:{agent_dir}/other.yaml", "--data-dir", "elsewhere").url()
-    answer = httpx2.post(f"{url}/conversations", json={"message": "x"})
-    assert answer.json()["result"]["response"] == "from the other file"
+
+    async def answer(config: AgentConfig, *_: object) -> int:
+        async with open_agent(config) as agent:
+            turn = await agent.start_conversation("x")
+            print(turn.result and turn.result.response)
+        return 0
+
+    monkeypatch.setattr(serve_process, "_serve", answer)
+    options = ("--model", f"script:{agent_dir}/other.yaml", "--data-dir", "elsewhere")
+    done = in_process("serve", "--config", "agent.yaml", *options)
+    assert (done.returncode, done.stdout) == (0, "from the other file\n")
     assert (agent_dir / "elsewhere").is_dir()
+    assert not (agent_dir / "data").exists()
 
 
 def test_serve_works_and_stops_while_its_log_is_not_read(serve: Callable[..., Served]) -> None:
@@ -410,7 +421,7 @@ def test_serve_works_and_stops_while_its_log_is_not_read(serve: Callable[..., Se
 def test_connections_leave_file_descriptors_for_the_agent(
     serve: Callable[..., Served], agent_dir: Path
 ) -> None:
-    server = f"{{name: e, command: {sys.executable}, args: [{ECHO_SERVER}]}}"
+    server = f"{{name: e, command: {sys.executable}, args: [-S, {ECHO_SERVER}]}}"
     (agent_dir / "agent.yaml").write_text(f"{BARE}mcp_servers: [{server}]\n")
     (agent_dir / "replies.yaml").write_text(ECHOING)
     served = serve(command=("sh", "-c", f'ulimit -n 100 && exec {STOPGO} "$@"', "sh"))
@@ -432,7 +443,9 @@ def test_connections_leave_file_descriptors_for_the_agent(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_one_signal_lets_a_turn_finish(serve: Callable[..., Served], number: signal.Signals) -> None:
+def test_one_signal_lets_a_turn_finish(
+    serve: Callable[..., Served], agent_dir: Path, number: signal.Signals
+) -> None:
     served = serve()
     url = served.url()
     with httpx2.Client() as client:
@@ -443,14 +456,15 @@ def test_one_signal_lets_a_turn_finish(serve: Callable[..., Served], number: sig
     served.process.send_signal(number)
     assert served.end() == 0
     assert served.stderr() == ""
-    again = serve()
-    url = again.url()
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        messages = httpx2.get(f"{url}/conversations/{begun}").json()["conversation"]["messages"]
-        if messages[-1]["content"] == "at last":
-            break
-    assert [message["content"] for message in messages[1:]] == ["soon", "at last"]
+
+    async def messages() -> list[str]:
+        async with open_agent(load_config(agent_dir / "agent.yaml", data_dir=agent_dir / "data")) as agent:
+            async for event in agent.events(begun):
+                if event.type == "run.finished":
+                    break
+            return [message.content for message in (await agent.get(begun)).messages]
+
+    assert trio.run(messages)[1:] == ["soon", "at last"]
 
 
 def test_waiting_client_gets_503_accepted_at_shutdown(serve: Callable[..., Served], agent_dir: Path) -> None:
@@ -458,14 +472,7 @@ def test_waiting_client_gets_503_accepted_at_shutdown(serve: Callable[..., Serve
     served = serve()
     url = served.url()
     waiting = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            ASKING,
-            f"{url}/conversations",
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", ASKING, f"{url}/conversations"], stdout=subprocess.PIPE, text=True
     )
     with httpx2.Client(base_url=url) as client:
         while not client.get("/conversations").json()["conversations"]:
@@ -482,11 +489,8 @@ def test_waiting_client_gets_503_accepted_at_shutdown(serve: Callable[..., Serve
     assert "Traceback" not in "\n".join(served.lines) + served.stderr()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_second_signal_stops_at_once(
-    serve: Callable[..., Served], agent_dir: Path, number: signal.Signals, code: int
-) -> None:
-    server = f"{{name: e, command: {sys.executable}, args: [{ECHO_SERVER}], env: {{LEDGER: ledger}}}}"
+def test_second_signal_stops_at_once(serve: Callable[..., Served], agent_dir: Path) -> None:
+    server = f"{{name: e, command: {sys.executable}, args: [-S, {ECHO_SERVER}], env: {{LEDGER: ledger}}}}"
     (agent_dir / "agent.yaml").write_text(f"{BARE}shutdown_grace: 3600\nmcp_servers: [{server}]\n")
     (agent_dir / "replies.yaml").write_text(BUSY)
     served = serve()
@@ -498,15 +502,15 @@ def test_second_signal_stops_at_once(
     )
     while not (agent_dir / "ledger").exists():
         pass
-    served.process.send_signal(number)
+    served.process.send_signal(signal.SIGINT)
     while not any("a second signal" in line for line in served.lines):
         served.line("2")
     for same in (signal.SIGTERM, signal.SIGINT):
         served.process.send_signal(same)  # Ctrl-C at a terminal comes from several sides
     with pytest.raises(subprocess.TimeoutExpired):
         served.process.wait(REPEAT + 0.1)
-    served.process.send_signal(number)
-    assert served.end() == code
+    served.process.send_signal(signal.SIGINT)
+    assert served.end() == 130
     assert served.stderr() == ""
     assert not [child for child in children if child.is_running() and child.status() != "zombie"]
 
@@ -585,6 +589,7 @@ print(serve_process.run_process(load_config(Path("agent.yaml")), "127.0.0.1", 0)
     assert b"listening" in done.stdout
 
 
+@pytest.mark.usefixtures("agent_dir")
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("run", "hello")])
 def test_agent_runs_on_the_clock_of_the_process(
     in_process: InProcess, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]

@@ -207,9 +207,17 @@ async def test_database_error_is_a_tool_error(tmp_path: Path) -> None:
         assert "database error:" in await refusal(client, "resources_add", {"name": "a", "value": 1})
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_ends_http_with_nothing_on_stderr(tmp_path: Path, number: int) -> None:
-    with launch("--db", str(tmp_path / "r.db"), "--http", "127.0.0.1:0") as process:
+@pytest.mark.parametrize(
+    ("words", "db", "number"),
+    [((), "made/r.db", signal.SIGTERM), (("--db", "other.db"), "other.db", signal.SIGINT)],
+)
+def test_config_file_starts_http_and_a_signal_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], db: str, number: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "resources.yaml"
+    config.write_text(f"host: 127.0.0.1\nport: 0\ndb_path: {tmp_path}/${{DB:-made/r.db}}\n")
+    with launch("--config", str(config), *words) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         address = process.stdout.readline().removeprefix("listening on ").strip()
@@ -219,6 +227,7 @@ def test_signal_ends_http_with_nothing_on_stderr(tmp_path: Path, number: int) ->
         process.send_signal(number)
         assert process.wait(PATIENCE) == 0
         assert process.stderr.read() == ""
+    assert (tmp_path / db).exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -287,19 +296,6 @@ def test_second_signal_stops_despite_a_client_that_does_not_read(tmp_path: Path)
                 assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
-
-
-def test_config_file_sets_address_and_database(tmp_path: Path) -> None:
-    config = tmp_path / "resources.yaml"
-    config.write_text(f"host: 127.0.0.1\nport: 0\ndb_path: {tmp_path}/${{DB:-made/r.db}}\n")
-    for words, db in (((), "made/r.db"), (("--db", str(tmp_path / "other.db")), "other.db")):
-        with launch("--config", str(config), *words) as process:
-            assert process.stdout is not None
-            url = process.stdout.readline().removeprefix("listening on ").strip()
-            assert httpx2.get(f"{url}/health").text == "ok"
-            process.terminate()
-        assert process.returncode == 0
-        assert (tmp_path / db).exists()
 
 
 def run(*args: str) -> int:
