@@ -136,32 +136,26 @@ async def test_a_starter_that_gives_up_takes_the_start_with_it(
         assert await supervisor.start("w", log.worker())  # the name is free again
 
 
-async def test_an_actor_that_is_stopped_while_it_starts(autojump_clock: trio.testing.MockClock) -> None:
-    async with open_supervisor(EventBus(), grace=1) as supervisor:
-
-        async def starter() -> None:
-            with pytest.raises(ActorUnavailable, match="w ended before it served"):
-                await supervisor.start("w", Log().worker(starts=100))
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(starter)
-            await trio.testing.wait_all_tasks_blocked()
-            await supervisor.close()
-
-
-async def test_an_actor_that_is_stopped_before_its_task_began(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("begun", [False, True])
+async def test_an_actor_that_is_stopped_while_it_starts(
+    autojump_clock: trio.testing.MockClock, begun: bool
+) -> None:
     log = Log()
     begins = trio.Event()
     async with open_supervisor(EventBus(), grace=1) as supervisor:
 
         async def starter() -> None:
             begins.set()
-            with pytest.raises(ActorUnavailable, match=r"w (was stopped|ended) before it served"):
+            with pytest.raises(
+                ActorUnavailable, match=f"w (ended{'' if begun else '|was stopped'}) before it served"
+            ):
                 await supervisor.start("w", log.worker(starts=100))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(starter)
             await begins.wait()
+            if begun:
+                await trio.testing.wait_all_tasks_blocked()
             await supervisor.close()
     assert log.entries == []
 

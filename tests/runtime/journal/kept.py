@@ -1,4 +1,4 @@
-"""What journals keep and no part of the product reads back: looked up behind the protocol."""
+"""What journals hold: rows that must exist, and what no part of the product reads back."""
 
 from __future__ import annotations
 
@@ -7,8 +7,22 @@ from typing import Any
 
 from stopgo.runtime import json_text
 from stopgo.runtime.journal.memory import Intent, MemoryJournal
-from stopgo.runtime.journal.protocol import Journal, Json
+from stopgo.runtime.journal.protocol import Journal, Json, Question, Row
 from stopgo.runtime.journal.sqlite import SqliteJournal
+
+
+async def row_of(journal: Journal, stream: str) -> Row:
+    """The row of a stream that exists."""
+    row = await journal.row(stream)
+    assert row is not None
+    return row
+
+
+async def question_of(journal: Journal, id: str) -> Question:
+    """A question that exists."""
+    question = await journal.question(id)
+    assert question is not None
+    return question
 
 
 async def intents_of(journal: Journal, stream: str) -> tuple[Intent, ...]:

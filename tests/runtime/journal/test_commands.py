@@ -23,7 +23,7 @@ from stopgo.runtime.journal.protocol import (
     Unknown,
     Won,
 )
-from tests.runtime.journal.kept import reply_of
+from tests.runtime.journal.kept import question_of, reply_of, row_of
 
 
 async def test_a_command_waits_in_the_inbox(journal: Journal, wall: Any) -> None:
@@ -48,8 +48,7 @@ async def test_a_stream_is_made_only_when_asked_for(journal: Journal) -> None:
 async def test_a_new_stream_has_an_empty_summary_and_is_not_listed(journal: Journal, wall: Any) -> None:
     wall.now = 5.0
     await journal.deliver("s", "k", "message", {}, new=True)
-    row = await journal.row("s")
-    assert row is not None
+    row = await row_of(journal, "s")
     assert (row.summary, row.last_seq) == (Summary("", "", open=False, body={}), 0)
     assert (row.created, row.updated) == (5.0, 5.0)
     page = await journal.list()
@@ -213,8 +212,7 @@ async def test_repeated_decision_is_answered_as_repeated(journal: Journal, begin
 async def test_a_decision_may_not_use_the_key_of_a_message(journal: Journal, begin: Any) -> None:
     await ask(journal, begin)
     assert await journal.decide("q", {"approved": True}, "first", now=0.0) == KeyReused()
-    question = await journal.question("q")
-    assert question is not None
+    question = await question_of(journal, "q")
     assert question.state == "pending"
 
 
@@ -240,8 +238,7 @@ async def test_an_overdue_question_is_not_decided(
     wall.now = written
     answer = await journal.decide("q", {"approved": True}, "d", now=now)
     assert isinstance(answer, Won if in_time else Already)
-    question = await journal.question("q")
-    assert question is not None
+    question = await question_of(journal, "q")
     assert question.state == ("decided" if in_time else "pending")
     assert len(await journal.inbox("s")) == in_time
 
@@ -289,8 +286,7 @@ async def test_deciding_and_closing_exclude_each_other(journal: Journal, begin: 
         closed = isinstance(results["close"], Saved)
         outcomes.add(decided)
         assert decided != closed
-        kept = await journal.question(question)
-        assert kept is not None
+        kept = await question_of(journal, question)
         assert kept.state == ("decided" if decided else "void")
         assert (question in {each.key for each in await journal.inbox("s")}) == decided
     assert outcomes == {True, False}

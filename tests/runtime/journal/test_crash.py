@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.runtime.journal.kept import row_of
 
 CHILD = Path(__file__).with_name("crash_child.py")
 
@@ -36,8 +37,7 @@ async def assert_all_there(directory: Path, told: dict[str, int]) -> None:
     db.close()
     async with open_sqlite(directory) as journal:
         for stream, seq in told.items():
-            row = await journal.row(stream)
-            assert row is not None
+            row = await row_of(journal, stream)
             assert row.last_seq >= seq, f"{stream}: an acknowledged save is gone"
             events = await journal.events_since(stream, 0)
             assert [each.seq for each in events] == list(range(1, row.last_seq + 1))

@@ -19,6 +19,7 @@ from stopgo.runtime.journal import database
 from stopgo.runtime.journal.errors import JournalBroken
 from stopgo.runtime.journal.protocol import Journal, NewEvent, NewQuestion, Summary, Won
 from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.runtime.journal.kept import question_of, row_of
 
 pytestmark = pytest.mark.crash
 
@@ -73,8 +74,7 @@ class Load:
     async def _write(self, journal: Journal, stream: str, enough: int, scope: trio.CancelScope) -> None:
         await journal.deliver(stream, "k", "message", {}, new=True)
         fence = await journal.claim(stream, "me")
-        row = await journal.row(stream)
-        assert row is not None
+        row = await row_of(journal, stream)
         seq = row.last_seq
         while self.saves < enough:
             body = {"text": "x" * self.choose.randrange(10, 2000)}
@@ -96,15 +96,13 @@ class Load:
     async def assert_all_there(self, directory: Path) -> None:
         async with open_sqlite(directory) as journal:
             for stream, seq in self.told.items():
-                row = await journal.row(stream)
-                assert row is not None
+                row = await row_of(journal, stream)
                 assert row.last_seq >= seq
                 assert row.last_seq % 2 == 0, "half a save"
                 events = await journal.events_since(stream, 0)
                 assert [each.seq for each in events] == list(range(1, row.last_seq + 1))
             for id in self.decided:
-                question = await journal.question(id)
-                assert question is not None
+                question = await question_of(journal, id)
                 assert question.state == "decided"
                 assert id in {each.key for each in await journal.inbox(question.stream)}
             page = await journal.list()

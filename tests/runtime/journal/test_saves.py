@@ -32,7 +32,7 @@ from stopgo.runtime.journal.protocol import (
     SettleIntent,
     Summary,
 )
-from tests.runtime.journal.kept import intents_of, reply_of
+from tests.runtime.journal.kept import intents_of, question_of, reply_of, row_of
 
 
 async def test_events_are_numbered_and_dated(journal: Journal, begin: Any, wall: Any) -> None:
@@ -44,8 +44,7 @@ async def test_events_are_numbered_and_dated(journal: Journal, begin: Any, wall:
         Event("s", 2, "a", 1008.0, {"x": 1}),
         Event("s", 3, "b", 1008.0, {}),
     )
-    row = await journal.row("s")
-    assert row is not None
+    row = await row_of(journal, "s")
     assert (row.last_seq, row.created, row.updated) == (3, 1000.0, 1008.0)
 
 
@@ -65,8 +64,7 @@ async def test_a_stream_was_updated_when_its_latest_event_happened(
     await journal.save(fence, 1, [NewEvent("a", {}, at=1005.0), NewEvent("b", {}, at=1004.0)])
     await journal.save(fence, 3, [NewEvent("c", {}, at=1001.0)])
     await journal.save(fence, 4, ack=["first"])
-    row = await journal.row("s")
-    assert row is not None
+    row = await row_of(journal, "s")
     assert (row.last_seq, row.updated) == (4, 1005.0)
 
 
@@ -74,16 +72,14 @@ async def test_a_save_may_hold_no_event(journal: Journal, begin: Any) -> None:
     fence = await begin()
     saved = await journal.save(fence, 1, summary=Summary("done", "t", open=True, body={"a": [1]}))
     assert saved.first_seq == 2
-    row = await journal.row("s")
-    assert row is not None
+    row = await row_of(journal, "s")
     assert (row.last_seq, row.summary) == (1, Summary("done", "t", open=True, body={"a": [1]}))
 
 
 async def test_a_save_without_summary_leaves_it(journal: Journal, begin: Any) -> None:
     fence = await begin(status="active", title="T")
     await journal.save(fence, 1, [NewEvent("a", {})])
-    row = await journal.row("s")
-    assert row is not None
+    row = await row_of(journal, "s")
     assert row.summary is not None
     assert (row.summary.status, row.summary.title) == ("active", "T")
 
@@ -197,8 +193,7 @@ async def test_all_or_nothing(journal: Journal, begin: Any) -> None:
     assert [each.key for each in await intents_of(journal, "s")] == ["call"]
     assert [each.key for each in await journal.inbox("s")] == ["open"]
     assert await reply_of(journal, "s", "open") is None
-    row = await journal.row("s")
-    assert row is not None
+    row = await row_of(journal, "s")
     assert row.summary is not None
     assert row.summary.status == "active"
     assert dict((await journal.list()).tally) == {"active": 1}
@@ -295,8 +290,7 @@ async def test_a_question_is_closed_and_patched(journal: Journal, begin: Any, wa
     await journal.save(fence, 1, questions=[NewQuestion("q", "tool", {"a": 1, "b": 1})])
     wall.now = 12.0
     await journal.save(fence, 1, questions=[CloseQuestion("q", state, {"b": 2, "superseded_by": "r"})])
-    question = await journal.question("q")
-    assert question is not None
+    question = await question_of(journal, "q")
     assert (question.state, question.settled, question.decision) == (state, 12.0, None)
     assert question.body == {"a": 1, "b": 2, "superseded_by": "r"}
 

@@ -37,6 +37,7 @@ from stopgo.runtime.journal.protocol import (
     Summary,
 )
 from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.runtime.journal.kept import row_of
 
 
 async def write(journal: Journal, stream: str = "s", *, status: str = "active") -> Fence:
@@ -591,8 +592,7 @@ async def test_cache_forgets_rolled_back_values(tmp_path: Path, inline: bool) ->
                         nursery.start_soon(save, name, begun if number % 2 else [])
         assert sorted(failed) == names[1::2]
         for name in names:
-            row = await journal.row(name)
-            assert row is not None
+            row = await row_of(journal, name)
             assert row.last_seq == len(await journal.events_since(name, 0)) == 2
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 
+from stopgo.runtime.journal import writer
 from stopgo.runtime.journal.errors import JournalBroken, JournalError
 from stopgo.runtime.journal.files import Presence
 from stopgo.runtime.journal.writer import GroupWriter, InlineWriter
@@ -81,7 +82,11 @@ async def test_waiting_operations_share_a_commit(group: Bench) -> None:
 
 
 @pytest.mark.repeat(10)
-async def test_operation_one_round_later_shares_the_commit(group: Bench) -> None:
+async def test_operation_one_round_later_shares_the_commit(
+    group: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_BATCH_SECONDS", 60.0)  # otherwise a busy machine splits the batch
+
     async def insert_after(rounds: int) -> None:
         for _ in range(rounds):
             await trio.lowlevel.checkpoint()
