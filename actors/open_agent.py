@@ -1,4 +1,4 @@
-"""Opening an agent: its journal, its actors, and the open runs of the last process."""
+"""Open an agent: its journal, its actors, and the open runs of the last process."""
 
 from __future__ import annotations
 
@@ -46,52 +46,57 @@ async def open_agent(
     model_transport: httpx2.AsyncBaseTransport | None = None,
     record: str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Agent]:
-    """Run an agent for the length of the block. Leaving the block stops it within `config.shutdown_grace`
-    seconds.
+    """Run an agent for the length of the block. At the end of the block, the agent shuts down within
+    `config.shutdown_grace` seconds.
 
-    `servers` are MCP servers that run in this process, by their name in the agent: `mcp.server.MCPServer` or
-    `mcp.server.Server` objects. An entry in the agent file is optional and has `brought_by: program`.
-    `journal` stores the conversations; the default is an SQLite database in `config.data_dir`. `open_server`,
-    `open_remote_agent` and `open_model` replace the implementation of tool servers, other agents and models.
-    If `open_model` raises `UnknownProvider`, the provider in the configuration is used. `model_transport`
-    replaces the network for requests to providers. `record` is a folder in which a `script:` file is written
-    for each conversation, with the replies of its models, to replay them later.
+    * `journal` stores the conversations; the default is an SQLite database in `config.data_dir`.
+    * `servers` are MCP servers that run in this process, by their name in the agent: `mcp.server.MCPServer`
+      or `mcp.server.Server` objects. An entry in the agent file is optional and has `brought_by: program`.
+    * `open_server`, `open_remote_agent` and `open_model` replace the implementation of tool servers, other
+      agents and models. If `open_model` raises `UnknownProvider`, the provider in the configuration is used.
+    * `model_transport` replaces the network for requests to providers.
+    * `record` is a folder. For each conversation, a `script:` file with the replies of its models is written
+      there, to replay them later.
 
     Raises:
         StartError: a model or a tool server is unavailable.
         ConfigError: a rule with `ask` or `deny` names an unknown tool, or `servers` do not match the file.
         JournalBusy, JournalTooNew: the data directory is in use by another process, or of a newer version.
-        JournalBroken: while the agent runs: a commit failed, so the process must stop.
+        JournalBroken: a commit failed while the agent was running, so the process must stop.
     """
-    config, open_server = _bring(config, servers or {}, open_server)
-    kept = open_sqlite(config.data_dir, wall=wall) if journal is None else nullcontext(journal)
-    async with kept as store:
-        opens = (open_server, open_remote_agent, open_model)
-        cast = open_cast(config, store, wall, *opens, model_transport)
+    config, open_server = _with_program_servers(config, servers or {}, open_server)
+    opened = open_sqlite(config.data_dir, wall=wall) if journal is None else nullcontext(journal)
+    async with opened as store:
+        cast = open_cast(config, store, wall, open_server, open_remote_agent, open_model, model_transport)
         folder = None if record is None else Path(record)
         async with _run(config, store, cast, folder, wall()) as agent:
             yield agent
 
 
-def _bring(
+def _with_program_servers(
     config: AgentConfig, servers: Mapping[str, ServerObject], open_server: OpenServer | None
 ) -> tuple[AgentConfig, OpenServer | None]:
-    """Return the configuration with the servers of the program, and a function that opens all servers. Raises
-    `ConfigError`."""
-    left_to_us = open_server is None and any(each.is_brought for each in config.enabled_servers)
-    if not servers and not left_to_us:
+    """Return the configuration with entries for the program's servers, and a function that opens any server.
+
+    Raises:
+        ConfigError: `servers` do not match the file.
+    """
+    must_be_given = open_server is None and any(each.is_brought for each in config.enabled_servers)
+    if not servers and not must_be_given:
         return config, open_server
     from .mcp.in_process import with_servers
 
-    most = config.tools.max_stored_bytes
+    max_stored_bytes = config.tools.max_stored_bytes
 
-    def opens(config: McpServerConfig, *, report: Callable[[ServerStatus], None]) -> Behaviour[ServerMessage]:
+    def open_any(
+        config: McpServerConfig, *, report: Callable[[ServerStatus], None]
+    ) -> Behaviour[ServerMessage]:
         brought = servers.get(config.name)
         if brought is None and open_server is not None:
             return open_server(config, report=report)
-        return mcp_server(config, report=report, max_stored_bytes=most, brought=brought)
+        return mcp_server(config, report=report, max_stored_bytes=max_stored_bytes, brought=brought)
 
-    return with_servers(config, servers, all_of_them=open_server is None), opens
+    return with_servers(config, servers, all_of_them=open_server is None), open_any
 
 
 @asynccontextmanager
@@ -99,12 +104,12 @@ def _bring(
 async def _run(
     config: AgentConfig,
     journal: Journal,
-    opened: AbstractAsyncContextManager[Cast],
+    opened_cast: AbstractAsyncContextManager[Cast],
     record: Path | None,
     started: float,
 ) -> AsyncIterator[Agent]:
     with trio.CancelScope() as shutdown:
-        async with opened as cast, trio.open_nursery() as nursery:
+        async with opened_cast as cast, trio.open_nursery() as nursery:
             recorder = Recorder(record, journal, cast.services.bus) if record is not None else None
             if recorder is not None:
                 await nursery.start(recorder.run)
@@ -113,7 +118,7 @@ async def _run(
             try:
                 yield agent
             except BaseException:
-                agent.draining.set()  # calls in flight still end, but no further step starts
+                agent.draining.set()  # in-flight calls may still end, but no further step starts
                 raise
             end = trio.current_time() + config.shutdown_grace
             if not agent.draining.is_set():

@@ -36,10 +36,10 @@ class ProcessClock(trio.abc.Clock):
     `docker pause`, SIGSTOP, Ctrl-Z, a debugger or a host short of memory can stop a process for hours. With
     trio's own clock, all deadlines have passed when the process continues, and tasks are cancelled before
     they read the data that arrived in the meantime.
-
-    trio tells the clock how long it intends to sleep (`deadline_to_sleep_time`). If the next reading is later
-    than that by more than `MAX_LATENESS`, the process was stopped (`current_time`).
     """
+
+    # trio says how long it intends to sleep by calling `deadline_to_sleep_time`. If the next reading is later
+    # than that by more than `MAX_LATENESS`, the process was stopped (`current_time`).
 
     _seconds: Callable[[], float] = time.perf_counter
     _offset: float = 0.0

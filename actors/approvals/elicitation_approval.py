@@ -1,4 +1,4 @@
-"""The question of a tool server to a person (MCP elicitation)."""
+"""Approvals of kind `elicitation`: the question of an MCP server to a person, and its answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Answer: TypeAlias = Accept | Decline | Cancel
 
 @attrs.frozen(kw_only=True)
 class ElicitationQuestion(Asked[Answer]):
-    """A question of a tool server. It is decided with `accept`, `decline` or `cancel`."""
+    """An elicitation of an MCP server. It is decided with `accept`, `decline` or `cancel`."""
 
     kind: ClassVar = "elicitation"
     decisions: ClassVar[tuple[type[Answer], ...]] = (Accept, Decline, Cancel)
@@ -50,13 +50,13 @@ class ElicitationQuestion(Asked[Answer]):
     prompt: ClassVar = "Answer it? a: accept, d: decline, c: cancel, ?: show all >"
 
     message: str = attrs.field(validator=TEXT)
-    """The message of the server."""
+    """The text of the question, as the server wrote it."""
     in_flight: bool = attrs.field(validator=instance_of(bool))
     """Whether the call is in flight, so that the answer is lost if the process ends."""
     url: str | None = attrs.field(default=None, validator=optional(TEXT))
-    """An address to visit; None if the server asks for a form."""
+    """The address that the person is asked to visit; None if the server asks for a form."""
     input_schema: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
-    """JSON Schema of the form; None if there is an address."""
+    """JSON Schema of the form; None if there is a `url`."""
 
     @classmethod
     def about(
@@ -70,7 +70,7 @@ class ElicitationQuestion(Asked[Answer]):
         in_flight: bool,
         expires: float | None,
     ) -> Self:
-        """Make the question for a server that asks during the call of `tool`."""
+        """Make the question for an elicitation in a call of `tool`."""
         form = elicitation.schema or {"type": "object"}
         return cls(
             **attrs.asdict(occasion, recurse=False),
@@ -95,11 +95,11 @@ class ElicitationQuestion(Asked[Answer]):
         return decision
 
     async def checked(self, decision: Answer, *, pending: bool) -> Answer:
-        """Add defaults to an answer, and check it while the question is pending. A repeated answer gets its
-        defaults as well, because it is compared with the stored one."""
+        """Add the schema's defaults to an answer; check it while the question is pending. A repeated answer
+        gets the defaults as well, because it is compared with the stored one."""
         if not isinstance(decision, Accept):
             return decision
-        if self.input_schema is None:  # an address to visit has no content
+        if self.input_schema is None:  # a visit to a `url` has no content
             return attrs.evolve(decision, content=None)
         content = completed(decision.content or {}, self.input_schema)
         if pending:

@@ -31,7 +31,7 @@ class ListedTool:
     """The gate's verdict on a call without arguments, outside parallel nodes and loops. For a server facade:
     `ask` if any of its tools asks, else `run` if any runs."""
     held: tuple[Tool, ...] = ()
-    """The tool itself, or those behind the facade, if weaker listed hints wait for acceptance by a person."""
+    """The tool itself, or those behind the facade, whose weaker listed hints wait for acceptance."""
 
 
 _FACADE_PRECEDENCE: tuple[Action, ...] = ("ask", "run", "deny")

@@ -3,8 +3,8 @@
 A call through the session costs several times as much: two streams between tasks, one or two tasks, and a
 pydantic model of every message. So each transport implements `Requester`. It sends the body of an
 `OpenRequest`, and passes every message that arrives to `Requests.take` first. `take` accepts the replies and
-the progress that belong to open requests; the session gets all other messages. Ids keep the two apart
-(`FIRST_ID`).
+the progress that belong to open requests; the session gets all other messages. The ids of calls and of the
+session's requests do not overlap (`FIRST_ID`).
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from .sdk import (
 from .wire import progress_from_wire
 
 FIRST_ID = 1_000_000_000
-"""The id of our first request. The session counts from 1 and never gets this far. The ids that follow fit
-into 32 bits, in which some servers keep them."""
+"""The id of the first call. The session counts from 1 and never reaches it. Ids from here on fit into 32
+bits, which is all that some servers store."""
 
 
 @attrs.frozen
 class Outgoing:
-    """A request without the parts that a connection adds."""
+    """A request before a connection adds its id and its own headers."""
 
     method: str
     params: Mapping[str, Any]
     headers: Mapping[str, str]
-    """Used by HTTP connections."""
+    """HTTP headers of the call, for Streamable HTTP; other transports ignore them."""
     on_progress: Callable[[Progress], None] | None = None
-    """Called with the progress; None: no progress is requested."""
+    """Called with each report of progress; None: none is requested."""
 
 
 class Requester(Protocol):
-    """A transport for requests to a server."""
+    """A connection that sends requests to a server."""
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """Send the request and wait for its result. If the wait is cancelled, the server is notified.
@@ -64,7 +64,7 @@ class Requester(Protocol):
 
 @attrs.define(eq=False)
 class OpenRequest:
-    """A request without a reply so far."""
+    """A request that has no reply yet."""
 
     id: int
     outgoing: Outgoing
@@ -72,10 +72,10 @@ class OpenRequest:
     _replied: trio.Event = attrs.field(factory=trio.Event)
 
     def body(self) -> bytes:
-        """Return the message as JSON.
+        """Return the message as JSON, with a progress token if progress is requested.
 
         Raises:
-            Unsendable: JSON cannot express it.
+            Unsendable: JSON cannot express the parameters.
         """
         params = self.outgoing.params
         if self.outgoing.on_progress is not None:
@@ -100,7 +100,7 @@ class OpenRequest:
         return self._reply
 
     async def result(self) -> dict[str, Any]:
-        """Wait for the reply; return its result.
+        """Wait for the reply and return its result.
 
         Raises:
             MCPError: the reply is an error.
@@ -118,7 +118,7 @@ class Requests:
 
     @contextmanager
     def open(self, outgoing: Outgoing) -> Iterator[OpenRequest]:
-        """Give the request an id; it is open within the block.
+        """Assign an id to the request, which is open within the block.
 
         Raises:
             MCPError: the connection has ended.
@@ -133,7 +133,7 @@ class Requests:
             del self._open[request.id]
 
     def take(self, message: JSONRPCMessage) -> bool:
-        """Deliver a message that belongs to an open request; return False if it is for the session."""
+        """Deliver a message to the open request that it belongs to. Return False if it is for the session."""
         if isinstance(message, JSONRPCRequest):
             return False
         if not isinstance(message, JSONRPCNotification):
@@ -151,7 +151,7 @@ class Requests:
         return True  # the session requests no progress
 
     def end(self) -> None:
-        """Fail every open request, and every later one: no further message can arrive."""
+        """Fail all open requests and all later ones, because no further message can arrive."""
         self._ended = True
         closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
         for request in self._open.values():
@@ -159,7 +159,7 @@ class Requests:
 
     def _find(self, request_id: object) -> OpenRequest | None:
         if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < 20:
-            request_id = int(request_id)  # some servers turn every id into a string
+            request_id = int(request_id)  # some servers return every id as a string
         return self._open.get(request_id) if isinstance(request_id, int) else None
 
 

@@ -1,14 +1,15 @@
 """The transport to servers that speak Streamable HTTP.
 
 Two kinds of traffic share one HTTP client. The SDK's transport carries the messages of its session:
-negotiation, lists of tools, the server's own stream. Each tool call is a POST of ours, made in the caller's
-task and context (`request`). The reply to a call arrives in one of three ways:
+negotiation, lists of tools, the server's own stream. Each tool call bypasses that transport: it is a separate
+POST, in the caller's task and context (`request`). The reply to a call arrives in one of three ways:
 
 1. as the JSON body of the response;
-2. as an event of the response's stream; if the stream ends too early, it is resumed by its last event id;
+2. as an event of the response's stream; if the stream ends without the reply, it is resumed after its last
+   event id (`_follow`);
 3. on the server's own stream, from which `_pump` takes it.
 
-Other messages on a call's stream go to the session, in the context of that call.
+Other messages on a call's stream are passed to the session, in the context of that call.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ Item: TypeAlias = tuple[Context, SessionMessage | Exception]
 RpcReply: TypeAlias = JSONRPCResponse | JSONRPCError
 
 RESUME_DELAY = 1.0
-"""Seconds before a stream that ended too early is resumed, unless the server sets another delay."""
+"""Seconds before a stream that ended without the reply is resumed, unless the server sets another delay."""
 RESUME_DELAYS = (0.05, 3600.0)
-"""The shortest and the longest delay that a server can set."""
+"""The shortest and the longest delay that a server can set, in seconds."""
 RESUME_ATTEMPTS = 2
-"""Failed attempts in a row after which a stream is not resumed again."""
+"""Number of failed attempts in a row after which the call fails."""
 
 
 class StreamableHttp:
@@ -69,7 +70,7 @@ class StreamableHttp:
         """Set while the connection is open."""
 
     def in_session(self, session: str) -> None:
-        """Make calls in this session of the server."""
+        """Send the following calls with this MCP session id."""
         self._session = session
 
     @asynccontextmanager
@@ -101,15 +102,15 @@ class StreamableHttp:
                 raise
 
     async def _pump(self, reads: ReadStream[SessionMessage | Exception]) -> None:
-        """Pass on the messages that the SDK's requests and the server's own stream bring."""
+        """Distribute the messages that the SDK's transport receives: replies to calls, and all others."""
         async for item in reads:
             if isinstance(item, Exception) or not self._requests.take(item.message):
-                # In the context of the SDK's request that brought it.
+                # In the context of the SDK's request whose response contained the message.
                 await self._pass_on(getattr(reads, "last_context", None) or copy_context(), item)
         self._incoming.close()
 
     async def _pass_on(self, context: Context, item: SessionMessage | Exception) -> None:
-        """Give a message to the session, to be handled in this context; drop it if the session has ended."""
+        """Pass a message to the session, which handles it in this context; drop it if the session ended."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._incoming.send((context, item))
 
@@ -137,7 +138,13 @@ class StreamableHttp:
             raise MCPError(*http.transport_failure(error)) from error
 
     async def _follow(self, request: OpenRequest, response: httpx2.Response) -> RpcReply:
-        """Return the reply from a stream of events; resume the stream if it ends too early and can be."""
+        """Return the reply from a stream of events.
+
+        If the stream ends without the reply, resume it, unless no event had an id.
+
+        Raises:
+            MCPError: the stream could not be resumed, so the outcome of the call is unknown.
+        """
         position = _Position()
         try:
             reply = await self._read(request, position, response)
@@ -150,7 +157,7 @@ class StreamableHttp:
             if position.last_id is None or failures == RESUME_ATTEMPTS:
                 raise MCPError(UNREACHABLE, "its stream ended without a reply", {"sent": True})
             with trio.move_on_after(position.retry):
-                return await request.reply()  # on the server's own stream, or because the connection ended
+                return await request.reply()  # from the server's own stream, or from `Requests.end`
             headers = httpx2.Headers(self._headers(request.outgoing))
             headers["last-event-id"] = position.last_id  # encoded as UTF-8 (HTML)
             try:
@@ -167,22 +174,23 @@ class StreamableHttp:
     async def _read(
         self, request: OpenRequest, position: _Position, response: httpx2.Response
     ) -> RpcReply | None:
-        """Return the reply, or None if the stream ends without it; pass other messages on."""
+        """Return the reply, or None if the stream ends without it. Other messages are passed on."""
         async with aclosing(read_events(response)) as events:
             async for event in events:
-                position.note(event)
+                position.update(event)
                 if event.type != "message" or not event.data:
                     continue
                 message = parse_message(event.data)
                 if isinstance(message, JSONRPCResponse | JSONRPCError):
                     return message
-                # Data that is no message is ignored, as elsewhere: the reply may still follow.
+                # Data that is not a message is ignored, because the reply may still follow.
                 if message is not None and not self._requests.take(message):
                     await self._pass_on(copy_context(), SessionMessage(message))
         return None
 
     def _cancel(self, request: OpenRequest) -> None:
-        """Notify an older server that the call is cancelled; a newer one sees it by the end of the POST."""
+        """Notify the server in the background that the call is cancelled. With a modern protocol version, the
+        end of the POST is the notification."""
         headers = self._headers(request.outgoing)
         if headers[VERSION_HEADER] not in MODERN_PROTOCOL_VERSIONS and self._nursery is not None:
             self._nursery.start_soon(self._notify, request.cancellation(), headers)
@@ -197,13 +205,14 @@ class StreamableHttp:
 
 @attrs.define
 class _Position:
-    """The position in a stream of events, from which it can be resumed."""
+    """The position from which a stream of events can be resumed."""
 
     last_id: str | None = None
+    """The id of the last event that had one."""
     retry: float = RESUME_DELAY
     """Seconds before the next attempt."""
 
-    def note(self, event: SseEvent) -> None:
+    def update(self, event: SseEvent) -> None:
         self.last_id = event.id or self.last_id
         if event.retry is not None:
             shortest, longest = RESUME_DELAYS
