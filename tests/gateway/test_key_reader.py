@@ -1,4 +1,4 @@
-"""Single keys: what is typed alone counts, what is pasted does not."""
+"""Single keys: a key typed alone is an answer; pasted text, arrow keys and several keys at once are not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     os.close(keyboard)
 
 
-def test_keys_of_a_closed_terminal_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgetting_keys_ignores_a_closed_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     keyboard, screen = os.openpty()
     os.close(keyboard)
     with open(screen) as stdin:
@@ -40,17 +40,19 @@ def test_keys_of_a_closed_terminal_are_passed_over(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("chunks", "key"),
     [
-        (["y"], "y"),
-        (["n\r"], "n"),
-        (["\x04"], END_OF_INPUT),
-        (["é"], "é"),
-        # Arrow keys, several keys at once, Enter alone, and pasted text are passed over.
-        (["\x1b[A", "\x1b", "yes", "\r", "\x01", "n"], "n"),
-        (["\x1b[200~y\x1b[201~", "n"], "n"),
-        (["\x1b[200~all of", "y", "y\x1b[201~", "n"], "n"),
+        pytest.param(["y"], "y", id="a key"),
+        pytest.param(["n\r"], "n", id="a key with Enter"),
+        pytest.param(["\x04"], END_OF_INPUT, id="Ctrl-D"),
+        pytest.param(["é"], "é", id="a key of two bytes"),
+        pytest.param(["\x1b[A", "\x1b", "n"], "n", id="after an arrow key and Escape"),
+        pytest.param(["yes", "\r", "\x01", "n"], "n", id="after three keys at once, Enter and Ctrl-A"),
+        pytest.param(["\x1b[200~y\x1b[201~", "n"], "n", id="after a pasted key"),
+        pytest.param(
+            ["\x1b[200~all of", "y", "y\x1b[201~", "n"], "n", id="after pasted text in three chunks"
+        ),
     ],
 )
-async def test_a_key_that_is_pressed_alone(keyboard: int, chunks: list[str], key: str) -> None:
+async def test_key_is_the_first_one_typed_alone(keyboard: int, chunks: list[str], key: str) -> None:
     found: list[str] = []
 
     async def read() -> None:
@@ -65,7 +67,7 @@ async def test_a_key_that_is_pressed_alone(keyboard: int, chunks: list[str], key
     assert found == [key]
 
 
-async def test_the_terminal_is_as_it_was_afterwards(keyboard: int) -> None:
+async def test_quiet_keys_restores_the_terminal(keyboard: int) -> None:
     before = termios.tcgetattr(sys.stdin)
     with quiet_keys():
         flags = termios.tcgetattr(sys.stdin)[3]

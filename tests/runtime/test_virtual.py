@@ -1,3 +1,5 @@
+"""Virtual actors: activation, passivation, restarts, poisoning and shutdown."""
+
 from __future__ import annotations
 
 import gc
@@ -29,9 +31,9 @@ class Wake(Message["Wake"]):
 
 @attrs.define
 class Inbox:
-    """Commands that are kept elsewhere, and actors that work them off when woken: the use this is for.
+    """Commands that outlast their actors, and actors that process them when woken, like conversations.
 
-    Checks as it goes that no key has two activations and that each command is done once.
+    Asserts that no key has two incarnations at once, and that commands are processed in order.
     """
 
     waiting: dict[str, list[str]] = attrs.field(factory=dict)
@@ -91,7 +93,7 @@ class Inbox:
         return behaviour
 
 
-async def test_a_wake_activates_and_idleness_passivates(autojump_clock: trio.testing.MockClock) -> None:
+async def test_wake_activates_and_idle_timeout_passivates(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox(saving=5)
     bus = EventBus()
     with bus.subscribe("actors") as seen:
@@ -103,7 +105,7 @@ async def test_a_wake_activates_and_idleness_passivates(autojump_clock: trio.tes
             await trio.testing.wait_all_tasks_blocked()
             assert inbox.done == ["a"]
             await trio.sleep(IDLE + 4)
-            assert actors.active == 1  # it still saves
+            assert actors.active == 1  # still saving
             await trio.sleep(2)
             assert actors.active == 0
             assert not actors._activations
@@ -111,7 +113,7 @@ async def test_a_wake_activates_and_idleness_passivates(autojump_clock: trio.tes
 
 
 @pytest.mark.repeat(10)
-async def test_wakes_fold_into_one_that_is_queued(autojump_clock: trio.testing.MockClock) -> None:
+async def test_wakes_are_combined_into_the_queued_one(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox(loading=1, working=1)
     async with open_supervisor(EventBus()) as supervisor:
         actors = inbox.actors(supervisor)
@@ -124,14 +126,14 @@ async def test_wakes_fold_into_one_that_is_queued(autojump_clock: trio.testing.M
         assert (inbox.activations, inbox.handled) == (1, 1)
         inbox.put(actors, "k", "a")
         await trio.testing.wait_all_tasks_blocked()
-        for _ in range(10):  # while the handler runs, one more is due: it may have looked too early
+        for _ in range(10):  # the handler runs once more, because it may have looked too early
             actors.wake("k", Wake())
         await trio.sleep(5)
         assert (inbox.activations, inbox.handled) == (1, 3)
 
 
 @pytest.mark.repeat(20)
-async def test_wakes_at_the_idle_deadline_are_neither_lost_nor_doubled(
+async def test_wake_at_the_idle_deadline_is_served_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     inbox = Inbox(idle=1)
@@ -147,7 +149,7 @@ async def test_wakes_at_the_idle_deadline_are_neither_lost_nor_doubled(
 
 @pytest.mark.repeat(10)
 @pytest.mark.parametrize("at", [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4])
-async def test_a_wake_at_any_point_of_a_life_is_served(
+async def test_wake_at_any_point_of_an_activation_is_served(
     autojump_clock: trio.testing.MockClock, at: float
 ) -> None:
     """Loading until 1, idle until 3, saving until 4."""
@@ -159,8 +161,7 @@ async def test_a_wake_at_any_point_of_a_life_is_served(
         inbox.put(actors, "k", "a")
         await trio.sleep(10)
         assert inbox.done == ["a"]
-        assert inbox.activations == (1 if at < 3 else inbox.activations)
-        assert inbox.activations <= 2
+        assert inbox.activations in ([1] if at < 3 else [1, 2])
         assert actors.active == 0
 
 
@@ -180,7 +181,7 @@ async def test_busy_actor_is_not_passivated(autojump_clock: trio.testing.MockClo
 
 
 @pytest.mark.repeat(10)
-async def test_crashed_key_restarts_after_a_back_off_alone(
+async def test_crashed_key_restarts_without_affecting_others(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     inbox = Inbox()
@@ -192,7 +193,7 @@ async def test_crashed_key_restarts_after_a_back_off_alone(
             inbox.put(actors, "k", "crash")
             await trio.sleep(0.5)
             assert actors.active == 2
-            inbox.waiting["k"] = ["b"]  # no wake: it looks by itself
+            inbox.waiting["k"] = ["b"]  # without a wake: the next incarnation looks anyway
             await trio.sleep(1)
             assert sorted(inbox.done) == ["a", "b"]
     events = [event async for event in seen if getattr(event, "actor", "") == "v:k"]
@@ -204,14 +205,14 @@ async def test_crashed_key_restarts_after_a_back_off_alone(
     assert record.exc_info is not None
 
 
-async def test_after_three_crashes_the_key_is_poisoned_once(autojump_clock: trio.testing.MockClock) -> None:
+async def test_key_is_poisoned_once_after_three_crashes(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox()
     bus = EventBus()
     with bus.subscribe("actors") as seen:
         async with open_supervisor(bus) as supervisor:
             actors = inbox.actors(supervisor)
             inbox.put(actors, "k", "crash")
-            for _ in range(20):  # wakes do not hurry it, nor count as attempts
+            for _ in range(20):  # wakes neither shorten the back-off nor count as attempts
                 await trio.sleep(0.1)
                 actors.wake("k", Wake())
             await trio.sleep(0.5)
@@ -234,11 +235,11 @@ async def test_after_three_crashes_the_key_is_poisoned_once(autojump_clock: trio
 async def test_fatal_error_does_not_restart_a_key(
     error: Exception, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lives = 0
+    incarnations = 0
 
     def behaviour(key: str) -> Behaviour[Wake]:
-        nonlocal lives
-        lives += 1
+        nonlocal incarnations
+        incarnations += 1
         raise error
 
     async with open_supervisor(EventBus()) as supervisor:
@@ -246,17 +247,17 @@ async def test_fatal_error_does_not_restart_a_key(
         actors._behaviour = behaviour
         actors.wake("k", Wake())
         await trio.sleep(1000)
-        assert (lives, actors.active) == (1, 0)
+        assert (incarnations, actors.active) == (1, 0)
     assert caplog.records == []
 
 
-async def test_progress_starts_the_count_anew(autojump_clock: trio.testing.MockClock) -> None:
+async def test_progress_resets_the_crash_count(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox(progress=True)
     async with open_supervisor(EventBus()) as supervisor:
         actors = inbox.actors(supervisor)
         inbox.put(actors, "k", "crash")
         await trio.sleep(1.5)  # two crashes
-        inbox.waiting["k"].insert(0, "progress")  # then a life that does something, and crashes too
+        inbox.waiting["k"].insert(0, "progress")  # the third makes progress, then crashes
         await trio.sleep(2)
         assert inbox.done == ["progress"]
         await trio.sleep(1 + 2)
@@ -264,7 +265,7 @@ async def test_progress_starts_the_count_anew(autojump_clock: trio.testing.MockC
         assert inbox.done == ["progress", "poisoned by k is broken"]
 
 
-async def test_a_key_whose_poison_crashes_too_stays_down_until_its_next_wake(
+async def test_key_stays_inactive_if_the_poisoned_behaviour_crashes(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     inbox = Inbox()
@@ -291,7 +292,7 @@ async def test_a_key_whose_poison_crashes_too_stays_down_until_its_next_wake(
         assert inbox.done == ["a"]
 
 
-async def test_a_poisoned_life_that_lived_on_is_activated_again_when_it_crashes(
+async def test_key_restarts_if_the_poisoned_behaviour_progressed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     inbox = Inbox()
@@ -308,14 +309,14 @@ async def test_a_poisoned_life_that_lived_on_is_activated_again_when_it_crashes(
         actors = inbox.actors(supervisor, poisoned=poisoned, attempts=1)
         inbox.put(actors, "k", "crash")
         await trio.sleep(0.5)
-        assert (inbox.activations, inbox.done) == (1, [])  # not without a back-off
+        assert (inbox.activations, inbox.done) == (1, [])  # the back-off comes first
         await trio.sleep(1)
         assert (inbox.activations, inbox.done) == (2, ["a"])
 
 
 @pytest.mark.repeat(10)
 @pytest.mark.parametrize("poison_crashes", [False, True])
-async def test_a_wake_during_the_poisoned_life_is_not_lost(
+async def test_wake_during_the_poisoned_behaviour_is_not_lost(
     autojump_clock: trio.testing.MockClock, poison_crashes: bool
 ) -> None:
     inbox = Inbox()
@@ -335,20 +336,20 @@ async def test_a_wake_during_the_poisoned_life_is_not_lost(
         await trio.sleep(5)
         inbox.put(actors, "k", "a")
         await trio.sleep(5.5)
-        assert inbox.activations == (1 if poison_crashes else 2)  # not without a back-off
+        assert inbox.activations == (1 if poison_crashes else 2)  # the back-off comes first
         await trio.sleep(1)
         assert inbox.done == ["a"]
         assert inbox.activations == 2
 
 
-async def test_a_life_that_ends_well_starts_the_count_anew(autojump_clock: trio.testing.MockClock) -> None:
+async def test_normal_end_resets_the_crash_count(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox(idle=1, saving=2)
     async with open_supervisor(EventBus()) as supervisor:
         actors = inbox.actors(supervisor)
         inbox.put(actors, "k", "crash")
         await trio.sleep(1.5)
         inbox.waiting["k"] = ["a"]
-        await trio.sleep(3)  # its third life has served and saves
+        await trio.sleep(3)  # the third incarnation has served and is saving
         assert inbox.activations == 3
         inbox.put(actors, "k", "crash")
         await trio.sleep(1.5 + 1 + 0.5)  # two more crashes
@@ -383,7 +384,7 @@ async def test_crash_during_stop_is_not_poisoned(
     assert inbox.done == []
 
 
-async def test_a_poisoned_life_that_crashes_while_it_is_stopped_is_the_last(
+async def test_poisoned_behaviour_that_crashes_in_stop_is_not_restarted(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     inbox = Inbox()
@@ -405,7 +406,7 @@ async def test_a_poisoned_life_that_crashes_while_it_is_stopped_is_the_last(
     assert inbox.activations == 1
 
 
-async def test_a_behaviour_that_ends_without_serving_is_not_run_for_ever(
+async def test_behaviour_that_does_not_serve_runs_once_per_wake(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     runs: list[str] = []
@@ -424,13 +425,13 @@ async def test_a_behaviour_that_ends_without_serving_is_not_run_for_ever(
         assert runs == ["k"]
         actors.wake("k", Wake())
         await trio.sleep(0.5)
-        actors.wake("k", Wake())  # it may have looked before this: it has to look again
+        actors.wake("k", Wake())  # the behaviour may have looked already, so it must run again
         await trio.sleep(10)
         assert runs == ["k"] * 3
         assert actors.active == 0
 
 
-async def test_a_factory_that_fails_is_a_crash_of_its_key(autojump_clock: trio.testing.MockClock) -> None:
+async def test_failing_factory_counts_as_a_crash(autojump_clock: trio.testing.MockClock) -> None:
     poisonings: list[str] = []
 
     def broken(key: str) -> Behaviour[Wake]:
@@ -450,7 +451,7 @@ async def test_a_factory_that_fails_is_a_crash_of_its_key(autojump_clock: trio.t
 
 
 @pytest.mark.repeat(10)
-async def test_all_drain_side_by_side_in_their_turn_under_the_one_deadline(
+async def test_close_stops_all_keys_concurrently_in_member_order(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     inbox = Inbox(working=2)
@@ -462,7 +463,7 @@ async def test_all_drain_side_by_side_in_their_turn_under_the_one_deadline(
                 pass
 
             await ctx.serve(handle)
-            actors.wake("late", Wake())  # served if their turn has not come
+            actors.wake("late", Wake())  # served only before the keys are stopped
             closed.append((name, trio.current_time() - began))
 
         return behaviour
@@ -483,20 +484,20 @@ async def test_all_drain_side_by_side_in_their_turn_under_the_one_deadline(
     assert closed == [("later", 0), ("earlier", 5)]
     assert sorted(inbox.done) == ["1", "2", "a", "b", "c"]
     assert not inbox.alive
-    assert inbox.activations == 6  # one is late, and what crashed while closing is not activated again
+    assert inbox.activations == 6  # including `late`, and `broken` once: it crashed in the close
     actors.wake("k", Wake())
     assert actors.active == 0
 
 
 @pytest.mark.repeat(10)
-@pytest.mark.parametrize("how", ["cancelled", "resting"])
-async def test_nothing_runs_after_the_block(autojump_clock: trio.testing.MockClock, how: str) -> None:
+@pytest.mark.parametrize("how", ["cancelled", "waiting to restart"])
+async def test_no_task_outlives_the_supervisor(autojump_clock: trio.testing.MockClock, how: str) -> None:
     inbox = Inbox(loading=3)
     tasks = trio.lowlevel.current_statistics().tasks_living
     with trio.CancelScope() as scope:
         async with open_supervisor(EventBus()) as supervisor:
             actors = inbox.actors(supervisor)
-            await supervisor.start("later", inbox.behaviour("later"))  # its turn to stop comes first
+            await supervisor.start("later", inbox.behaviour("later"))  # stopped before the keys
             inbox.put(actors, "k", "crash")
             if how == "cancelled":
                 await trio.sleep(1)
@@ -511,7 +512,7 @@ async def test_nothing_runs_after_the_block(autojump_clock: trio.testing.MockClo
 
 
 @pytest.mark.repeat(20)
-async def test_a_key_that_is_woken_as_the_block_ends_does_not_hold_it_up(
+async def test_wake_at_the_end_of_the_block_does_not_delay_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     inbox = Inbox(loading=3)
@@ -523,8 +524,7 @@ async def test_a_key_that_is_woken_as_the_block_ends_does_not_hold_it_up(
 
 
 @pytest.mark.repeat(20)
-async def test_many_keys_under_a_storm_of_wakes_and_crashes(autojump_clock: trio.testing.MockClock) -> None:
-    """Every command is done once and in order, whatever falls together."""
+async def test_commands_run_once_in_order_despite_crashes(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox(idle=1, loading=1, saving=1, working=0.5, progress=True)
     flaky = iter(range(10**6))
 
@@ -553,11 +553,11 @@ async def test_many_keys_under_a_storm_of_wakes_and_crashes(autojump_clock: trio
 async def test_ended_actor_leaves_no_garbage(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    lives = WeakSet[Any]()
+    incarnations = WeakSet[Any]()
 
     def behaviour(key: str) -> Behaviour[Wake]:
-        async def live(ctx: Context[Wake]) -> None:
-            lives.add(ctx._incarnation)
+        async def serve(ctx: Context[Wake]) -> None:
+            incarnations.add(ctx._incarnation)
             ctx.start_soon(trio.lowlevel.checkpoint)
 
             async def handle(_: Wake) -> None:
@@ -565,7 +565,7 @@ async def test_ended_actor_leaves_no_garbage(
 
             await ctx.serve(handle, idle_timeout=IDLE)
 
-        return live
+        return serve
 
     gc.disable()
     try:
@@ -573,8 +573,8 @@ async def test_ended_actor_leaves_no_garbage(
             actors = VirtualActors("v", behaviour, supervisor, poisoned=lambda key, error: behaviour(key))
             actors.wake("a", Wake())
             await trio.sleep(IDLE / 2)
-            assert len(lives) == 1
+            assert len(incarnations) == 1
             await trio.sleep(IDLE)
-            assert len(lives) == 0
+            assert len(incarnations) == 0
     finally:
         gc.enable()
