@@ -17,7 +17,16 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.mcp.server import HANDLERS
-from stopgo.actors.models.messages import Delta, Emit, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.models.messages import (
+    AssistantMessage,
+    Delta,
+    Emit,
+    ModelReply,
+    ModelRequest,
+    ToolCall,
+    ToolMessage,
+    Usage,
+)
 from stopgo.actors.models.model import Model
 from stopgo.actors.open_agent import open_agent
 from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
@@ -96,6 +105,27 @@ async def code_of(wait: Awaitable[object]) -> str:
     with pytest.raises(AgentError) as caught:
         await wait
     return caught.value.code
+
+
+def results_in(request: ModelRequest) -> list[ToolMessage]:
+    """The results of calls, as the model gets them."""
+    return [message for message in request.messages if isinstance(message, ToolMessage)]
+
+
+def calls_in(request: ModelRequest) -> list[ToolCall]:
+    """The calls of earlier replies, as the model gets them."""
+    replies = [message for message in request.messages if isinstance(message, AssistantMessage)]
+    return [each for reply in replies for each in reply.tool_calls]
+
+
+def working(seconds: float) -> Work:
+    """The work of a tool that takes this long."""
+
+    async def work(_: Mapping[str, Any]) -> str:
+        await trio.sleep(seconds)
+        return "ok"
+
+    return work
 
 
 def llm(name: str, **more: Any) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class Attempt(NamedTuple):
     asks: bool
     state: Literal["open", "over", "unknown"] = "open"
     need: str = ""
-    said: Literal["unasked", "pending", "retry", "known"] = "unasked"
+    outcome: Literal["unasked", "pending", "retry", "known"] = "unasked"
 
 
 class Story(NamedTuple):
@@ -154,16 +154,16 @@ class Story(NamedTuple):
     @property
     def doubted(self) -> bool:
         """The last attempt may have happened, its outcome is unknown, and no person wants it repeated."""
-        return self.last is not None and self.last.state != "over" and self.last.said != "retry"
+        return self.last is not None and self.last.state != "over" and self.last.outcome != "retry"
 
     @property
     def in_doubt(self) -> bool:
         """The same of any attempt."""
-        return any(each.state != "over" and each.said != "retry" for each in self.attempts)
+        return any(each.state != "over" and each.outcome != "retry" for each in self.attempts)
 
     @property
     def retried(self) -> bool:
-        return any(each.said == "retry" for each in self.attempts)
+        return any(each.outcome == "retry" for each in self.attempts)
 
     @property
     def approved(self) -> bool:
@@ -198,11 +198,11 @@ class Story(NamedTuple):
         """Today's verdict of the gate on the call."""
         return RULES[self.rules][self.arguments]
 
-    def of_last(self, **said: Any) -> Story:
-        return self._replace(attempts=(*self.attempts[:-1], self.attempts[-1]._replace(**said)))
+    def of_last(self, **fields: Any) -> Story:
+        return self._replace(attempts=(*self.attempts[:-1], self.attempts[-1]._replace(**fields)))
 
-    def of_asked(self, **said: Any) -> Story:
-        return self._replace(questions=(*self.questions[:-1], self.questions[-1]._replace(**said)))
+    def of_asked(self, **fields: Any) -> Story:
+        return self._replace(questions=(*self.questions[:-1], self.questions[-1]._replace(**fields)))
 
     def closed(self) -> Story:
         """The attempts without an end are recorded as unknown."""
@@ -252,8 +252,8 @@ def facts(
         asks=attempts[-1].asks,
         remote=remote,
         need=NEEDS.get(attempts[-1].need),
-        outcome=attempts[-1].said,
-        retried=any(each.said == "retry" for each in attempts),
+        outcome=attempts[-1].outcome,
+        retried=any(each.outcome == "retry" for each in attempts),
         in_doubt=Story(attempts=attempts).in_doubt,
     )
     return Record(over, sent), approvals
@@ -305,10 +305,10 @@ def answered(story: Story, step: Step) -> Iterator[Story]:
             void = story.of_asked(state="void")
             yield void._replace(questions=(*void.questions, put))
         case AskOutcome():
-            yield story.closed().of_last(said="pending")
+            yield story.closed().of_last(outcome="pending")
         case AwaitDecision() if story.last and step.question == outcome_key(KEY, len(story.attempts)):
-            yield story.of_last(said="known")
-            yield story.of_last(said="retry")
+            yield story.of_last(outcome="known")
+            yield story.of_last(outcome="retry")
         case AwaitDecision():
             yield story.of_asked(state="approved")
             yield story.of_asked(state="rejected")
@@ -364,7 +364,7 @@ def sent(story: Story, step: Send) -> Iterator[Story]:
 
 def mishaps(story: Story) -> Iterator[Story]:
     """The events that may come at any time while the call can still go on."""
-    if (story.last and story.last.said == "known") or story.refused:
+    if (story.last and story.last.outcome == "known") or story.refused:
         return
     if story.crashes and (story.sent_here or story.token):
         yield restarted(story)._replace(crashes=story.crashes - 1)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias, get_args
 
 import attrs
@@ -91,8 +92,8 @@ def permitted(story: Story) -> Steps:
 def when_in_doubt(story: Story) -> Steps:
     """The last attempt may have happened, and its outcome is unknown."""
     last = story.attempts[-1]
-    if last.said != "unasked":
-        return {AwaitDecision} if last.said == "pending" else {End}
+    if last.outcome != "unasked":
+        return {AwaitDecision} if last.outcome == "pending" else {End}
     interrupted = last.state == "open"
     if interrupted and story.remote and TOOLS[story.tool] is not None:
         return {AwaitCredential} if story.tokened and not story.token else {LookUp}
@@ -134,10 +135,10 @@ def needs_a_yes(story: Story) -> bool:
     if story.retried:  # which covers the call that was sent
         sent = story.attempts[-1].tool
         return not asked and sent != UNWRITTEN and fingerprint(sent) != fingerprint(story.tool)
-    return story.verdict.action == "ask" and story.verdict.rule not in said_yes_to(story)
+    return story.verdict.action == "ask" and story.verdict.rule not in rules_approved(story)
 
 
-def said_yes_to(story: Story) -> set[str]:
+def rules_approved(story: Story) -> set[str]:
     """The rules that approvals cover: those of the questions, and today's rules for the shown arguments."""
     approved = [each for each in story.questions if each.state == "approved"]
     return {each.rule for each in approved} | {RULES[story.rules][each.shown].rule for each in approved}
@@ -158,8 +159,7 @@ def exact(story: Story, step: Step) -> bool:
     match step:
         case Ask():
             follows = f"id{number - 1}" if number else None
-            said = Ask(f"{KEY}~{number}", ARGUMENTS[story.arguments], story.verdict.rule, follows)
-            return step == said
+            return step == Ask(f"{KEY}~{number}", ARGUMENTS[story.arguments], story.verdict.rule, follows)
         case Replace(old):
             return old.id == f"id{number - 1}" and step == Replace(old, f"{KEY}~{number}", story.verdict.rule)
         case AskOutcome():
@@ -211,7 +211,8 @@ PROMISES_OF_SENDING: Mapping[str, Callable[[Story, Send], bool]] = {
     "a `once` call that may have happened is sent again only if a person says so": lambda story, step: (
         not (story.in_doubt and step.effect == "once")
         and all(
-            each.effect != "once" or each.state == "over" or each.said == "retry" for each in story.attempts
+            each.effect != "once" or each.state == "over" or each.outcome == "retry"
+            for each in story.attempts
         )
     ),
     "a call is sent again by itself at most `RESENDS` times": lambda story, step: (
@@ -239,11 +240,11 @@ PROMISES: Mapping[str, Callable[[Story, Step], bool]] = {
     "the loss of a destructive or approved call asks a person": lambda story, step: (
         not (isinstance(step, End) and story.doubted and story.attempts[-1].asks)
         or story.over
-        or story.attempts[-1].said == "known"
+        or story.attempts[-1].outcome == "known"
     ),
     "no call has two pending questions": lambda story, step: (
         not isinstance(step, Ask | AskOutcome)
-        or not (story.pending or any(each.said == "pending" for each in story.attempts))
+        or not (story.pending or any(each.outcome == "pending" for each in story.attempts))
     ),
     "a process that shuts down neither asks nor sends": lambda story, step: (
         not (story.draining and isinstance(step, tuple(BEGINNINGS)))
@@ -283,12 +284,12 @@ def test_every_reachable_history_keeps_the_promises() -> None:
     waiting, reached, taken = deque(ROOTS), set(map(consequence, ROOTS)), Counter[type[Step]]()
     while waiting:
         story = waiting.popleft()
-        step = check(story)
+        step = checked(story)
         taken[type(step)] += 1
         if story.over:
             continue
         for each in on_the_way_out(story):
-            taken[type(check(each))] += 1
+            taken[type(checked(each))] += 1
         after = list(answered(story, step))
         soonest[consequence(story)] = consequence(after[0])
         for each in (*after, *mishaps(story)):
@@ -298,13 +299,19 @@ def test_every_reachable_history_keeps_the_promises() -> None:
     assert taken.keys() == set(get_args(Step)) - {Judge}
     end: set[Story] = set()
     for story in soonest:
-        way = [story]
-        while way[-1] not in end and not way[-1].over:
-            way.append(soonest[way[-1]])
-            assert len(way) < 20, f"no end: {way}"
-        end.update(way)
+        path = [story]
+        while path[-1] not in end and not path[-1].over:
+            path.append(soonest[path[-1]])
+            assert len(path) < 20, f"no end: {path}"
+        end.update(path)
 
 
+def checked(story: Story) -> Step:
+    """The step after a story. Stories that differ only in the changes and crashes to come share a check."""
+    return check(story._replace(changes=0, crashes=0))
+
+
+@cache
 def check(story: Story) -> Step:
     """The step after a story; it must be right with and without the judgement."""
     allowed, step, unjudged = permitted(story), step_of(story), step_of(story, unjudged=True)
@@ -314,8 +321,8 @@ def check(story: Story) -> Step:
         assert exact(story, each), f"{each} is wrong in itself after {story}"
         for promise, kept in PROMISES.items():
             assert kept(story, each), f"not kept: {promise}: {each} after {story}"
-        for promise, in_sending in PROMISES_OF_SENDING.items():
-            assert not isinstance(each, Send) or in_sending(story, each), f"not kept: {promise}: {story}"
+        for promise, in_sending in PROMISES_OF_SENDING.items() if isinstance(each, Send) else ():
+            assert in_sending(story, each), f"not kept: {promise}: {story}"
     return step
 
 
@@ -326,19 +333,19 @@ def asked(state: Any = "approved", counts: str = "shown") -> Question:
     return Question("destroys", "a", "shown", counts, state)
 
 
-def lost(**said: Any) -> Attempt:
-    """An attempt whose outcome is unknown, as `said`."""
-    return Attempt("destroys", "shown", "once", asks=True, state="unknown")._replace(**said)
+def lost(**fields: Any) -> Attempt:
+    """An attempt whose outcome is unknown, with these fields."""
+    return Attempt("destroys", "shown", "once", asks=True, state="unknown")._replace(**fields)
 
 
 def over(need: str) -> Attempt:
     return lost(state="over", need=need)
 
 
-def send(number: int, **said: Any) -> Send:
+def send(number: int, **fields: Any) -> Send:
     shown = ARGUMENTS["shown"]
     first = Send(attempt=number, arguments=shown, effect="once", asks=True, lost=(), resends=RESENDS)
-    return attrs.evolve(first, **said)
+    return attrs.evolve(first, **fields)
 
 
 def ask(replaces: str | None, arguments: str = "shown", rule: str = "a") -> Ask:
@@ -412,14 +419,14 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
     "only read when it was cut off": (Story("held", "run", attempts=(CUT_OFF_READ,)), Unknown((1,))),
     "ran unasked when it was cut off": (Story("reads", "ask", attempts=(CUT_OFF_READ,)), Unknown((1,))),
     "only reads, sent again already": (Story("reads", "run", attempts=(LOST_READ,)), End()),
-    "it happened, a person says": (Story(questions=(YES,), attempts=(lost(said="known"),)), End()),
-    "a retry needs no second yes": (Story(attempts=(lost(said="retry"),)), send(2)),
-    "a retry of a changed tool": (Story("changed", attempts=(lost(said="retry"),)), ask(None)),
+    "it happened, a person says": (Story(questions=(YES,), attempts=(lost(outcome="known"),)), End()),
+    "a retry needs no second yes": (Story(attempts=(lost(outcome="retry"),)), send(2)),
+    "a retry of a changed tool": (Story("changed", attempts=(lost(outcome="retry"),)), ask(None)),
     "a retry that is denied": (
-        Story(rules="deny", questions=(YES,), attempts=(lost(said="retry"),)),
+        Story(rules="deny", questions=(YES,), attempts=(lost(outcome="retry"),)),
         End("denied", DENIED + "It was not sent again."),
     ),
-    "a retry that is lost": (Story(attempts=(lost(said="retry"), lost())), AskOutcome(2)),
+    "a retry that is lost": (Story(attempts=(lost(outcome="retry"), lost())), AskOutcome(2)),
     "a crash, and a token is wanted": (
         Story(questions=(YES,), attempts=(over("token"),), tokened=True),
         AwaitCredential(WANTED),

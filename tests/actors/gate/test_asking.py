@@ -16,7 +16,6 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.gate.gate import PolicyScope, Verdict
 from stopgo.actors.gate.off_loop import judge_off_loop
-from stopgo.actors.models.messages import AssistantMessage, ToolMessage
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.runtime.journal.memory import MemoryJournal
 from tests.actors.world import (
@@ -28,9 +27,12 @@ from tests.actors.world import (
     after,
     answer,
     call,
+    calls_in,
+    code_of,
     events,
     llm,
     parallel,
+    results_in,
     say,
     sequential,
     types,
@@ -139,9 +141,7 @@ async def test_an_invalid_decision_leaves_it_pending(world: World, autojump_cloc
             ({"approved": True, "arguments": {"name": 1}}, "invalid_arguments"),
             ({"approved": True, "arguments": []}, "invalid_arguments"),
         ):
-            with pytest.raises(AgentError) as caught:
-                await agent.decide(id, words, key="the same key")
-            assert caught.value.code == code
+            assert await code_of(agent.decide(id, words, key="the same key")) == code
         assert (await agent.approval(id)).state == "pending"
         # None of them used up the key.
         turn = await agent.decide(id, {"approved": True}, key="the same key")
@@ -150,9 +150,7 @@ async def test_an_invalid_decision_leaves_it_pending(world: World, autojump_cloc
 
 async def test_unknown_approval_is_not_found(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
-        with pytest.raises(AgentError) as caught:
-            await agent.decide("no such id", {"approved": True})
-        assert caught.value.code == "approval_not_found"
+        assert await code_of(agent.decide("no such id", {"approved": True})) == "approval_not_found"
         with pytest.raises(AgentError):
             await agent.approval("no such id")
 
@@ -205,9 +203,8 @@ async def test_an_edited_call_goes_out_as_edited_and_the_model_sees_it(
         )
         [shown] = [m.call for m in turn.conversation.messages if m.call]
         assert shown.arguments == {"name": "one"}
-    asked = world.requests[1].messages[1]
-    assert isinstance(asked, AssistantMessage)
-    assert asked.tool_calls[0].arguments == {"name": "one"}
+    [sent] = calls_in(world.requests[1])
+    assert sent.arguments == {"name": "one"}
 
 
 async def test_an_edit_survives_a_restart_before_the_call(world: World, autojump_clock: MockClock) -> None:
@@ -256,9 +253,8 @@ async def test_tool_gone_after_approval_is_an_error_result(world: World, autojum
     async with world.agent() as agent:
         turn = await agent.decide(turn.conversation.head.pending[0], {"approved": True})
     assert answer(turn).response == "sorry"
-    last = world.requests[-1].messages[-1]
-    assert isinstance(last, ToolMessage)
-    assert last.content.startswith("tool not found: wipe")
+    [result] = results_in(world.requests[-1])
+    assert result.content.startswith("tool not found: wipe")
 
 
 # --------------------------------------------------------------------- two branches

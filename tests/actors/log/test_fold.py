@@ -72,12 +72,12 @@ class Story:
         return f"a{self.ids}"
 
     def turn(self, turn: int) -> None:
-        draw, tell = self.draw, self.events.append
+        draw, add = self.draw, self.events.append
         run, key = f"r{turn}", self.command()
-        tell(e.MessageAdded(draw(TEXT), key))
+        add(e.MessageAdded(draw(TEXT), key))
         tree = {"type": "llm"} if turn == 1 else None
         a2a: dict[str, Any] = draw(st.fixed_dictionaries({}, optional={"task": TEXT, "message_id": TEXT}))
-        tell(e.RunStarted(run, turn, key, "t", e.REPLAY_VERSION, draw(st.booleans()), tree, **a2a))
+        add(e.RunStarted(run, turn, key, "t", e.REPLAY_VERSION, draw(st.booleans()), tree, **a2a))
         for n in range(1, draw(st.integers(0, 3)) + 1):
             step = f"{turn}/:{n}"
             calls = [
@@ -86,23 +86,23 @@ class Story:
             ]
             end = None if calls else draw(st.none() | ENDS)
             reply = Replied(text=draw(TEXT), tool_calls=calls, usage=draw(USAGE), a2a=end)
-            tell(e.StepFinished.of(step, "model", "n", reply))
+            add(e.StepFinished.of(step, "model", "n", reply))
             for index in range(len(calls)):
                 self.call(run, f"{step}.{index}")
-            tell(Tally().finished(step, "n", [False] * len(calls)))
+            add(Tally().finished(step, "n", [False] * len(calls)))
             if draw(st.booleans()):
-                tell(e.StateSet("key", draw(TEXT), "n"))
+                add(e.StateSet("key", draw(TEXT), "n"))
         self.end(run)
 
     def call(self, run: str, key: str) -> None:
-        draw, tell = self.draw, self.events.append
+        draw, add = self.draw, self.events.append
         path = draw(st.sampled_from(["none", "denied", "run", "lost", "ask", "replaced", "open"]))
         if path == "denied":
             outcome = draw(st.sampled_from(["denied", "not_found", "invalid"]))
-            tell(e.StepFinished.of(key, "call", "n", NotSent(outcome, draw(TEXT))))
+            add(e.StepFinished.of(key, "call", "n", NotSent(outcome, draw(TEXT))))
         if path == "replaced":
             first, second = self.ask(key, "tool", 0), self.ask(key, "tool", 1)
-            tell(e.ApprovalVoid(first, "changed", superseded_by=second))
+            add(e.ApprovalVoid(first, "changed", superseded_by=second))
             self.decide(run, second, Approved())
         if path in ("ask", "open"):
             id = self.ask(key, "tool", 0)
@@ -112,13 +112,13 @@ class Story:
         if path in ("run", "lost", "replaced"):
             self.start(key, 1)
             if path == "lost":
-                tell(e.ToolUnknown(key, 1, "lost"))
+                add(e.ToolUnknown(key, 1, "lost"))
                 decision = draw(st.sampled_from([Retry(), Done(), Failed()]))
                 self.decide(run, self.ask(key, "outcome_unknown", 0), decision)
                 if decision != Retry():
                     return
                 self.start(key, 2)
-            tell(e.ToolFinished(key, 2 if path == "lost" else 1, draw(RESULTS)))
+            add(e.ToolFinished(key, 2 if path == "lost" else 1, draw(RESULTS)))
 
     def start(self, key: str, attempt: int) -> None:
         self.events.append(e.ToolStarted(key, attempt, "a", "s", {"n": 0}, "once", asks=True, node="n"))
@@ -178,24 +178,20 @@ def facts(conversation: Conversation) -> dict[str, Any]:
 
 
 @given(histories(), st.data())
-def test_fold_of_two_parts_equals_fold_of_the_whole(told: list[e.LogEvent], data: st.DataObject) -> None:
-    history = stored(told)
-    cut = data.draw(st.integers(0, len(history)))
-    conversation = fold("c", history[:cut])
-    before, kept = facts(fold("c", history[:cut])), conversation.snapshot()
-    assert facts(kept) == before | {"live_run": None}
-    for place, event in zip(history[cut:], told[cut:], strict=True):  # as the writer does, without JSON
-        conversation.apply(e.Entry(place.seq, place.at, event))
-    assert facts(conversation) == facts(fold("c", history))
-    assert facts(kept) == before | {"live_run": None}  # a snapshot stays as it is
-
-
-@given(histories())
-def test_decoded_events_encode_to_the_same_json(told: list[e.LogEvent]) -> None:
-    for place in stored(told):
-        event = decode(place).event
-        assert event is not None
-        assert encode(event).body == place.body
+def test_history_is_folded_in_parts_and_from_json(history: list[e.LogEvent], data: st.DataObject) -> None:
+    rows = stored(history)
+    cut = data.draw(st.integers(0, len(rows)))
+    conversation = fold("c", rows[:cut])
+    before, snapshot = facts(fold("c", rows[:cut])), conversation.snapshot()
+    assert facts(snapshot) == before | {"live_run": None}
+    for row, event in zip(rows[cut:], history[cut:], strict=True):  # as the writer does, without JSON
+        conversation.apply(e.Entry(row.seq, row.at, event))
+    assert facts(conversation) == facts(fold("c", rows))
+    assert facts(snapshot) == before | {"live_run": None}  # a snapshot stays as it is
+    for row in rows:
+        decoded = decode(row).event
+        assert decoded is not None
+        assert encode(decoded).body == row.body
 
 
 @pytest.mark.parametrize(("artifact", "body"), [(None, None), *ARTIFACTS])
@@ -251,6 +247,8 @@ def test_fold_invariants_hold_for_any_history(history: list[e.LogEvent], data: s
         assert not c.head.pending
     assert [turn.user for turn in c.turns] == texts[: len(c.turns)]
     _check_turns(c, history)
+    _check_summary(c.head)
+    _check_usage(history)
 
 
 def _check_turns(c: Conversation, history: list[e.LogEvent]) -> None:
@@ -259,37 +257,26 @@ def _check_turns(c: Conversation, history: list[e.LogEvent]) -> None:
     for number, turn in enumerate(c.turns, 1):
         own = (each.outcome for each in replies if each.key.startswith(f"{number}/"))
         asked = [[call.id for call in reply.tool_calls] for reply in own if isinstance(reply, Replied)]
-        told: list[object] = []
+        messages: list[object] = []
         for message in turn.calls.get("n", ()):
             if isinstance(message, AssistantMessage):
-                told.append([call.id for call in message.tool_calls])
+                messages.append([call.id for call in message.tool_calls])
             else:
                 assert isinstance(message, ToolMessage)
-                told.append(message.call_id)
-        assert told == [each for ids in asked if ids for each in (ids, *ids)]
+                messages.append(message.call_id)
+        assert messages == [each for ids in asked if ids for each in (ids, *ids)]
 
 
-@given(histories(), st.data())
-def test_head_round_trips_through_its_summary(history: list[e.LogEvent], data: st.DataObject) -> None:
-    head = fold_head(Head(), history[: data.draw(st.integers(0, len(history)))])
+def _check_summary(head: Head) -> None:
+    """The head round-trips through its summary."""
     made = head.summary()
     kept = Summary(made.status, made.title, made.open, json.loads(json.dumps(made.body)))
     assert head_of_summary(kept) == head._replace(pending=())
     assert made.open == (head.run is not None and head.run.state == "running")
 
 
-@given(histories(), st.data(), st.text(min_size=1).filter(lambda word: word not in e.TYPES))
-def test_unknown_event_only_sets_read_only(told: list[e.LogEvent], data: st.DataObject, type: str) -> None:
-    history = stored(told)
-    cut = data.draw(st.integers(0, len(history)))
-    plain = facts(fold("c", history[:cut]))
-    stranger = fold("c", [*history[:cut], Event("c", cut + 1, type, 99.0, {"any": [1, None]})])
-    assert stranger.read_only
-    assert facts(stranger) == plain | {"read_only": True, "last_seq": cut + 1, "updated": 99.0}
-
-
-@given(histories())
-def test_usage_is_the_sum_over_steps_and_runs(history: list[e.LogEvent]) -> None:
+def _check_usage(history: list[e.LogEvent]) -> None:
+    """The usage of a run is the sum over its steps, that of the conversation the sum over its runs."""
     head, run, all_runs, steps = Head(), NOTHING, NOTHING, list[StepUsage]()
     for event in history:
         head = fold_head(head, [event])
@@ -305,6 +292,16 @@ def test_usage_is_the_sum_over_steps_and_runs(history: list[e.LogEvent]) -> None
     assert all_runs.input_tokens == sum(usage.input_tokens for usage in steps)
     assert all_runs.cached_tokens == sum(usage.cached_tokens for usage in steps)
     assert (all_runs.cost_usd or 0) == sum(usage.cost_usd or 0 for usage in steps)
+
+
+@given(histories(), st.data(), st.text(min_size=1).filter(lambda word: word not in e.TYPES))
+def test_unknown_event_only_sets_read_only(history: list[e.LogEvent], data: st.DataObject, type: str) -> None:
+    rows = stored(history)
+    cut = data.draw(st.integers(0, len(rows)))
+    plain = facts(fold("c", rows[:cut]))
+    stranger = fold("c", [*rows[:cut], Event("c", cut + 1, type, 99.0, {"any": [1, None]})])
+    assert stranger.read_only
+    assert facts(stranger) == plain | {"read_only": True, "last_seq": cut + 1, "updated": 99.0}
 
 
 def test_summary_of_an_older_version_is_read() -> None:
@@ -324,7 +321,7 @@ BEGUN = (
 )
 
 
-def said(*new: e.LogEvent | NewEvent) -> Conversation:
+def folded(*new: e.LogEvent | NewEvent) -> Conversation:
     return fold("c", stored([*BEGUN, *new]))
 
 
@@ -346,22 +343,22 @@ def test_title_is_the_first_message_on_one_line() -> None:
 )
 def test_decision_without_token_keeps_the_runs_token(token: bool, driving: str, kept: bool) -> None:
     question = e.ApprovalRequested(asked(id="a", key="1/:1.0"))
-    c = said(model(CALL), question, e.ApprovalResolved("a", Approved(), "k2", token))
+    c = folded(model(CALL), question, e.ApprovalResolved("a", Approved(), "k2", token))
     assert c.live_run is not None
     assert (c.live_run.driving_command, c.live_run.token) == (driving, kept)
     assert c.live_run.unsettled == ["k", "k2"]
 
 
 def test_answered_commands_are_not_unsettled() -> None:
-    c = said(e.RunWaiting("r", [], ["k"], {}), e.RunResumed("r", "k2", True, answer=True))
+    c = folded(e.RunWaiting("r", [], ["k"], {}), e.RunResumed("r", "k2", True, answer=True))
     assert c.live_run is not None
     assert c.live_run.unsettled == ["k2"]
 
 
 def test_final_answer_is_not_duplicated_as_a_message() -> None:
-    ended = said(model(text="done"), e.RunFinished("r", "done", ["k"]))
+    ended = folded(model(text="done"), e.RunFinished("r", "done", ["k"]))
     assert [m.content for m in ended.messages] == ["p", "m", "done"]
-    joined = said(model(text="a"), e.RunFinished("r", "a\nb", ["k"]))
+    joined = folded(model(text="a"), e.RunFinished("r", "a\nb", ["k"]))
     assert [m.content for m in joined.messages] == ["p", "m", "a", "a\nb"]
 
 
@@ -384,19 +381,19 @@ REJECTED = "Operation rejected by the user."
     ids=["a call", "a call that was lost", "a call that has ended"],
 )
 def test_rejection_text_depends_on_earlier_attempts(events: list[e.LogEvent], text: str) -> None:
-    c = said(model(CALL), *events)
+    c = folded(model(CALL), *events)
     assert [(m.content, m.call.result) for m in c.messages if m.call] == [(text, text)]
 
 
 def test_unsent_call_of_an_ended_run_is_cancelled() -> None:
-    c = said(model(CALL), e.RunCancelled("r", ["k"]))
+    c = folded(model(CALL), e.RunCancelled("r", ["k"]))
     assert [m.call.state for m in c.messages if m.call] == ["cancelled"]
     assert c.head.run is not None
     assert c.head.run.state == "cancelled"
 
 
 def test_interrupted_call_denied_on_replay_ends_after_its_batch() -> None:
-    ended = said(
+    ended = folded(
         model(CALL),
         e.ToolStarted("1/:1.0", 1, "a", "s", {}, "read", asks=False, node="n"),
         e.StepFinished.of("1/:1.0", "call", "n", NotSent("denied", "no")),
@@ -420,7 +417,7 @@ def test_interrupted_call_denied_on_replay_ends_after_its_batch() -> None:
 )
 def test_fold_refuses_events_that_contradict_the_state(strange: e.LogEvent | NewEvent) -> None:
     with pytest.raises((LookupError, TypeError)):
-        said(strange)
+        folded(strange)
     if strange.type != e.RunStarted.type:
         with pytest.raises(LookupError):
             fold("c", stored([strange]))

@@ -31,12 +31,15 @@ from tests.actors.world import (
     World,
     answer,
     call,
+    calls_in,
     events,
     llm,
+    results_in,
     say,
     sequential,
     types,
     use,
+    working,
 )
 
 
@@ -115,7 +118,7 @@ async def test_all_calls_of_a_reply_settle_and_results_keep_their_order(
         start = trio.current_time()
         await agent.start_conversation("go")
         took = trio.current_time() - start
-        results = [m for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+        results = results_in(world.requests[1])
     assert [m.content for m in results] == [f"result {n}" for n in range(4)]
     assert took == pytest.approx(10)
 
@@ -150,21 +153,17 @@ async def test_calls_of_a_reply_queue_up_to_a_bound_and_beyond_it_none_is_made(
     world.plan("agent", use(*[call("list")] * asked), say("done"))
     async with world.agent() as agent:
         end = answer(await agent.start_conversation("go"))
-    said = f"the model asked for {asked} tool calls in one reply (limit: {MAX_CALLS}); none was made"
-    told = ("finished", None, "done") if made else ("failed", "limit_reached", said)
-    assert (end.state, end.code, end.response, len(world.ledger)) == (*told, made)
+    refusal = f"the model asked for {asked} tool calls in one reply (limit: {MAX_CALLS}); none was made"
+    expected = ("finished", None, "done") if made else ("failed", "limit_reached", refusal)
+    assert (end.state, end.code, end.response, len(world.ledger)) == (*expected, made)
 
 
 async def test_a_server_may_get_one_call_at_a_time(world: World, autojump_clock: MockClock) -> None:
-    async def slow(_: Mapping[str, Any]) -> str:
-        await trio.sleep(1)
-        return "ok"
-
     world.settings["mcp_servers"] = [
         {"name": name, "command": "none", "max_concurrency": 1} for name in ("tools", "others")
     ]
-    world.tool("slow", work=slow)
-    world.tool("other", work=slow, server="others")
+    world.tool("slow", work=working(1))
+    world.tool("other", work=working(1), server="others")
     world.plan("agent", use(call("slow"), call("slow"), call("other"), call("slow")), say("done"))
     async with world.agent() as agent:
         await agent.start_conversation("go")
@@ -174,12 +173,8 @@ async def test_a_server_may_get_one_call_at_a_time(world: World, autojump_clock:
 async def test_a_call_says_since_when_it_has_waited_for_its_place(
     world: World, autojump_clock: MockClock
 ) -> None:
-    async def slow(_: Mapping[str, Any]) -> str:
-        await trio.sleep(5)
-        return "ok"
-
     world.settings["mcp_servers"] = [{"name": "tools", "command": "none", "max_concurrency": 1}]
-    world.tool("slow", work=slow)
+    world.tool("slow", work=working(5))
     world.plan("agent", use(call("slow"), call("slow")), say("done"))
     async with world.agent() as agent:
         begin = trio.current_time()
@@ -190,11 +185,7 @@ async def test_a_call_says_since_when_it_has_waited_for_its_place(
 async def test_a_server_gets_sixteen_calls_at_a_time_over_all_conversations(
     world: World, autojump_clock: MockClock
 ) -> None:
-    async def slow(_: Mapping[str, Any]) -> str:
-        await trio.sleep(1)
-        return "ok"
-
-    world.tool("slow", work=slow)
+    world.tool("slow", work=working(1))
     world.plan("agent", use(call("slow")), say("done"))
     async with world.agent() as agent:
         begin = trio.current_time()
@@ -264,11 +255,7 @@ async def test_a_server_is_free_for_others_while_a_result_is_saved(
 async def test_a_reply_that_uses_up_its_places_keeps_no_server_from_other_conversations(
     world: World, autojump_clock: MockClock
 ) -> None:
-    async def slow(_: Mapping[str, Any]) -> str:
-        await trio.sleep(60)
-        return "ok"
-
-    world.tool("slow", work=slow)
+    world.tool("slow", work=working(60))
     world.tool("quick", server="others")
     world.settings["tools"] = {"max_parallel": 1}
     world.plan("agent", use(call("slow"), call("quick")), say("done"))
@@ -291,7 +278,7 @@ async def test_a_call_that_waits_for_a_human_holds_no_place(world: World, autoju
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "text"),
     [
         (ToolUnavailable("no connection"), "no connection"),
         (ToolOutcomeUnknown("the connection was lost"), "unknown"),
@@ -299,7 +286,7 @@ async def test_a_call_that_waits_for_a_human_holds_no_place(world: World, autoju
     ],
 )
 async def test_failed_call_does_not_fail_the_others(
-    world: World, autojump_clock: MockClock, failure: Any, told: str
+    world: World, autojump_clock: MockClock, failure: Any, text: str
 ) -> None:
     async def bad(_: Mapping[str, Any]) -> ToolResult:
         if isinstance(failure, Exception):
@@ -312,9 +299,9 @@ async def test_failed_call_does_not_fail_the_others(
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
     assert answer(turn).response == "done"
-    results = [m for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+    results = results_in(world.requests[1])
     assert [m.is_error for m in results] == [False, True, True, False]
-    assert told in results[1].content
+    assert text in results[1].content
     assert world.called("good") == 2
     assert world.called("bad") == 1
 
@@ -340,10 +327,11 @@ async def test_a_long_result_is_kept_whole_and_shown_to_the_model_as_far_as_conf
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
         log = await events(world.journal, turn.conversation.id)
-    told = [m.content for m in world.requests[1].messages if isinstance(m, ToolMessage)]
     rest = len(long) - 1000
-    assert told[0] == f"{long[:1000]}\n[cut here: {rest} of {len(long)} characters are not shown]"
-    assert told[1] == "x" * 1000
+    assert [result.content for result in results_in(world.requests[1])] == [
+        f"{long[:1000]}\n[cut here: {rest} of {len(long)} characters are not shown]",
+        "x" * 1000,
+    ]
     kept = {event.body["key"]: event.body["result"] for event in log if event.type == "tool.finished"}
     assert kept["1/:1.0"]["content"] == long
     [whole, _] = [m.call.result for m in turn.conversation.messages if m.call is not None]
@@ -358,7 +346,7 @@ async def test_an_invented_tool_is_a_result_with_the_nearest_names(
     world.plan("agent", use(call("resource_list")), say("sorry"))
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
-    [result] = [m for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+    [result] = results_in(world.requests[1])
     assert result.content.startswith("tool not found: resource_list")
     assert "resources_list" in result.content
     assert result.is_error
@@ -381,7 +369,7 @@ async def test_node_neither_sees_nor_calls_filtered_tools(
     narrow, refused, wide, _ = world.requests
     assert [tool.name for tool in narrow.tools] == ["a"]
     assert [tool.name for tool in wide.tools] == ["a", "b"]
-    [result] = [m for m in refused.messages if isinstance(m, ToolMessage)]
+    [result] = results_in(refused)
     assert (result.content, result.is_error) == ("tool not found: b", True)
     assert len(world.ledger) == 1
 
@@ -398,9 +386,8 @@ async def test_call_with_invalid_arguments_is_never_made(world: World, autojump_
         log = await events(world.journal, turn.conversation.id)
     assert answer(turn).response == "done"
     assert world.ledger == [("wipe", {"name": "b"})]
-    _, said, result, _ = world.requests[1].messages
-    assert isinstance(said, AssistantMessage)
-    assert said.tool_calls[0] == broken
+    assert calls_in(world.requests[1])[0] == broken
+    result = results_in(world.requests[1])[0]
     assert result == ToolMessage(
         "x", "wipe", "Invalid arguments: not a JSON object. Nothing was done.", is_error=True
     )
@@ -419,7 +406,7 @@ async def test_invalid_call_is_reported_without_an_approval(world: World, autoju
         turn = await agent.start_conversation("go")
         log = await events(world.journal, turn.conversation.id)
     assert (answer(turn).response, world.ledger, turn.conversation.approvals) == ("done", [], {})
-    results = [m for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+    results = results_in(world.requests[1])
     assert [m.content for m in results] == [
         "Invalid arguments: 'n' is a required property. Nothing was done.",
         "Invalid arguments: n: 'all' is not of type 'integer'. Nothing was done.",
@@ -456,9 +443,8 @@ async def test_gate_human_journal_and_tool_see_arguments_of_the_types_the_tool_a
     assert world.ledger == [("wipe", right)]
     [started] = [event.body for event in log if event.type == "tool.started"]
     assert started["arguments"] == right
-    said = world.requests[-1].messages[1]
-    assert isinstance(said, AssistantMessage)
-    assert said.tool_calls[0].arguments == right
+    [sent] = calls_in(world.requests[-1])
+    assert sent.arguments == right
 
 
 async def test_arguments_that_are_nested_as_deep_as_they_may_be_come_through(
@@ -485,12 +471,8 @@ async def test_a_loop_is_not_left_by_a_call_with_useless_arguments(
     world.plan("n", use(leave), say("once more"))
     async with world.agent() as agent:
         await agent.start_conversation("go")
-    assert [(request.iteration, request.call) for request in world.requests] == [
-        (1, 1),
-        (1, 2),
-        (2, 1),
-        (2, 2),
-    ]
+    counts = [(request.iteration, request.call) for request in world.requests]
+    assert counts == [(1, 1), (1, 2), (2, 1), (2, 2)]
 
 
 async def test_a_tool_called_exit_loop_is_no_exit_for_a_node_without_one(
@@ -515,15 +497,18 @@ async def test_an_instruction_knows_which_round_of_the_loop_it_is(
     assert ["Round 2" in request.system for request in world.requests] == [False, True]
 
 
-async def test_max_turns_ends_a_run_that_never_answers(world: World, autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize(("settings", "most"), [({"max_turns": 3}, 3), ({}, 10)], ids=["set", "default"])
+async def test_max_turns_ends_a_run_that_never_answers(
+    world: World, autojump_clock: MockClock, settings: dict[str, int], most: int
+) -> None:
     world.tool("list", READ_ONLY)
-    world.settings["agent"] = llm("agent", max_turns=3)
-    world.plan("agent", *[use(call("list"))] * 9)
+    world.settings["agent"] = llm("agent", **settings)
+    world.plan("agent", *[use(call("list"))] * 20)
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
         assert (answer(turn).state, answer(turn).code) == ("failed", "limit_reached")
         assert turn.conversation.head.status == "active"
-        assert len(world.requests) == 3
+        assert len(world.requests) == most
         world.plan("agent", say("fine"))
         assert answer(await agent.send(turn.conversation.id, "again")).response == "fine"
 
@@ -557,8 +542,8 @@ async def test_a_run_makes_no_more_tool_calls_than_it_may(world: World, autojump
         turn = await agent.start_conversation("go")
         assert answer(turn).response == "two"
         end = answer(await agent.send(turn.conversation.id, "go on"))
-    said = "the run stopped after 2 tool calls (limits.max_tool_calls)"
-    assert (end.state, end.code, end.response) == ("failed", "limit_reached", said)
+    assert (end.state, end.code) == ("failed", "limit_reached")
+    assert end.response == "the run stopped after 2 tool calls (limits.max_tool_calls)"
     assert [name for name, _ in world.ledger] == ["list"] * 4
 
 
@@ -585,24 +570,16 @@ async def test_a_node_asks_for_no_more_tool_calls_than_it_may(
         turn = await agent.start_conversation("go")
         assert answer(turn).response == "done"
         end = answer(await agent.send(turn.conversation.id, "go on"))
-    said = 'node "n" stopped: it asked for 4 tool calls, and may make 3 (max_tool_calls)'
-    assert (end.state, end.code, end.response) == ("failed", "limit_reached", said)
+    assert (end.state, end.code) == ("failed", "limit_reached")
+    assert end.response == 'node "n" stopped: it asked for 4 tool calls, and may make 3 (max_tool_calls)'
     assert len(world.ledger) == 4
 
 
-async def test_ten_model_calls_are_the_default(world: World, autojump_clock: MockClock) -> None:
-    world.tool("list", READ_ONLY)
-    world.plan("agent", *[use(call("list"))] * 20)
-    async with world.agent() as agent:
-        await agent.start_conversation("go")
-    assert len(world.requests) == 10
-
-
-@pytest.mark.parametrize("how", [ModelFailed("overloaded", status=529), ValueError("a secret: sk-123")])
+@pytest.mark.parametrize("failure", [ModelFailed("overloaded", status=529), ValueError("a secret: sk-123")])
 async def test_failed_model_ends_the_run_not_the_conversation(
-    world: World, autojump_clock: MockClock, how: Exception
+    world: World, autojump_clock: MockClock, failure: Exception
 ) -> None:
-    world.plan("agent", how, turn=1)
+    world.plan("agent", failure, turn=1)
     world.plan("agent", say("better"), turn=2)
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
@@ -631,7 +608,7 @@ async def test_calls_with_equal_ids_get_unique_ids(world: World, autojump_clock:
     world.plan("agent", use(call("list", n=1), call("list", n=2)), say("done"))
     async with world.agent() as agent:
         await agent.start_conversation("go")
-    results = [m for m in world.requests[1].messages if isinstance(m, ToolMessage)]
+    results = results_in(world.requests[1])
     assert len({m.call_id for m in results}) == 2
 
 

@@ -9,9 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.models.messages import AssistantMessage, ToolMessage
 from stopgo.actors.tools import facade
 from stopgo.actors.tools.tool import Tool, ToolOutcomeUnknown
 from tests.actors.world import (
@@ -22,8 +20,11 @@ from tests.actors.world import (
     World,
     answer,
     call,
+    calls_in,
+    code_of,
     events,
     llm,
+    results_in,
     say,
     sequential,
     use,
@@ -38,7 +39,7 @@ def fs(world: World) -> World:
     return world
 
 
-def meaning(tool: str, **arguments: Any) -> Any:
+def facade_call(tool: str, **arguments: Any) -> Any:
     return call("mcp_fs", tool=tool, arguments=arguments)
 
 
@@ -71,32 +72,30 @@ async def test_facade_description_is_bounded(
     (tool,) = fs.requests[0].tools
     properties = tool.input_schema["properties"]
     assert properties["tool"]["enum"] == ["read", "write", "sync", "wipe"]
-    told = properties["arguments"]["description"]
-    assert told == "Arguments of the tool. read(name?); write(name?); sync(); ..."
+    signatures = properties["arguments"]["description"]
+    assert signatures == "Arguments of the tool. read(name?); write(name?); sync(); ..."
 
 
 async def test_a_call_runs_as_the_tool_it_means_and_the_model_sees_its_own_words(
     fs: World, autojump_clock: MockClock
 ) -> None:
-    fs.plan("agent", use(meaning("read", name="x")), say("done"))
+    fs.plan("agent", use(facade_call("read", name="x")), say("done"))
     async with fs.agent() as agent:
         turn = await agent.start_conversation("go")
     assert fs.ledger == [("read", {"name": "x"})]
     (started,) = [e.body for e in await events(fs.journal, turn.conversation.id) if e.type == "tool.started"]
     assert (started["tool"], started["server"], started["facade"]) == ("read", "fs", "mcp_fs")
     assert (started["arguments"], started["effect"]) == ({"name": "x"}, "read")
-    told, result = fs.requests[1].messages[-2:]
-    assert isinstance(told, AssistantMessage)
-    assert isinstance(result, ToolMessage)
-    assert told.tool_calls[0].name == result.name == "mcp_fs"
-    assert told.tool_calls[0].arguments == {"tool": "read", "arguments": {"name": "x"}}
+    [sent], [result] = calls_in(fs.requests[1]), results_in(fs.requests[1])
+    assert sent.name == result.name == "mcp_fs"
+    assert sent.arguments == {"tool": "read", "arguments": {"name": "x"}}
     assert result.content == "read ok"
     (view,) = [message.call for message in turn.conversation.messages if message.call]
     assert (view.name, view.server, view.arguments) == ("read", "fs", {"name": "x"})
 
 
 async def test_approval_names_the_inner_tool(fs: World, autojump_clock: MockClock) -> None:
-    fs.plan("agent", use(meaning("write", name="x")), say("done"))
+    fs.plan("agent", use(facade_call("write", name="x")), say("done"))
     async with fs.agent() as agent:
         turn = await agent.start_conversation("go")
         question = await asked(agent, turn)
@@ -110,62 +109,48 @@ async def test_approval_names_the_inner_tool(fs: World, autojump_clock: MockCloc
 
 
 async def test_edited_arguments_are_those_of_the_tool_it_means(fs: World, autojump_clock: MockClock) -> None:
-    fs.plan("agent", use(meaning("write", name="x")), say("done"))
+    fs.plan("agent", use(facade_call("write", name="x")), say("done"))
     fs.settings["approval"] = {"rules": [{"tool": "write", "arguments": {"name": "etc"}, "then": "deny"}]}
     async with fs.agent() as agent:
         question = await asked(agent, await agent.start_conversation("go"))
         for edit, code in (({"name": 1}, "invalid_arguments"), ({"name": "etc"}, "denied_by_policy")):
-            with pytest.raises(AgentError) as caught:
-                await agent.decide(question.id, {"approved": True, "arguments": edit})
-            assert caught.value.code == code
+            assert await code_of(agent.decide(question.id, {"approved": True, "arguments": edit})) == code
         await agent.decide(question.id, {"approved": True, "arguments": {"name": "y"}})
     assert fs.ledger == [("write", {"name": "y"})]
-    told = fs.requests[1].messages[-2]
-    assert isinstance(told, AssistantMessage)
-    assert told.tool_calls[0].arguments == {"tool": "write", "arguments": {"name": "y"}}
+    [sent] = calls_in(fs.requests[1])
+    assert sent.arguments == {"tool": "write", "arguments": {"name": "y"}}
 
 
-@pytest.mark.parametrize("expose", ["server", "tools"])
-async def test_a_restart_while_it_is_asked_about(fs: World, autojump_clock: MockClock, expose: str) -> None:
-    fs.plan("agent", use(meaning("write", name="x")), say("done"))
+@pytest.mark.parametrize(
+    ("before", "after"), [("server", "server"), ("server", "tools"), ("tools", "server")]
+)
+async def test_approved_call_is_sent_if_the_facade_comes_or_goes(
+    fs: World, autojump_clock: MockClock, before: str, after: str
+) -> None:
+    request = facade_call("write", name="x") if before == "server" else call("write", name="x")
+    fs.settings["mcp_servers"]["fs"]["expose"] = before
+    fs.plan("agent", use(request), say("done"))
     async with fs.agent() as agent:
         question = await asked(agent, await agent.start_conversation("go"))
-    fs.settings["mcp_servers"]["fs"]["expose"] = expose
+    fs.settings["mcp_servers"]["fs"]["expose"] = after
     async with fs.agent() as agent:
         turn = await agent.decide(question.id, {"approved": True})
         assert answer(turn).response == "done"
-    # Without the one tool the model's call means nothing any more, but what was asked about is still there.
     assert fs.ledger == [("write", {"name": "x"})]
-    told = fs.requests[-1].messages[-2]
-    assert isinstance(told, AssistantMessage)
-    assert told.tool_calls[0].arguments == {"tool": "write", "arguments": {"name": "x"}}
-
-
-async def test_a_restart_that_makes_one_tool_of_the_server(fs: World, autojump_clock: MockClock) -> None:
-    fs.settings["mcp_servers"]["fs"]["expose"] = "tools"
-    fs.plan("agent", use(call("write", name="x")), say("done"))
-    async with fs.agent() as agent:
-        question = await asked(agent, await agent.start_conversation("go"))
-    fs.settings["mcp_servers"]["fs"]["expose"] = "server"
-    async with fs.agent() as agent:
-        await agent.decide(question.id, {"approved": True})
-    assert fs.ledger == [("write", {"name": "x"})]
-    told = fs.requests[-1].messages[-2]
-    assert isinstance(told, AssistantMessage)
-    assert (told.tool_calls[0].name, told.tool_calls[0].arguments) == ("write", {"name": "x"})
+    [sent] = calls_in(fs.requests[-1])  # as the model made it
+    assert (sent.name, sent.arguments) == (request.name, request.arguments)
 
 
 async def test_rejected_facade_call_is_shown_as_the_model_made_it(
     fs: World, autojump_clock: MockClock
 ) -> None:
-    fs.plan("agent", use(meaning("write", name="x")), say("done"))
+    fs.plan("agent", use(facade_call("write", name="x")), say("done"))
     async with fs.agent() as agent:
         question = await asked(agent, await agent.start_conversation("go"))
         await agent.decide(question.id, {"approved": False})
     assert fs.ledger == []
-    told = fs.requests[1].messages[-2]
-    assert isinstance(told, AssistantMessage)
-    assert told.tool_calls[0].arguments == {"tool": "write", "arguments": {"name": "x"}}
+    [sent] = calls_in(fs.requests[1])
+    assert sent.arguments == {"tool": "write", "arguments": {"name": "x"}}
 
 
 @pytest.mark.parametrize(
@@ -184,8 +169,7 @@ async def test_malformed_facade_call_is_reported_to_the_model(
     async with fs.agent() as agent:
         assert answer(await agent.start_conversation("go")).response == "done"
     assert fs.ledger == []
-    result = fs.requests[1].messages[-1]
-    assert isinstance(result, ToolMessage)
+    [result] = results_in(fs.requests[1])
     assert result.is_error
     assert result.content.startswith(expected)
 
@@ -211,7 +195,7 @@ async def test_a_node_sees_of_it_what_it_may_see(
     fs: World, autojump_clock: MockClock, filter: dict[str, Any], seen: str | None
 ) -> None:
     fs.settings["agent"] = llm("agent", **filter)
-    fs.plan("agent", use(meaning("write", name="x")), say("done"))
+    fs.plan("agent", use(facade_call("write", name="x")), say("done"))
     fs.settings["approval"] = {"rules": [{"tool": "mcp_fs", "then": "run"}]}
     async with fs.agent() as agent:
         await agent.start_conversation("go")
@@ -223,11 +207,10 @@ async def test_a_node_sees_of_it_what_it_may_see(
 @pytest.mark.parametrize("tool", ["write", "mcp_fs", "w*"])
 async def test_rules_know_it_by_either_name(fs: World, autojump_clock: MockClock, tool: str) -> None:
     fs.settings["approval"] = {"rules": [{"tool": tool, "then": "deny"}]}
-    fs.plan("agent", use(meaning("write", name="x")), say("done"))
+    fs.plan("agent", use(facade_call("write", name="x")), say("done"))
     async with fs.agent() as agent:
         await agent.start_conversation("go")
-    result = fs.requests[1].messages[-1]
-    assert isinstance(result, ToolMessage)
+    [result] = results_in(fs.requests[1])
     assert result.content.startswith("Denied by policy: approval.rules[0]")
 
 
@@ -271,8 +254,7 @@ async def test_a_call_on_record_is_sent_to_the_server_it_was_made_to(
         await wait_all_tasks_blocked()
         assert (await agent.get(id)).messages[-1].content == "done"
     assert world.ledger == [("look", {})]
-    result = world.requests[-1].messages[-1]
-    assert isinstance(result, ToolMessage)
+    [result] = results_in(world.requests[-1])
     assert result.content.startswith("The outcome is unknown: ")
 
 
@@ -312,7 +294,7 @@ async def test_lost_facade_call_asks_and_is_repeated(fs: World, autojump_clock: 
         return "written"
 
     fs.tool("write", DESTRUCTIVE, server="fs", schema=SCHEMA, work=write)
-    fs.plan("agent", use(meaning("write", name="x")), say("done"))
+    fs.plan("agent", use(facade_call("write", name="x")), say("done"))
     async with fs.agent() as agent:
         question = await asked(agent, await agent.start_conversation("go"))
         question = await asked(agent, await agent.decide(question.id, {"approved": True}))
@@ -397,8 +379,7 @@ async def test_a_tool_that_goes_away_is_not_found_and_one_that_changes_is_asked_
         turn = await agent.decide(second.id, {"approved": True})
         assert answer(turn).response == "done"
     assert world.ledger == []
-    result = world.requests[1].messages[-1]
-    assert isinstance(result, ToolMessage)
+    [result] = results_in(world.requests[1])
     assert result.content == "tool not found: wipe"
 
 
@@ -469,7 +450,7 @@ async def test_arguments_that_no_tool_takes_are_warned_of(
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "warned"),
     [
         ({"additionalProperties": False}, True),
         ({"additionalProperties": {}}, False),
@@ -483,13 +464,13 @@ async def test_a_tool_that_takes_other_arguments_too_is_not_warned_of(
     autojump_clock: MockClock,
     caplog: pytest.LogCaptureFixture,
     more: dict[str, Any],
-    told: bool,
+    warned: bool,
 ) -> None:
     world.tool("read", READ_ONLY, schema={"properties": {"path": {}}, **more})
     world.settings["approval"] = {"rules": [{"arguments": {"zzz": "x"}, "then": "deny"}]}
     async with world.agent():
         pass
-    assert ("approval.rules[0].arguments: " in caplog.text) == told
+    assert ("approval.rules[0].arguments: " in caplog.text) == warned
 
 
 async def test_names_that_no_tool_has_are_warned_of(
