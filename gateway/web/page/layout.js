@@ -1,19 +1,29 @@
-// The places of the bars in the waterfall: times to pixels, long waits folded, narrow bars merged. Pure.
+// The layout of the waterfall. Pure.
+//
+// 1. `scaleOf` maps times to pixels. Long pauses are folded: each gets a fixed width.
+// 2. `stack` puts the bars of a lane into rows, so that none overlaps another in time.
+// 3. `blocksOf` makes the blocks to draw: one per bar, or one for several narrow bars that touch.
+//
+// `a` and `z` are the left and the right edge of a fold or a block, in pixels.
 
 export const ROW = 18,
   PAD = 10,
   AXIS = 28,
   BAR = 15;
-const FOLD = 76; // pixels of a folded wait
-const NARROW = 2; // pixels below which bars that touch become one
-const LEAST = 3; // pixels of any bar
-const WIDEST = 6; // times narrow: the most that merged bars measure together
+const FOLD_WIDTH = 76; // pixels
+const MAX_FOLDED = 0.45; // share of the width for all folds together
+const MIN_PAUSE = 200; // milliseconds of the shortest pause that is folded
+const NARROW = 2; // pixels below which bars that touch are merged
+const MIN_BLOCK = 3; // pixels
+const MAX_MERGED = 6; // the widest merged block, as a multiple of the width below which bars are merged
+const MAX_ROWS = 12; // of a lane
 
-/** `x(t)` for times between `from` and `to`. With `fold`, pauses long beside the work get a fixed width. */
+/** The scale of the times between `from` and `to`: `x(t)` is in pixels. `fold`: whether to fold pauses that
+ * are long compared to the work. */
 export function scaleOf({ from, to, pauses, fold, left, width }) {
-  const long = fold ? longOnes(pauses, from, to) : [];
+  const long = fold ? longPauses(pauses, from, to) : [];
   const paused = long.reduce((sum, { from, to }) => sum + to - from, 0);
-  const foldWidth = long.length ? Math.min(FOLD, (width * 0.45) / long.length) : 0;
+  const foldWidth = long.length ? Math.min(FOLD_WIDTH, (width * MAX_FOLDED) / long.length) : 0;
   const work = Math.max(to - from - paused, 1);
   const perMs = (width - long.length * foldWidth) / work;
   let x = left,
@@ -43,13 +53,13 @@ export function scaleOf({ from, to, pauses, fold, left, width }) {
   };
 }
 
-function longOnes(pauses, from, to) {
+function longPauses(pauses, from, to) {
   const inside = pauses
     .map((pause) => ({ ...pause, from: Math.max(pause.from, from), to: Math.min(pause.to, to) }))
     .filter((pause) => pause.to > pause.from)
     .sort((a, b) => a.from - b.from);
   const work = to - from - inside.reduce((sum, pause) => sum + pause.to - pause.from, 0);
-  return inside.filter((pause) => pause.to - pause.from > Math.max(200, work * 0.15));
+  return inside.filter((pause) => pause.to - pause.from > Math.max(MIN_PAUSE, work * 0.15));
 }
 
 const STEPS = [
@@ -57,7 +67,8 @@ const STEPS = [
   216e5, 864e5, 1728e5, 6048e5,
 ];
 
-/** Ticks at round times since `zero`, none of them in a fold or close to another, or to `now`. */
+/** Ticks at round times since `zero`, about `apart` pixels or more from each other, and outside of folds.
+ * `now`: whether to leave room for the label "now" at the right edge. */
 export function ticksOf(scale, zero, now = false, apart = 52) {
   const step = STEPS.find((each) => each * scale.perMs >= apart) ?? STEPS.at(-1);
   const ticks = [];
@@ -82,6 +93,7 @@ export function ticksOf(scale, zero, now = false, apart = 52) {
   return ticks;
 }
 
+/** The label of a tick `ms` milliseconds after zero. `step`: milliseconds between ticks. */
 export function tickText(ms, step) {
   const seconds = ms / 1000,
     two = (value) => String(Math.floor(value)).padStart(2, "0");
@@ -92,7 +104,8 @@ export function tickText(ms, step) {
   return `${Math.floor(seconds / 3600)}:${two((seconds % 3600) / 60)}:${two(seconds % 60)}`;
 }
 
-/** Each lane with its `top`, `height` and bars in `rows`, in which none overlaps another in time. */
+/** Each lane with its `top` and `height` in pixels, and its bars in `rows`. In a row no bar overlaps another
+ * in time, except in the last of `MAX_ROWS`. */
 export function stack(lanes) {
   let top = 0;
   return lanes.map((lane) => {
@@ -102,7 +115,7 @@ export function stack(lanes) {
       : [...lane.bars].sort((a, b) => a.from - b.from);
     for (const bar of bars) {
       let row = rows.find((each) => each.end <= bar.from);
-      if (!row && rows.length >= 12) row = rows.at(-1); // more rows would be too high; the bars merge
+      if (!row && rows.length >= MAX_ROWS) row = rows.at(-1);
       if (!row) rows.push((row = { end: 0, bars: [] }));
       row.end = Math.max(row.end, bar.to);
       row.bars.push(bar);
@@ -115,13 +128,13 @@ export function stack(lanes) {
 }
 
 /** The blocks to draw of `placed` lanes: one bar each, or several that are too narrow and close to show
- * separately. At most `most` blocks: if there would be more, wider bars are merged too. */
-export function blocksOf(placed, scale, most = 1500) {
+ * separately. If there would be more than `maxBlocks`, wider bars are merged too. */
+export function blocksOf(placed, scale, maxBlocks = 1500) {
   for (let narrow = NARROW; ; narrow *= 2) {
     const blocks = placed.flatMap((each) =>
       each.rows.flatMap((bars, row) => rowBlocks(each, bars, row, scale, narrow)),
     );
-    if (blocks.length <= most || narrow > 512) return blocks;
+    if (blocks.length <= maxBlocks || narrow > 512) return blocks;
   }
 }
 
@@ -133,19 +146,19 @@ function rowBlocks(placed, bars, row, scale, narrow) {
     if (bar.to < scale.from || bar.from > scale.to || end < a) continue;
     const before = blocks.at(-1),
       small = end - a < narrow;
-    if (before?.small && small && a - before.z < narrow / 2 && end - before.a <= narrow * WIDEST) {
+    if (before?.small && small && a - before.z < narrow / 2 && end - before.a <= narrow * MAX_MERGED) {
       before.bars.push(bar);
-      before.z = Math.max(before.z, end, before.a + LEAST);
+      before.z = Math.max(before.z, end, before.a + MIN_BLOCK);
       before.failed ||= bar.failed;
       continue;
     }
-    const from = before && a < before.z ? Math.min(before.z, Math.max(a, end - LEAST)) : a;
+    const from = before && a < before.z ? Math.min(before.z, Math.max(a, end - MIN_BLOCK)) : a;
     blocks.push({
       placed,
       row,
       bars: [bar],
       a: from,
-      z: Math.max(end, from + LEAST),
+      z: Math.max(end, from + MIN_BLOCK),
       small,
       failed: Boolean(bar.failed),
     });

@@ -15,24 +15,27 @@ const TICK = 500; // milliseconds between redraws while a run is in progress
 
 const TABS = { timeline: "Timeline", events: "Events", state: "State", usage: "Usage" };
 
-/** `{element, update(), select(key), close()}`. `key`: of an event, of a bar, or the id of an approval. */
+/** `{element, update(), select(key), close()}`. `key`: that of an event or a bar, or the id of an approval.
+ *
+ * `draw` takes the new events of the feed and redraws the open tab; `update` schedules that for the next
+ * frame. */
 export function panel(feed, { announce }) {
   const spans = new Spans();
-  let taken = 0,
-    asked = 0,
+  let taken = 0, // number of the feed's events in `spans`
+    frame = 0, // id of the scheduled animation frame
     tab = "timeline",
-    which = null,
-    fold = true,
-    range = null,
-    marked = null,
+    turn = null, // the turn to show: its number, "all", or null for the latest
+    fold = true, // whether long waits are shortened
+    range = null, // `{from, to}` of the zoom
+    marked = null, // path of the node whose lane is marked
     closed = false;
-  let selected = null,
-    several = null,
+  let selected = null, // id of the selected bar
+    merged = null, // the bars of the selected block, if it has several
     wanted = null; // a key to select once its event arrives
 
-  const fall = waterfall({ select: (bars) => (bars.length > 1 ? choose(null, bars) : choose(bars[0].id)) });
+  const chart = waterfall({ select: (bars) => (bars.length > 1 ? choose(null, bars) : choose(bars[0].id)) });
   const diagram = tree({ choose: mark });
-  const about = detail({
+  const details = detail({
     feed,
     spans,
     link: (key) => `#/conversations/${encodeURIComponent(feed.id)}?at=${encodeURIComponent(key)}`,
@@ -54,7 +57,7 @@ export function panel(feed, { announce }) {
           type: "button",
           id: `tab-${name}`,
           "aria-controls": `pane-${name}`,
-          onclick: () => open(name),
+          onclick: () => openTab(name),
         },
         text,
         counts[name],
@@ -62,11 +65,11 @@ export function panel(feed, { announce }) {
     );
   }
   tabs.addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!by) return;
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
     const all = [...tabs.children],
-      at = all.indexOf(document.activeElement);
-    const next = all[(at + by + all.length) % all.length];
+      index = all.indexOf(document.activeElement);
+    const next = all[(index + step + all.length) % all.length];
     next.focus();
     next.click();
   });
@@ -86,12 +89,12 @@ export function panel(feed, { announce }) {
     "aria-label": "Turn",
     hidden: true,
     onchange: () => {
-      which = turns.value === "all" ? "all" : turns.value === "" ? null : Number(turns.value);
+      turn = turns.value === "all" ? "all" : turns.value === "" ? null : Number(turns.value);
       setRange(null);
     },
   });
   const axis = h("div", { class: "seg", role: "group", "aria-label": "Time axis" }, axisButtons);
-  const whole = h(
+  const showAll = h(
     "button",
     { class: "btn", type: "button", hidden: true, onclick: () => setRange(null) },
     "Show all",
@@ -117,10 +120,10 @@ export function panel(feed, { announce }) {
       "div",
       { class: "pane-timeline" },
       diagram.element,
-      fall.element,
+      chart.element,
       empty,
       legend,
-      about.element,
+      details.element,
     ),
     events: views.events.element,
     state: views.state.element,
@@ -134,16 +137,16 @@ export function panel(feed, { announce }) {
   const element = h(
     "section",
     { class: "panel", "aria-label": "Timeline" },
-    h("div", { class: "panel-bar" }, tabs, whole, turns, axis),
+    h("div", { class: "panel-bar" }, tabs, showAll, turns, axis),
     Object.values(panes),
   );
 
-  function open(name) {
+  function openTab(name) {
     tab = name;
     for (const each of tabs.children) {
-      const is = each.id === `tab-${name}`;
-      each.setAttribute("aria-selected", String(is));
-      each.tabIndex = is ? 0 : -1;
+      const isOpen = each.id === `tab-${name}`;
+      each.setAttribute("aria-selected", String(isOpen));
+      each.tabIndex = isOpen ? 0 : -1;
     }
     for (const [each, pane] of Object.entries(panes)) pane.hidden = each !== name;
     axis.hidden = name !== "timeline";
@@ -163,56 +166,59 @@ export function panel(feed, { announce }) {
     draw();
   }
 
-  /** Shows the time around some bars only. */
+  /** Shows only the times from `from` to `to`, with a margin. */
   function zoom(from, to) {
-    const around = Math.max((to - from) * 0.1, 2);
-    setRange({ from: from - around, to: to + around });
+    const margin = Math.max((to - from) * 0.1, 2);
+    setRange({ from: from - margin, to: to + margin });
   }
 
   /** Toggles the mark of a node's lane. */
   function mark(path) {
-    toNode(marked === path ? null : path);
+    showLane(marked === path ? null : path);
   }
 
-  function toNode(path) {
+  /** Marks the lane of a node and scrolls to it; null removes the mark. */
+  function showLane(path) {
     [marked, wanted] = [path, null];
     draw();
-    if (path !== null) fall.toLane(path);
+    if (path !== null) chart.toLane(path);
   }
 
+  /** Selects the bar `id`, or a block of merged `bars`, or nothing. */
   function choose(id, bars = null) {
-    [selected, several, wanted] = [id, bars, null];
-    if (id === null && !bars) about.hide();
+    [selected, merged, wanted] = [id, bars, null];
+    if (id === null && !bars) details.hide();
     const bar = id && spans.find(id);
     if (id && !bar) wanted = id;
     draw();
-    if (bar) fall.reveal(bar.id);
+    if (bar) chart.reveal(bar.id);
   }
 
-  /** Selects the bar with this key as soon as its event has arrived. */
+  /** Selects the bar with this key, now or as soon as its event arrives. For the key of a node without a bar,
+   * shows the lane of the node. */
   function select(key) {
     if (!key) return choose(null);
     const bar = spans.find(key),
       place = parseKey(key);
     if (!bar) {
       wanted = key;
-      if (place?.call === null && spans.turns.at(-1)?.byPath.has(place.path)) toNode(place.path);
+      if (place?.call === null && spans.turns.at(-1)?.byPath.has(place.path)) showLane(place.path);
       return;
     }
-    open("timeline");
+    openTab("timeline");
     const latest = spans.latest?.number;
-    if (which !== "all" && (which ?? latest) !== bar.turn) which = bar.turn === latest ? null : bar.turn;
+    if (turn !== "all" && (turn ?? latest) !== bar.turn) turn = bar.turn === latest ? null : bar.turn;
     range = null;
     choose(bar.id);
   }
 
   function update() {
-    if (!asked && !closed) asked = requestAnimationFrame(draw);
+    if (!frame && !closed) frame = requestAnimationFrame(draw);
   }
 
   function draw() {
-    cancelAnimationFrame(asked);
-    asked = 0;
+    cancelAnimationFrame(frame);
+    frame = 0;
     if (take()) return;
     counts.events.textContent = taken.toLocaleString();
     counts.state.textContent = String(views.state.draw(feed.events));
@@ -221,7 +227,7 @@ export function panel(feed, { announce }) {
     else if (tab !== "state") views[tab].draw(feed.events);
   }
 
-  /** Takes the new events, selects a requested bar that now exists, and draws everything. */
+  /** Takes the new events. If the wanted bar is among them, selects it, draws, and returns true. */
   function take() {
     if (taken === feed.events.length) return false;
     spans.take(feed.events.slice(taken));
@@ -233,7 +239,7 @@ export function panel(feed, { announce }) {
 
   function drawTurns() {
     turns.hidden = tab !== "timeline" || spans.turns.length < 2;
-    whole.hidden = tab !== "timeline" || !range;
+    showAll.hidden = tab !== "timeline" || !range;
     if (turns.hidden) return;
     const latest = spans.latest.number;
     const option = ({ number, message }) =>
@@ -244,24 +250,24 @@ export function panel(feed, { announce }) {
       );
     if (turns.options.length !== spans.turns.length + 1)
       turns.replaceChildren(...spans.turns.map(option).reverse(), h("option", { value: "all" }, "All turns"));
-    turns.value = which === null || which === latest ? "" : String(which);
+    turns.value = turn === null || turn === latest ? "" : String(turn);
   }
 
   function drawTimeline() {
-    const view = spans.view(which, Math.max(Date.now(), spans.last));
-    const none = !view.lanes.length;
-    empty.hidden = !none;
-    for (const each of [fall.element, diagram.element, legend]) each.hidden = none;
-    diagram.element.hidden = none || view.lanes.length < 2;
-    if (none) return;
+    const view = spans.view(turn, Math.max(Date.now(), spans.last));
+    const isEmpty = !view.lanes.length;
+    empty.hidden = !isEmpty;
+    for (const each of [chart.element, legend]) each.hidden = isEmpty;
+    diagram.element.hidden = view.lanes.length < 2;
+    if (isEmpty) return;
     diagram.draw(view, marked);
-    fall.draw({ view, fold, range, selected, marked });
+    chart.draw({ view, fold, range, selected, marked });
     const bars =
-      several ??
+      merged ??
       (selected === null
         ? []
         : view.lanes.flatMap((lane) => lane.bars.filter((bar) => bar.id === selected)));
-    if (bars.length) about.show(bars);
+    if (bars.length) details.show(bars);
   }
 
   const onFrames = ({ detail: { deltas } }) => {
@@ -277,14 +283,14 @@ export function panel(feed, { announce }) {
   }, TICK);
   const resized = new ResizeObserver(update);
   resized.observe(element);
-  open("timeline");
+  openTab("timeline");
 
   function close() {
     closed = true;
     clearInterval(ticking);
-    cancelAnimationFrame(asked);
+    cancelAnimationFrame(frame);
     resized.disconnect();
-    fall.close();
+    chart.close();
     feed.removeEventListener("frames", onFrames);
   }
   return { element, update, select, close };

@@ -2,7 +2,7 @@
 
 import { fitted, textWidth } from "./bar_text.js";
 import { h, svg } from "./dom.js";
-import { layTree } from "./tree_layout.js";
+import { layoutTree } from "./tree_layout.js";
 import { GLYPHS } from "./waterfall.js";
 import { visible } from "./text.js";
 
@@ -38,7 +38,7 @@ export function tree({ choose }) {
 }
 
 function picture(root, choose) {
-  const { width, height, boxes, groups, edges } = layTree(root, (text, size) =>
+  const { width, height, boxes, groups, edges } = layoutTree(root, (text, size) =>
     textWidth(visible(text), size),
   );
   const nodes = new Map(),

@@ -7,7 +7,7 @@ import { lanesOf } from "../../../gateway/web/page/lanes.js";
 import { blocksOf, scaleOf, stack, tickText, ticksOf } from "../../../gateway/web/page/layout.js";
 import { jsonLines } from "../../../gateway/web/page/raw_events.js";
 import { sessionOf } from "../../../gateway/web/page/session_state.js";
-import { layTree } from "../../../gateway/web/page/tree_layout.js";
+import { layoutTree } from "../../../gateway/web/page/tree_layout.js";
 import { modelCallsOf, columnsOf, roundUp, sumOf } from "../../../gateway/web/page/usage.js";
 import { jsonText, prettyText } from "../../../gateway/web/page/value_block.js";
 import { neighbour, tellBlock } from "../../../gateway/web/page/bar_text.js";
@@ -151,7 +151,7 @@ test("sequences run to the right, parallel nodes are stacked, a router stands be
       { type: "loop", name: "l", agents: [leaf("f")] },
     ],
   });
-  const { boxes, edges, width, height } = layTree(root, (text) => text.length * 7);
+  const { boxes, edges, width, height } = layoutTree(root, (text) => text.length * 7);
   const at = Object.fromEntries(boxes.map((box) => [box.lane.name, box]));
   assert.ok(at.a.x + at.a.w < at.b.x);
   assert.ok(at.b.x === at.c.x && at.b.y + at.b.h <= at.c.y && at.b.w === at.c.w);
