@@ -127,7 +127,7 @@ async def test_misspelled_rule_fails_startup(world: World, autojump_clock: MockC
     assert [(problem.line, problem.column) for problem in caught.value.problems] == places
     assert str(caught.value) == (
         f"{file}:{places[0][0]}:{places[0][1]}: agent.agents[1].approval.rules[0].tool: "
-        'no tool is called "zzz" (write optional: true if that is meant)\n'
+        'no tool is called "zzz" (write optional: true if that is intended)\n'
         f"{file}:{places[1][0]}:{places[1][1]}: approval.rules[0].tool: "
         'no tool is called "resources_remov" (did you mean "resources_remove"?)'
     )
@@ -223,8 +223,8 @@ def test_suggested_rule_runs_the_tool_and_ends_the_warning() -> None:
 def test_misleading_tool_name_is_a_warning() -> None:
     [line] = [each.text for each in found((A, B), {"a": [tool("mcp__b__wipe")], "b": []})]
     assert line == (
-        'MCP server "a": "mcp__b__wipe" could be taken for tools of another server, so rules and filters of '
-        'nodes go by their prefixed names alone, such as "mcp__a__mcp__b__wipe"'
+        'MCP server "a": "mcp__b__wipe" can be mistaken for tools of another server, so rules and node '
+        'filters match only their prefixed names, such as "mcp__a__mcp__b__wipe"'
     )
 
 
@@ -250,8 +250,8 @@ def test_run_rule_for_several_servers_is_a_warning(rule: Any, told: bool) -> Non
     one, two = server("a"), server("b", expose="server")
     findings = found((one, two), {"a": [tool("list")], "b": [LIST]}, Rule(**rule))
     line = (
-        'approval.rules[0]: it runs tools of several servers, "a", "b", which choose the names of their '
-        "tools (say which server is meant with server)"
+        'approval.rules[0]: this rule runs tools of several servers, "a", "b", and each server chooses the '
+        "names of its tools (set server to choose one)"
     )
     assert [finding.text for finding in findings] == ([line] if told else [])
 

@@ -443,9 +443,9 @@ async def test_arguments_that_no_tool_takes_are_warned_of(
     async with world.agent():
         pass
     assert [record.getMessage() for record in caplog.records if "takes" in record.getMessage()] == [
-        'approval.rules[0].arguments: no tool that it is about takes "pahts" (did you mean "path"?)',
-        'approval.rules[1].arguments: no tool that it is about takes "text"',
-        'approval.rules[2].arguments: no tool that it is about takes "zzz"',
+        'approval.rules[0].arguments: no tool that this rule matches takes "pahts" (did you mean "path"?)',
+        'approval.rules[1].arguments: no tool that this rule matches takes "text"',
+        'approval.rules[2].arguments: no tool that this rule matches takes "zzz"',
     ]
 
 
