@@ -13,6 +13,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed, ActorError, ActorUnavailable, AskCycle, Refused
@@ -103,9 +104,7 @@ async def ask_in_order(nursery: trio.Nursery, asked: Asked, ref: ActorRef[Any], 
         await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_a_crash_fails_the_running_the_queued_and_the_blocked_at_that_instant(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_crash_fails_running_queued_and_blocked_asks_at_once(autojump_clock: MockClock) -> None:
     log: list[str] = []
     asked: Asked = {}
     began = trio.current_time()
@@ -134,9 +133,7 @@ async def test_a_crash_fails_the_running_the_queued_and_the_blocked_at_that_inst
     assert log == ["open", "run a", "run crash", "close", "open", "run b", "close"]
 
 
-async def test_message_waiting_for_room_at_the_end_is_unavailable(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_message_waiting_for_room_at_the_end_is_unavailable(autojump_clock: MockClock) -> None:
     asked: Asked = {}
 
     async def behaviour(ctx: Context[ToolMessage]) -> None:
@@ -159,7 +156,7 @@ async def test_message_waiting_for_room_at_the_end_is_unavailable(
     assert isinstance(asked["blocked"], ActorUnavailable)
 
 
-async def test_cancelling_an_asker_withdraws_its_request(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelling_an_asker_withdraws_its_request(autojump_clock: MockClock) -> None:
     log: list[str] = []
     asked: Asked = {}
     async with open_supervisor(EventBus()) as supervisor:
@@ -182,7 +179,7 @@ async def test_cancelling_an_asker_withdraws_its_request(autojump_clock: trio.te
 
 
 @once
-async def test_withdrawal_reaches_through_a_chain_of_asks(autojump_clock: trio.testing.MockClock) -> None:
+async def test_withdrawal_reaches_through_a_chain_of_asks(autojump_clock: MockClock) -> None:
     log: list[str] = []
 
     async def relay(ctx: Context[ToolMessage]) -> None:
@@ -204,8 +201,8 @@ async def test_withdrawal_reaches_through_a_chain_of_asks(autojump_clock: trio.t
 
 @once
 @pytest.mark.parametrize("concurrency", [1, 3])
-async def test_a_refusal_reaches_its_asker_and_the_actor_lives(
-    autojump_clock: trio.testing.MockClock, concurrency: int
+async def test_refusal_reaches_its_asker_and_the_actor_runs_on(
+    autojump_clock: MockClock, concurrency: int
 ) -> None:
     log: list[str] = []
     async with open_supervisor(EventBus()) as supervisor:
@@ -218,9 +215,7 @@ async def test_a_refusal_reaches_its_asker_and_the_actor_lives(
     assert log.count("open") == 1
 
 
-async def test_refusals_in_a_group_are_one_and_a_crash_among_them_is_a_crash(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_group_of_refusals_is_one_unless_it_holds_a_crash(autojump_clock: MockClock) -> None:
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("s", tool([]))
         for group in ("group no1+no2", "group group no1+no2"):
@@ -232,7 +227,7 @@ async def test_refusals_in_a_group_are_one_and_a_crash_among_them_is_a_crash(
         assert isinstance(crashed.value.__cause__, ExceptionGroup)
 
 
-async def test_an_ask_waits_for_room(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_ask_waits_for_room(autojump_clock: MockClock) -> None:
     log: list[str] = []
     asked: Asked = {}
     began = trio.current_time()
@@ -248,9 +243,7 @@ async def test_an_ask_waits_for_room(autojump_clock: trio.testing.MockClock) -> 
     assert log == ["open", "run a", "run b", "run kept", "close"]
 
 
-async def test_messages_are_handled_side_by_side_up_to_the_concurrency(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_messages_are_handled_side_by_side_up_to_the_concurrency(autojump_clock: MockClock) -> None:
     began = trio.current_time()
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("s", tool([], concurrency=3))
@@ -261,7 +254,7 @@ async def test_messages_are_handled_side_by_side_up_to_the_concurrency(
         assert trio.current_time() == began + 2 + 2
 
 
-async def test_waiting_messages_are_handled_in_order(autojump_clock: trio.testing.MockClock) -> None:
+async def test_waiting_messages_are_handled_in_order(autojump_clock: MockClock) -> None:
     log: list[str] = []
     asked: Asked = {}
     async with open_supervisor(EventBus()) as supervisor:
@@ -273,9 +266,7 @@ async def test_waiting_messages_are_handled_in_order(autojump_clock: trio.testin
 
 
 @once
-async def test_a_handler_task_has_the_context_of_its_actor_and_not_of_the_asker(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_handler_task_has_the_context_of_its_actor(autojump_clock: MockClock) -> None:
     whose: ContextVar[str] = ContextVar("whose", default="nobody's")
 
     async def behaviour(ctx: Context[ToolMessage]) -> None:
@@ -293,7 +284,7 @@ async def test_a_handler_task_has_the_context_of_its_actor_and_not_of_the_asker(
 
 @once
 @pytest.mark.parametrize("concurrency", [1, 2])
-async def test_an_ask_lets_others_run(autojump_clock: trio.testing.MockClock, concurrency: int) -> None:
+async def test_an_ask_lets_others_run(autojump_clock: MockClock, concurrency: int) -> None:
     async def behaviour(ctx: Context[ToolMessage]) -> None:
         async def handle(message: ToolMessage) -> str:
             return "at once"
@@ -306,9 +297,7 @@ async def test_an_ask_lets_others_run(autojump_clock: trio.testing.MockClock, co
             assert await ref.ask(Run("x")) == "at once"
 
 
-async def test_stopped_actor_handles_accepted_messages_concurrently(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_stopped_actor_handles_accepted_messages_concurrently(autojump_clock: MockClock) -> None:
     log: list[str] = []
     asked: Asked = {}
     async with open_supervisor(EventBus()) as supervisor, trio.open_nursery() as stops:
@@ -323,9 +312,7 @@ async def test_stopped_actor_handles_accepted_messages_concurrently(
     assert log[-1] == "close"
 
 
-async def test_message_during_unwinding_is_not_handled(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_message_during_unwinding_is_not_handled(autojump_clock: MockClock) -> None:
     handled: list[str] = []
 
     async def behaviour(ctx: Context[ToolMessage]) -> None:
@@ -356,7 +343,7 @@ async def test_message_during_unwinding_is_not_handled(
     assert isinstance(asked["late"], ActorCrashed)
 
 
-async def test_a_crash_among_handlers_fails_all_of_them(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_crash_among_handlers_fails_all_of_them(autojump_clock: MockClock) -> None:
     log: list[str] = []
     asked: Asked = {}
     async with open_supervisor(EventBus()) as supervisor:
@@ -368,9 +355,7 @@ async def test_a_crash_among_handlers_fails_all_of_them(autojump_clock: trio.tes
     assert sorted(log) == ["cancelled a", "cancelled b", "close", "open", "run a", "run b", "run crash"]
 
 
-async def test_crash_fails_asks_before_other_handlers_unwind(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_crash_fails_asks_before_other_handlers_unwind(autojump_clock: MockClock) -> None:
     async def behaviour(ctx: Context[ToolMessage]) -> None:
         async def handle(message: ToolMessage) -> None:
             if message == Run("crash"):
@@ -393,9 +378,7 @@ async def test_crash_fails_asks_before_other_handlers_unwind(
     assert {type(error) for error in asked.values()} == {ActorCrashed}
 
 
-async def test_a_withdrawn_request_that_waits_for_its_handler_task_is_not_handled(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_request_withdrawn_before_its_task_starts_is_not_handled(autojump_clock: MockClock) -> None:
     log: list[str] = []
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("s", tool(log, concurrency=2))
@@ -410,7 +393,7 @@ async def test_a_withdrawn_request_that_waits_for_its_handler_task_is_not_handle
         assert await ref.ask(Run("y")) == "Y"
 
 
-async def test_a_crash_downstream_is_the_callers_to_handle(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_crash_downstream_is_the_callers_to_handle(autojump_clock: MockClock) -> None:
     async with open_supervisor(EventBus()) as supervisor:
 
         async def careful(ctx: Context[ToolMessage]) -> None:
@@ -449,9 +432,7 @@ async def start_ring(supervisor: Supervisor, *names: str) -> dict[str, ActorRef[
 
 
 @pytest.mark.parametrize("names", [("self",), ("a", "b"), ("a", "b", "c")])
-async def test_a_cycle_of_asks_is_an_error_that_names_it(
-    autojump_clock: trio.testing.MockClock, names: tuple[str, ...]
-) -> None:
+async def test_cycle_of_asks_is_named(autojump_clock: MockClock, names: tuple[str, ...]) -> None:
     async with open_supervisor(EventBus()) as supervisor:
         refs = await start_ring(supervisor, *names)
         with pytest.raises(ActorCrashed) as crashed:
@@ -465,9 +446,7 @@ async def test_a_cycle_of_asks_is_an_error_that_names_it(
 
 
 @once
-async def test_a_hinted_actor_that_asks_itself_is_a_cycle_too(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_hinted_actor_that_asks_itself_is_a_cycle_too(autojump_clock: MockClock) -> None:
     bus = EventBus()
     async with open_supervisor(bus) as supervisor:
         refs = await start_ring(supervisor, "a")
@@ -478,8 +457,8 @@ async def test_a_hinted_actor_that_asks_itself_is_a_cycle_too(
 
 
 @pytest.mark.parametrize("start", [Run("start"), Note("start")])
-async def test_a_task_that_outlives_its_handler_may_ask_back(
-    autojump_clock: trio.testing.MockClock, start: ToolMessage
+async def test_task_that_outlives_its_handler_may_ask_back(
+    autojump_clock: MockClock, start: ToolMessage
 ) -> None:
     log: list[str] = []
 
@@ -505,7 +484,7 @@ async def test_a_task_that_outlives_its_handler_may_ask_back(
     assert log == ["answer"]
 
 
-async def test_refused_message_is_not_handled(autojump_clock: trio.testing.MockClock) -> None:
+async def test_refused_message_is_not_handled(autojump_clock: MockClock) -> None:
     log: list[str] = []
     refused: list[str] = []
     async with open_supervisor(EventBus()) as supervisor:
@@ -529,9 +508,7 @@ async def test_refused_message_is_not_handled(autojump_clock: trio.testing.MockC
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-async def test_a_mailbox_that_is_never_empty_lets_others_run(
-    autojump_clock: trio.testing.MockClock, concurrency: int
-) -> None:
+async def test_full_mailbox_lets_other_tasks_run(autojump_clock: MockClock, concurrency: int) -> None:
     handled = 0
     starting: list[ActorRef[ToolMessage]] = []
 
@@ -558,9 +535,7 @@ async def test_a_mailbox_that_is_never_empty_lets_others_run(
 
 @once
 @pytest.mark.parametrize("concurrency", [1, 2])
-async def test_an_idle_actor_keeps_nothing_of_its_last_message(
-    autojump_clock: trio.testing.MockClock, concurrency: int
-) -> None:
+async def test_idle_actor_keeps_no_message_alive(autojump_clock: MockClock, concurrency: int) -> None:
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("s", tool([], concurrency=concurrency))
         request = Run("a")
@@ -572,9 +547,7 @@ async def test_an_idle_actor_keeps_nothing_of_its_last_message(
         assert there() is None
 
 
-async def test_idle_actor_ends_and_accepts_no_late_message(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_idle_actor_ends_and_accepts_no_late_message(autojump_clock: MockClock) -> None:
     async def behaviour(ctx: Context[ToolMessage]) -> None:
         async def handle(message: ToolMessage) -> str:
             await trio.sleep(5)
@@ -597,7 +570,7 @@ async def test_idle_actor_ends_and_accepts_no_late_message(
             await ref.ask(Run("z"))
 
 
-async def test_outer_cancellation_fails_all_asks(autojump_clock: trio.testing.MockClock) -> None:
+async def test_outer_cancellation_fails_all_asks(autojump_clock: MockClock) -> None:
     asked: Asked = {}
     async with trio.open_nursery() as askers:
         with trio.CancelScope() as outer:
@@ -614,7 +587,7 @@ async def test_outer_cancellation_fails_all_asks(autojump_clock: trio.testing.Mo
         await ref.ask(Run("late"))
 
 
-async def test_forced_stop_fails_asks_before_the_tear_down(autojump_clock: trio.testing.MockClock) -> None:
+async def test_forced_stop_fails_asks_before_the_tear_down(autojump_clock: MockClock) -> None:
     asked: Asked = {}
     began = trio.current_time()
     async with open_supervisor(EventBus(), grace=0.5) as supervisor, trio.open_nursery() as stops:
@@ -636,7 +609,7 @@ async def test_forced_stop_fails_asks_before_the_tear_down(autojump_clock: trio.
     ],
 )
 async def test_bounds_of_serve_are_checked(
-    autojump_clock: trio.testing.MockClock, wrong: dict[str, Any], why: str
+    autojump_clock: MockClock, wrong: dict[str, Any], why: str
 ) -> None:
     async def behaviour(ctx: Context[ToolMessage]) -> None:
         async def handle(message: ToolMessage) -> None:

@@ -9,6 +9,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable, AskCycle, Refused
@@ -52,7 +53,7 @@ def doing(log: list[str]) -> Behaviour[Do]:
     return behaviour
 
 
-async def test_background_tasks_end_with_the_behaviour(autojump_clock: trio.testing.MockClock) -> None:
+async def test_background_tasks_end_with_the_behaviour(autojump_clock: MockClock) -> None:
     log: list[str] = []
 
     async def behaviour(ctx: Context[Do]) -> None:
@@ -82,9 +83,7 @@ async def test_background_tasks_end_with_the_behaviour(autojump_clock: trio.test
     assert log == ["open", "tick", "tick", "close", "ticked", "ticked"]
 
 
-async def test_a_crash_in_the_background_is_a_crash_of_the_actor(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_crash_in_the_background_is_a_crash_of_the_actor(autojump_clock: MockClock) -> None:
     log: list[str] = []
     lives = 0
 
@@ -117,9 +116,7 @@ async def test_a_crash_in_the_background_is_a_crash_of_the_actor(
     assert log == ["open", "close", "open", "close"]
 
 
-async def test_a_crash_of_both_the_behaviour_and_its_background_loses_neither(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_crashes_of_behaviour_and_background_are_both_kept(autojump_clock: MockClock) -> None:
     async def behaviour(ctx: Context[Do]) -> None:
         async def fail() -> None:
             try:
@@ -142,9 +139,7 @@ async def test_a_crash_of_both_the_behaviour_and_its_background_loses_neither(
 
 
 @once
-async def test_background_task_inherits_its_starters_context(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_background_task_inherits_its_starters_context(autojump_clock: MockClock) -> None:
     """Also the first one, whose nursery is opened by another task."""
     cycles: list[tuple[str, ...]] = []
 
@@ -171,7 +166,7 @@ async def test_background_task_inherits_its_starters_context(
     assert cycles == [("a", "a")]
 
 
-async def test_a_context_of_the_past_starts_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_context_of_the_past_starts_nothing(autojump_clock: MockClock) -> None:
     contexts: list[Context[Do]] = []
 
     async def plain(ctx: Context[Do]) -> None:
@@ -204,7 +199,7 @@ def asks_new(name: str, child: Behaviour[Do]) -> Behaviour[Do]:
 
 
 @once
-async def test_a_child_starts_and_ends_with_its_request(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_child_starts_and_ends_with_its_request(autojump_clock: MockClock) -> None:
     log: list[str] = []
     bus = EventBus()
     with bus.subscribe("actors") as seen:
@@ -221,9 +216,7 @@ async def test_a_child_starts_and_ends_with_its_request(autojump_clock: trio.tes
 
 
 @once
-async def test_a_childs_crash_reaches_its_asker_and_the_bus_only(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_childs_crash_reaches_its_asker_and_the_bus_only(autojump_clock: MockClock) -> None:
     children: list[Context[Do]] = []
 
     async def child(ctx: Context[Do]) -> None:
@@ -255,9 +248,7 @@ async def test_a_childs_crash_reaches_its_asker_and_the_bus_only(
 
 
 @once
-async def test_a_child_that_has_done_its_one_thing_leaves_nothing(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_child_that_has_done_its_one_thing_leaves_nothing(autojump_clock: MockClock) -> None:
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("parent", asks_new("child", doing([])))
         await ref.ask(Do("last"))
@@ -269,9 +260,7 @@ async def test_a_child_that_has_done_its_one_thing_leaves_nothing(
         assert trio.lowlevel.current_statistics().tasks_living == tasks
 
 
-async def test_a_child_for_one_request_is_gone_when_the_asker_goes_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_child_for_one_request_is_gone_when_the_asker_goes_on(autojump_clock: MockClock) -> None:
     log: list[str] = []
 
     async def child(ctx: Context[Do]) -> None:
@@ -308,7 +297,7 @@ async def test_a_child_for_one_request_is_gone_when_the_asker_goes_on(
         assert log[-1] == "goes on"
 
 
-async def test_a_task_of_an_actor_can_be_cancelled_alone(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_task_of_an_actor_can_be_cancelled_alone(autojump_clock: MockClock) -> None:
     async def behaviour(ctx: Context[Do]) -> None:
         ended: list[str] = []
 
@@ -334,9 +323,7 @@ async def test_a_task_of_an_actor_can_be_cancelled_alone(autojump_clock: trio.te
         assert await ref.ask(Do("x")) == "first"
 
 
-async def test_child_that_ends_without_serving_fails_the_ask(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_child_that_ends_without_serving_fails_the_ask(autojump_clock: MockClock) -> None:
     async def brief(ctx: Context[Do]) -> None:
         await trio.sleep(1)
 
@@ -348,9 +335,7 @@ async def test_child_that_ends_without_serving_fails_the_ask(
 
 
 @once
-async def test_a_childs_set_up_is_not_nested_in_the_ask_that_started_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_set_up_of_a_child_is_outside_the_ask(autojump_clock: MockClock) -> None:
     log: list[str] = []
 
     async def behaviour(ctx: Context[Do]) -> None:
@@ -399,9 +384,7 @@ async def test_close_waits_for_a_task_started_last() -> None:
         assert log in ([], ["started", "late"])
 
 
-async def test_an_actor_has_not_stopped_before_its_background_has(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_an_actor_has_not_stopped_before_its_background_has(autojump_clock: MockClock) -> None:
     log: list[str] = []
 
     async def behaviour(ctx: Context[Do]) -> None:
@@ -434,7 +417,7 @@ async def test_an_actor_has_not_stopped_before_its_background_has(
     assert log == ["Started", "tidied up", "Stopped"]
 
 
-async def test_withdrawal_and_grandchildren(autojump_clock: trio.testing.MockClock) -> None:
+async def test_withdrawal_and_grandchildren(autojump_clock: MockClock) -> None:
     log: list[str] = []
     async with open_supervisor(EventBus()) as supervisor:
         grandparent = asks_new("parent", asks_new("child", doing(log)))

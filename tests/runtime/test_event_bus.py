@@ -5,6 +5,7 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import MockClock
 
 from stopgo.runtime.event_bus import EventBus, Subscription
 
@@ -40,7 +41,7 @@ async def test_a_slow_subscriber_keeps_the_newest_and_learns_how_many_it_missed(
     assert await rest_of(fast) == [0, 1, 2, 3, 4, 5]
 
 
-async def test_a_waiting_subscriber_is_woken(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_waiting_subscriber_is_woken(autojump_clock: MockClock) -> None:
     bus = EventBus()
     seen: list[object] = []
 
@@ -117,7 +118,7 @@ async def test_ended_subscription_yields_only_its_buffer() -> None:
         assert [event async for event in subscription] == [1]
 
 
-async def test_end_wakes_a_waiting_subscriber(autojump_clock: trio.testing.MockClock) -> None:
+async def test_end_wakes_a_waiting_subscriber(autojump_clock: MockClock) -> None:
     bus = EventBus()
     with bus.subscribe("a") as subscription:
         async with trio.open_nursery() as nursery:

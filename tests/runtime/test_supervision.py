@@ -6,6 +6,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed, ActorError, ActorUnavailable, Fatal, RestartLimitReached
@@ -87,7 +88,7 @@ async def lifecycle(subscription: Subscription) -> list[Any]:
 
 
 @once
-async def test_start_waits_until_the_actor_serves(autojump_clock: trio.testing.MockClock) -> None:
+async def test_start_waits_until_the_actor_serves(autojump_clock: MockClock) -> None:
     log = Log()
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("w", log.worker(starts=3))
@@ -98,7 +99,7 @@ async def test_start_waits_until_the_actor_serves(autojump_clock: trio.testing.M
 
 
 @once
-async def test_a_failed_first_start_is_the_starters_error(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_failed_first_start_is_the_starters_error(autojump_clock: MockClock) -> None:
     async def broken(ctx: Context[Work]) -> None:
         async with trio.open_nursery():
             raise OSError("no such command")
@@ -123,9 +124,7 @@ async def test_a_failed_first_start_is_the_starters_error(autojump_clock: trio.t
 
 
 @once
-async def test_a_starter_that_gives_up_takes_the_start_with_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_starter_that_gives_up_takes_the_start_with_it(autojump_clock: MockClock) -> None:
     log = Log()
     async with open_supervisor(EventBus()) as supervisor:
         with trio.move_on_after(1) as gave_up:
@@ -137,9 +136,7 @@ async def test_a_starter_that_gives_up_takes_the_start_with_it(
 
 
 @pytest.mark.parametrize("begun", [False, True])
-async def test_an_actor_that_is_stopped_while_it_starts(
-    autojump_clock: trio.testing.MockClock, begun: bool
-) -> None:
+async def test_an_actor_that_is_stopped_while_it_starts(autojump_clock: MockClock, begun: bool) -> None:
     log = Log()
     begins = trio.Event()
     async with open_supervisor(EventBus(), grace=1) as supervisor:
@@ -161,7 +158,7 @@ async def test_an_actor_that_is_stopped_while_it_starts(
 
 
 @once
-async def test_an_actor_that_is_stopped_while_it_rests(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_actor_that_is_stopped_while_it_rests(autojump_clock: MockClock) -> None:
     log = Log()
     async with open_supervisor(EventBus(), backoff=PLAIN) as supervisor:
         ref = await supervisor.start("w", log.worker())
@@ -177,7 +174,7 @@ async def test_an_actor_that_is_stopped_while_it_rests(autojump_clock: trio.test
 
 @once
 async def test_a_crash_restarts_that_child_alone(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = Log()
     bus = EventBus()
@@ -220,7 +217,7 @@ async def test_a_crash_restarts_that_child_alone(
 
 @once
 async def test_fatal_error_does_not_restart_a_child(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def told(ctx: Context[Work]) -> None:
         async def handle(_: Work) -> None:
@@ -238,7 +235,7 @@ async def test_fatal_error_does_not_restart_a_child(
 
 
 @once
-async def test_a_child_that_ends_by_itself_is_not_restarted(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_child_that_ends_by_itself_is_not_restarted(autojump_clock: MockClock) -> None:
     async def brief(ctx: Context[Work]) -> None:
         async def handle(work: Work) -> None:
             ctx.stop()
@@ -257,9 +254,7 @@ async def test_a_child_that_ends_by_itself_is_not_restarted(autojump_clock: trio
 
 
 @once
-async def test_back_off_is_per_child_and_forgets_after_a_healthy_period(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_back_off_is_per_child_and_forgets_after_a_healthy_period(autojump_clock: MockClock) -> None:
     bus = EventBus()
     with bus.subscribe("actors") as seen:
         async with open_supervisor(bus, backoff=PLAIN, intensity=OFTEN) as supervisor:
@@ -279,7 +274,7 @@ async def test_back_off_is_per_child_and_forgets_after_a_healthy_period(
 
 
 @once
-async def test_back_off_has_jitter(autojump_clock: trio.testing.MockClock) -> None:
+async def test_back_off_has_jitter(autojump_clock: MockClock) -> None:
     log = Log()
     backoff = Backoff(first=8, jitter=0.5, random=lambda: 0.5)
     async with open_supervisor(EventBus(), backoff=backoff) as supervisor:
@@ -289,7 +284,7 @@ async def test_back_off_has_jitter(autojump_clock: trio.testing.MockClock) -> No
 
 
 @once
-async def test_a_restart_that_fails_is_one_more_crash(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_restart_that_fails_is_one_more_crash(autojump_clock: MockClock) -> None:
     lives = 0
 
     async def behaviour(ctx: Context[Work]) -> None:
@@ -310,7 +305,7 @@ async def test_a_restart_that_fails_is_one_more_crash(autojump_clock: trio.testi
     assert starts == [1, 4]
 
 
-async def test_too_many_restarts_end_the_supervisor(autojump_clock: trio.testing.MockClock) -> None:
+async def test_too_many_restarts_end_the_supervisor(autojump_clock: MockClock) -> None:
     log = Log()
 
     async def crash_too_often() -> None:
@@ -330,7 +325,7 @@ async def test_too_many_restarts_end_the_supervisor(autojump_clock: trio.testing
 
 
 @once
-async def test_restarts_long_ago_do_not_count(autojump_clock: trio.testing.MockClock) -> None:
+async def test_restarts_long_ago_do_not_count(autojump_clock: MockClock) -> None:
     async with open_supervisor(EventBus(), intensity=Intensity(1, 60), backoff=PLAIN) as supervisor:
         ref = await supervisor.start("w", Log().worker())
         for _ in range(5):
@@ -338,7 +333,7 @@ async def test_restarts_long_ago_do_not_count(autojump_clock: trio.testing.MockC
             await trio.sleep(60)
 
 
-async def test_a_graceful_stop_drains_what_was_accepted(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_graceful_stop_drains_what_was_accepted(autojump_clock: MockClock) -> None:
     asked: Asked = []
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("w", Log().worker(), mailbox=1)
@@ -354,7 +349,7 @@ async def test_a_graceful_stop_drains_what_was_accepted(autojump_clock: trio.tes
     assert [type(answer) for answer in asked] == [ActorUnavailable, type(None), type(None)]
 
 
-async def test_grace_is_bounded_and_remaining_asks_fail(autojump_clock: trio.testing.MockClock) -> None:
+async def test_grace_is_bounded_and_remaining_asks_fail(autojump_clock: MockClock) -> None:
     asked: Asked = []
     log = Log()
     async with open_supervisor(EventBus(), grace=1.5) as supervisor:
@@ -369,9 +364,7 @@ async def test_grace_is_bounded_and_remaining_asks_fail(autojump_clock: trio.tes
     assert log.entries == [("w opens", 0), ("w worked", 1), ("w closes", 1.5)]
 
 
-async def test_leaving_the_block_stops_all_in_reverse_under_one_deadline(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_leaving_the_block_stops_all_in_reverse_under_one_deadline(autojump_clock: MockClock) -> None:
     log = Log()
     async with open_supervisor(EventBus(), grace=5) as supervisor:
         for name in "abcd":
@@ -379,9 +372,7 @@ async def test_leaving_the_block_stops_all_in_reverse_under_one_deadline(
     assert log.entries[4:] == [("d closes", 2), ("c closes", 4), ("b closes", 5), ("a closes", 5)]
 
 
-async def test_a_group_stops_side_by_side_in_the_turn_of_its_last(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_group_stops_side_by_side_in_the_turn_of_its_last(autojump_clock: MockClock) -> None:
     log = Log()
     async with open_supervisor(EventBus(), grace=7) as supervisor:
         for name, closes, group in [
@@ -401,9 +392,7 @@ async def test_a_group_stops_side_by_side_in_the_turn_of_its_last(
     ]
 
 
-async def test_later_children_may_still_use_earlier_ones_while_they_drain(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_later_children_may_still_use_earlier_ones_while_they_drain(autojump_clock: MockClock) -> None:
     log = Log()
     async with trio.open_nursery() as askers:
         async with open_supervisor(EventBus()) as supervisor:
@@ -422,7 +411,7 @@ async def test_later_children_may_still_use_earlier_ones_while_they_drain(
     assert log.entries == [("base opens", 0), ("base worked", 2), ("base closes", 2)]
 
 
-async def test_close_refuses_new_actors_and_restarts(autojump_clock: trio.testing.MockClock) -> None:
+async def test_close_refuses_new_actors_and_restarts(autojump_clock: MockClock) -> None:
     log = Log()
     bus = EventBus()
     async with open_supervisor(bus, backoff=PLAIN) as supervisor:
@@ -444,9 +433,7 @@ async def test_close_refuses_new_actors_and_restarts(autojump_clock: trio.testin
     assert [entry for entry, _ in log.entries if "opens" in entry] == ["resting opens", "crashing opens"]
 
 
-async def test_an_error_in_the_block_leaves_as_it_is_after_the_drain(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_an_error_in_the_block_leaves_as_it_is_after_the_drain(autojump_clock: MockClock) -> None:
     log = Log()
     async with trio.open_nursery() as askers:
 
@@ -462,7 +449,7 @@ async def test_an_error_in_the_block_leaves_as_it_is_after_the_drain(
     assert log.entries == [("w opens", 0), ("w worked", 1), ("w closes", 1)]
 
 
-async def test_a_supervisor_nests_in_an_actor(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_supervisor_nests_in_an_actor(autojump_clock: MockClock) -> None:
     log = Log()
 
     async def parent(ctx: Context[Work]) -> None:
@@ -486,7 +473,7 @@ async def test_a_supervisor_nests_in_an_actor(autojump_clock: trio.testing.MockC
     assert log.entries[-2:] == [("child worked", 1.5), ("child closes", 1.5)]
 
 
-async def test_nothing_is_left_running(autojump_clock: trio.testing.MockClock) -> None:
+async def test_nothing_is_left_running(autojump_clock: MockClock) -> None:
     tasks = trio.lowlevel.current_statistics().tasks_living
     async with open_supervisor(EventBus(), grace=1) as supervisor:
         refs: list[ActorRef[Work]] = []

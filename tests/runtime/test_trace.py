@@ -6,6 +6,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.envelope import current_trace
@@ -62,9 +63,7 @@ def traced(seen: list[str], concurrency: int = 1, next_one: str = "") -> Behavio
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-async def test_a_message_carries_its_senders_trace(
-    autojump_clock: trio.testing.MockClock, concurrency: int
-) -> None:
+async def test_a_message_carries_its_senders_trace(autojump_clock: MockClock, concurrency: int) -> None:
     seen: list[str] = []
     current_trace.set({"id": "starter"})
     async with open_supervisor(EventBus()) as supervisor:
@@ -87,7 +86,7 @@ async def test_a_message_carries_its_senders_trace(
     ]
 
 
-async def test_a_trace_goes_on_through_a_chain_of_asks(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_trace_goes_on_through_a_chain_of_asks(autojump_clock: MockClock) -> None:
     async with open_supervisor(EventBus()) as supervisor:
         last: ActorRef[TracedMessage] = await supervisor.start("last", traced([]))
 
@@ -102,9 +101,7 @@ async def test_a_trace_goes_on_through_a_chain_of_asks(autojump_clock: trio.test
         assert await ref.ask(WhichTrace()) == "x"
 
 
-async def test_background_tasks_inherit_their_starters_trace(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_background_tasks_inherit_their_starters_trace(autojump_clock: MockClock) -> None:
     """Also those that wait for the nursery to be opened."""
     seen: list[str] = []
 
@@ -124,9 +121,7 @@ async def test_background_tasks_inherit_their_starters_trace(
 
 
 @once
-async def test_a_wake_carries_a_trace_also_to_the_life_after_a_crash(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_wake_keeps_its_trace_across_a_crash(autojump_clock: MockClock) -> None:
     seen: list[str] = []
 
     def behaviour(key: str) -> Behaviour[TracedMessage]:

@@ -11,6 +11,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.event_bus import Crashed, EventBus, Restarting, Started, Stopped
@@ -93,7 +94,7 @@ class Inbox:
         return behaviour
 
 
-async def test_wake_activates_and_idle_timeout_passivates(autojump_clock: trio.testing.MockClock) -> None:
+async def test_wake_activates_and_idle_timeout_passivates(autojump_clock: MockClock) -> None:
     inbox = Inbox(saving=5)
     bus = EventBus()
     with bus.subscribe("actors") as seen:
@@ -113,7 +114,7 @@ async def test_wake_activates_and_idle_timeout_passivates(autojump_clock: trio.t
 
 
 @pytest.mark.repeat(10)
-async def test_wakes_are_combined_into_the_queued_one(autojump_clock: trio.testing.MockClock) -> None:
+async def test_wakes_are_combined_into_the_queued_one(autojump_clock: MockClock) -> None:
     inbox = Inbox(loading=1, working=1)
     async with open_supervisor(EventBus()) as supervisor:
         actors = inbox.actors(supervisor)
@@ -133,9 +134,7 @@ async def test_wakes_are_combined_into_the_queued_one(autojump_clock: trio.testi
 
 
 @pytest.mark.repeat(20)
-async def test_wake_at_the_idle_deadline_is_served_once(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_wake_at_the_idle_deadline_is_served_once(autojump_clock: MockClock) -> None:
     inbox = Inbox(idle=1)
     async with open_supervisor(EventBus()) as supervisor:
         actors = inbox.actors(supervisor)
@@ -149,9 +148,7 @@ async def test_wake_at_the_idle_deadline_is_served_once(
 
 @pytest.mark.repeat(10)
 @pytest.mark.parametrize("at", [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4])
-async def test_wake_at_any_point_of_an_activation_is_served(
-    autojump_clock: trio.testing.MockClock, at: float
-) -> None:
+async def test_wake_at_any_point_of_an_activation_is_served(autojump_clock: MockClock, at: float) -> None:
     """Loading until 1, idle until 3, saving until 4."""
     inbox = Inbox(loading=1, idle=2, saving=1)
     async with open_supervisor(EventBus()) as supervisor:
@@ -166,7 +163,7 @@ async def test_wake_at_any_point_of_an_activation_is_served(
 
 
 @pytest.mark.repeat(10)
-async def test_busy_actor_is_not_passivated(autojump_clock: trio.testing.MockClock) -> None:
+async def test_busy_actor_is_not_passivated(autojump_clock: MockClock) -> None:
     busy = True
     inbox = Inbox(busy=lambda: busy)
     async with open_supervisor(EventBus()) as supervisor:
@@ -182,7 +179,7 @@ async def test_busy_actor_is_not_passivated(autojump_clock: trio.testing.MockClo
 
 @pytest.mark.repeat(10)
 async def test_crashed_key_restarts_without_affecting_others(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     inbox = Inbox()
     bus = EventBus()
@@ -205,7 +202,7 @@ async def test_crashed_key_restarts_without_affecting_others(
     assert record.exc_info is not None
 
 
-async def test_key_is_poisoned_once_after_three_crashes(autojump_clock: trio.testing.MockClock) -> None:
+async def test_key_is_poisoned_once_after_three_crashes(autojump_clock: MockClock) -> None:
     inbox = Inbox()
     bus = EventBus()
     with bus.subscribe("actors") as seen:
@@ -233,7 +230,7 @@ async def test_key_is_poisoned_once_after_three_crashes(autojump_clock: trio.tes
     "error", [JournalBroken("full"), ExceptionGroup("both", [OSError("x"), JournalBroken("full")])]
 )
 async def test_fatal_error_does_not_restart_a_key(
-    error: Exception, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    error: Exception, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     incarnations = 0
 
@@ -251,7 +248,7 @@ async def test_fatal_error_does_not_restart_a_key(
     assert caplog.records == []
 
 
-async def test_progress_resets_the_crash_count(autojump_clock: trio.testing.MockClock) -> None:
+async def test_progress_resets_the_crash_count(autojump_clock: MockClock) -> None:
     inbox = Inbox(progress=True)
     async with open_supervisor(EventBus()) as supervisor:
         actors = inbox.actors(supervisor)
@@ -266,7 +263,7 @@ async def test_progress_resets_the_crash_count(autojump_clock: trio.testing.Mock
 
 
 async def test_key_stays_inactive_if_the_poisoned_behaviour_crashes(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     inbox = Inbox()
     poisonings = 0
@@ -292,9 +289,7 @@ async def test_key_stays_inactive_if_the_poisoned_behaviour_crashes(
         assert inbox.done == ["a"]
 
 
-async def test_key_restarts_if_the_poisoned_behaviour_progressed(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_key_restarts_if_the_poisoned_behaviour_progressed(autojump_clock: MockClock) -> None:
     inbox = Inbox()
 
     def poisoned(key: str, error: Exception) -> Behaviour[Wake]:
@@ -317,7 +312,7 @@ async def test_key_restarts_if_the_poisoned_behaviour_progressed(
 @pytest.mark.repeat(10)
 @pytest.mark.parametrize("poison_crashes", [False, True])
 async def test_wake_during_the_poisoned_behaviour_is_not_lost(
-    autojump_clock: trio.testing.MockClock, poison_crashes: bool
+    autojump_clock: MockClock, poison_crashes: bool
 ) -> None:
     inbox = Inbox()
 
@@ -342,7 +337,7 @@ async def test_wake_during_the_poisoned_behaviour_is_not_lost(
         assert inbox.activations == 2
 
 
-async def test_normal_end_resets_the_crash_count(autojump_clock: trio.testing.MockClock) -> None:
+async def test_normal_end_resets_the_crash_count(autojump_clock: MockClock) -> None:
     inbox = Inbox(idle=1, saving=2)
     async with open_supervisor(EventBus()) as supervisor:
         actors = inbox.actors(supervisor)
@@ -360,9 +355,7 @@ async def test_normal_end_resets_the_crash_count(autojump_clock: trio.testing.Mo
 
 
 @pytest.mark.repeat(20)
-async def test_close_does_not_wait_for_ended_actors(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_close_does_not_wait_for_ended_actors(autojump_clock: MockClock) -> None:
     inbox = Inbox(idle=1)
     with trio.fail_after(2):
         async with open_supervisor(EventBus(), grace=1000) as supervisor:
@@ -373,9 +366,7 @@ async def test_close_does_not_wait_for_ended_actors(
             await trio.sleep(1)
 
 
-async def test_crash_during_stop_is_not_poisoned(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_crash_during_stop_is_not_poisoned(autojump_clock: MockClock) -> None:
     inbox = Inbox(working=1)
     async with open_supervisor(EventBus()) as supervisor:
         inbox.put(inbox.actors(supervisor, attempts=1), "k", "crash")
@@ -384,9 +375,7 @@ async def test_crash_during_stop_is_not_poisoned(
     assert inbox.done == []
 
 
-async def test_poisoned_behaviour_that_crashes_in_stop_is_not_restarted(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_poisoned_behaviour_that_crashes_in_stop_is_not_restarted(autojump_clock: MockClock) -> None:
     inbox = Inbox()
     began = trio.current_time()
 
@@ -406,9 +395,7 @@ async def test_poisoned_behaviour_that_crashes_in_stop_is_not_restarted(
     assert inbox.activations == 1
 
 
-async def test_behaviour_that_does_not_serve_runs_once_per_wake(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_behaviour_that_does_not_serve_runs_once_per_wake(autojump_clock: MockClock) -> None:
     runs: list[str] = []
 
     def brief(key: str) -> Behaviour[Wake]:
@@ -431,7 +418,7 @@ async def test_behaviour_that_does_not_serve_runs_once_per_wake(
         assert actors.active == 0
 
 
-async def test_failing_factory_counts_as_a_crash(autojump_clock: trio.testing.MockClock) -> None:
+async def test_failing_factory_counts_as_a_crash(autojump_clock: MockClock) -> None:
     poisonings: list[str] = []
 
     def broken(key: str) -> Behaviour[Wake]:
@@ -451,9 +438,7 @@ async def test_failing_factory_counts_as_a_crash(autojump_clock: trio.testing.Mo
 
 
 @pytest.mark.repeat(10)
-async def test_close_stops_all_keys_concurrently_in_member_order(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_close_stops_all_keys_concurrently_in_member_order(autojump_clock: MockClock) -> None:
     inbox = Inbox(working=2)
     closed: list[tuple[str, float]] = []
 
@@ -491,7 +476,7 @@ async def test_close_stops_all_keys_concurrently_in_member_order(
 
 @pytest.mark.repeat(10)
 @pytest.mark.parametrize("how", ["cancelled", "waiting to restart"])
-async def test_no_task_outlives_the_supervisor(autojump_clock: trio.testing.MockClock, how: str) -> None:
+async def test_no_task_outlives_the_supervisor(autojump_clock: MockClock, how: str) -> None:
     inbox = Inbox(loading=3)
     tasks = trio.lowlevel.current_statistics().tasks_living
     with trio.CancelScope() as scope:
@@ -512,9 +497,7 @@ async def test_no_task_outlives_the_supervisor(autojump_clock: trio.testing.Mock
 
 
 @pytest.mark.repeat(20)
-async def test_wake_at_the_end_of_the_block_does_not_delay_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_wake_at_the_end_of_the_block_does_not_delay_it(autojump_clock: MockClock) -> None:
     inbox = Inbox(loading=3)
     began = trio.current_time()
     async with open_supervisor(EventBus(), grace=100) as supervisor:
@@ -524,7 +507,7 @@ async def test_wake_at_the_end_of_the_block_does_not_delay_it(
 
 
 @pytest.mark.repeat(20)
-async def test_commands_run_once_in_order_despite_crashes(autojump_clock: trio.testing.MockClock) -> None:
+async def test_commands_run_once_in_order_despite_crashes(autojump_clock: MockClock) -> None:
     inbox = Inbox(idle=1, loading=1, saving=1, working=0.5, progress=True)
     flaky = iter(range(10**6))
 
@@ -550,9 +533,7 @@ async def test_commands_run_once_in_order_despite_crashes(autojump_clock: trio.t
         assert [c for c in inbox.done if c[0] == key] == [f"{key}{number}" for number in range(30)]
 
 
-async def test_ended_actor_leaves_no_garbage(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_ended_actor_leaves_no_garbage(autojump_clock: MockClock) -> None:
     incarnations = WeakSet[Any]()
 
     def behaviour(key: str) -> Behaviour[Wake]:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from stopgo.actors.models.messages import Complete, Emit, ModelFailed, ModelReply, ModelRequest, Usage
 from stopgo.actors.models.model import Model, model_actor
@@ -82,13 +83,11 @@ def test_retryable_statuses(status: int, retryable: bool) -> None:
     assert str(failure) == f"no (status {status})"
 
 
-async def test_answers(autojump_clock: trio.testing.MockClock) -> None:
+async def test_answers(autojump_clock: MockClock) -> None:
     assert await ask(Scripted(answers("hi"))) == ModelReply("hi")
 
 
-async def test_retryable_failures_are_retried_with_backoff(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_retryable_failures_are_retried_with_backoff(autojump_clock: MockClock) -> None:
     model = Scripted(fails(overloaded()), fails(ExceptionGroup("", [overloaded()])), answers("at last"))
     assert await ask(model) == ModelReply("at last")
     assert [request.attempt for _, request in model.asked] == [1, 2, 3]
@@ -105,7 +104,7 @@ async def test_retryable_failures_are_retried_with_backoff(
     ],
 )
 async def test_failed_call_ends_after_its_last_attempt(
-    autojump_clock: trio.testing.MockClock, error: ModelFailed, timeout: float, attempts: int
+    autojump_clock: MockClock, error: ModelFailed, timeout: float, attempts: int
 ) -> None:
     model = Scripted(*[fails(error)] * attempts, answers("never"))
     with pytest.raises(ModelFailed, match=f"^{re.escape(str(error))}$"):
@@ -117,7 +116,7 @@ def busy(retry_after: float | None = None) -> ModelFailed:
     return ModelFailed.from_status("slow down", 429, retry_after)
 
 
-async def test_busy_provider_is_retried_until_the_deadline(autojump_clock: trio.testing.MockClock) -> None:
+async def test_busy_provider_is_retried_until_the_deadline(autojump_clock: MockClock) -> None:
     steady = Backoff(first=1.0, factor=1.0, limit=1.0, jitter=0.0)
     model = Scripted(*[fails(busy()) for _ in range(20)], answers("at last"))
     assert await ask(model, backoff=steady) == ModelReply("at last")
@@ -128,7 +127,7 @@ async def test_busy_provider_is_retried_until_the_deadline(autojump_clock: trio.
     assert len(model.asked) == 10
 
 
-async def test_requested_delay_is_kept(autojump_clock: trio.testing.MockClock) -> None:
+async def test_requested_delay_is_kept(autojump_clock: MockClock) -> None:
     model = Scripted(fails(busy(30.0)), fails(busy(0.2)), answers("at last"))
     assert await ask(model) == ModelReply("at last")
     times = [at for at, _ in model.asked]
@@ -137,7 +136,7 @@ async def test_requested_delay_is_kept(autojump_clock: trio.testing.MockClock) -
 
 @pytest.mark.parametrize(("seconds", "timeout"), [(3600.0, 60.0), (30.5, 60.0), (20.0, 15.0)])
 async def test_too_long_delay_fails_with_its_length(
-    autojump_clock: trio.testing.MockClock, seconds: float, timeout: float
+    autojump_clock: MockClock, seconds: float, timeout: float
 ) -> None:
     began = trio.current_time()
     model = Scripted(fails(busy(seconds)))
@@ -152,7 +151,7 @@ def billed(tokens: int, *, retryable: bool = True) -> ModelFailed:
     return ModelFailed("cut off", retryable=retryable, usage=Usage(tokens, 1, 2, 3))
 
 
-async def test_usage_includes_failed_attempts(autojump_clock: trio.testing.MockClock) -> None:
+async def test_usage_includes_failed_attempts(autojump_clock: MockClock) -> None:
     async def answer() -> ModelReply:
         return ModelReply("hi", usage=Usage(100, 10))
 
@@ -169,7 +168,7 @@ async def test_usage_includes_failed_attempts(autojump_clock: trio.testing.MockC
         fails(ModelFailed("no")),
     ],
 )
-async def test_failed_call_has_its_usage(autojump_clock: trio.testing.MockClock, end: Step) -> None:
+async def test_failed_call_has_its_usage(autojump_clock: MockClock, end: Step) -> None:
     model = Scripted(fails(billed(5)), end)
     with pytest.raises(ModelFailed) as failed:
         await ask(model)
@@ -187,7 +186,7 @@ async def overloaded_later() -> ModelReply:
     [([answers("too late", after=61)], 60), ([overloaded_later, overloaded_later, answers("never")], 10)],
 )
 async def test_deadline_covers_all_attempts(
-    autojump_clock: trio.testing.MockClock, steps: list[Step], timeout: float
+    autojump_clock: MockClock, steps: list[Step], timeout: float
 ) -> None:
     began = trio.current_time()
     with pytest.raises(ModelFailed, match=f"^the model did not answer within {timeout} s$"):
@@ -196,7 +195,7 @@ async def test_deadline_covers_all_attempts(
 
 
 async def test_bug_of_a_model_fails_only_its_call(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = Scripted(fails(KeyError("secret")), answers("next"))
     async with open_supervisor(EventBus()) as supervisor:
@@ -210,15 +209,13 @@ async def test_bug_of_a_model_fails_only_its_call(
     assert record.exc_info is not None
 
 
-async def test_timeout_raised_by_a_model_is_a_bug(autojump_clock: trio.testing.MockClock) -> None:
+async def test_timeout_raised_by_a_model_is_a_bug(autojump_clock: MockClock) -> None:
     with pytest.raises(ModelFailed, match="failed unexpectedly"):
         await ask(Scripted(fails(trio.TooSlowError())))
 
 
 @pytest.mark.repeat(20)
-async def test_exception_while_cancelling_is_no_crash(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_exception_while_cancelling_is_no_crash(autojump_clock: MockClock) -> None:
     async def breaks_when_cancelled() -> ModelReply:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever)
@@ -233,7 +230,7 @@ async def test_exception_while_cancelling_is_no_crash(
 
 
 @pytest.mark.repeat(20)
-async def test_calls_run_concurrently_up_to_the_limit(autojump_clock: trio.testing.MockClock) -> None:
+async def test_calls_run_concurrently_up_to_the_limit(autojump_clock: MockClock) -> None:
     class Counting:
         running = 0
         most = 0
@@ -263,7 +260,7 @@ async def test_calls_run_concurrently_up_to_the_limit(autojump_clock: trio.testi
     assert trio.current_time() - began == pytest.approx(3)
 
 
-async def test_cancelled_caller_cancels_its_call(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelled_caller_cancels_its_call(autojump_clock: MockClock) -> None:
     left = trio.Event()
 
     async def waits() -> ModelReply:

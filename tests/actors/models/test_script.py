@@ -9,6 +9,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import MockClock
 
 from stopgo.actors.models.a2a_end import (
     A2AEnd,
@@ -85,7 +86,7 @@ replies:
 """
 
 
-async def test_a_call_and_then_a_text(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_call_and_then_a_text(autojump_clock: MockClock) -> None:
     first = await reply(EXAMPLE, request())
     assert first.tool_calls == (ToolCall("call_1_0", "resources_add", {"name": "test-1", "value": 1}),)
     assert first.stop == "tool_calls"

@@ -194,6 +194,34 @@ def test_mutated_answer_is_a_reply_or_a_failure(
         told_again(codec, streamed(codec, nearly(events, random)))
 
 
+@pytest.mark.parametrize("codec", [codec for codec, *_ in SPOKEN])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *(None, 3, "x", [], [1], {}),
+        *({"content": 3}, {"content": [3], "stop_reason": 3}),
+        *({"candidates": {}}, {"candidates": ["x"]}, {"choices": {}}, {"choices": ["x"]}),
+    ],
+)
+def test_json_of_another_shape_fails(codec: Codec, odd: object) -> None:
+    with pytest.raises(ModelFailed, match=r"not understood|no candidate|returned an empty reply"):
+        codec.reply(odd, request())
+
+
+@pytest.mark.parametrize(("codec", "events"), [(codec, events) for codec, _, events in SPOKEN])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *(3, [], {}, {"type": "message_delta", "delta": 3}),
+        *({"candidates": 3}, {"candidates": [{"content": {"parts": [3]}}]}),
+        *({"choices": [3]}, {"choices": [{"delta": {"tool_calls": 3}}]}),
+    ],
+)
+def test_events_of_unknown_shape_are_ignored(codec: Codec, events: list[Any], odd: object) -> None:
+    first, *others = events
+    assert streamed(codec, [first, odd, *others]) == streamed(codec, events)
+
+
 @pytest.mark.parametrize("call", [None, [], "add"])
 def test_invalid_call_of_gemini_does_not_hide_later_ones(call: object) -> None:
     codec = GoogleCodec(spec("google"))
