@@ -194,8 +194,9 @@ async def _ask(talk: Talk, asked: tuple[Json, ...]) -> None:
     assert (await talk.told(OLDER.send("hi"))).state == "completed"
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(asked=st.lists(requests(), min_size=8, max_size=16))
+# Long lists, because each example starts an agent, which takes longer than its requests.
+@settings(max_examples=16, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asked=st.lists(requests(), min_size=12, max_size=24))
 def test_nothing_breaks_it(
     run: Callable[..., None], caplog: pytest.LogCaptureFixture, asked: list[Json]
 ) -> None:
@@ -205,15 +206,15 @@ def test_nothing_breaks_it(
     assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     asked=st.lists(
         st.tuples(
             st.sampled_from(TONGUES),
             st.lists(st.builds(lambda data: {"data": data}, ANY) | NASTY, min_size=1, max_size=2),
         ),
-        min_size=3,
-        max_size=6,
+        min_size=5,
+        max_size=10,
     )
 )
 def test_no_answer_breaks_it(
