@@ -32,7 +32,7 @@ def addresses(card: Any) -> set[str]:
     return {card["url"], *own}
 
 
-async def test_the_kit_reads_it(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_sdk_parses_the_card(talk: Talk, autojump_clock: MockClock) -> None:
     found = await card(talk)
     assert await card(talk, PATHS[1]) == found
     parsed = parse_agent_card(found)
@@ -44,7 +44,7 @@ async def test_the_kit_reads_it(talk: Talk, autojump_clock: MockClock) -> None:
     assert parsed.capabilities.extended_agent_card
 
 
-async def test_it_is_cached_until_it_changes(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_card_is_cached_until_it_changes(talk: Talk, autojump_clock: MockClock) -> None:
     for path in PATHS:
         first = await talk.client.get(path)
         assert first.headers["Cache-Control"] == "public, max-age=60"
@@ -60,7 +60,7 @@ async def test_it_is_cached_until_it_changes(talk: Talk, autojump_clock: MockClo
         assert changed.headers["ETag"] != etag
 
 
-async def test_skills_are_the_tools_there_are_now(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_skills_follow_the_tool_list(talk: Talk, autojump_clock: MockClock) -> None:
     def names(card: Any) -> set[str]:
         return {skill["id"] for skill in card["skills"]}
 
@@ -104,7 +104,7 @@ async def test_addresses(
             assert addresses(await card(talk, path)) == {f"{base.format(own=own)}/a2a"}
 
 
-async def test_an_agent_without_tools_has_a_skill(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_agent_without_tools_has_one_skill(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with talking(World(tmp_path)) as talk:
         [skill] = (await card(talk))["skills"]
         assert skill["id"] == "talk"

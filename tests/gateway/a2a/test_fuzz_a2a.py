@@ -197,7 +197,7 @@ async def _ask(talk: Talk, asked: tuple[Json, ...]) -> None:
 # Long lists, because each example starts an agent, which takes longer than its requests.
 @settings(max_examples=16, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(requests(), min_size=12, max_size=24))
-def test_nothing_breaks_it(
+def test_any_request_is_answered_without_error(
     run: Callable[..., None], caplog: pytest.LogCaptureFixture, asked: list[Json]
 ) -> None:
     caplog.clear()
@@ -217,7 +217,7 @@ def test_nothing_breaks_it(
         max_size=10,
     )
 )
-def test_no_answer_breaks_it(
+def test_any_answer_to_a_task_is_handled_without_error(
     run: Callable[..., None], caplog: pytest.LogCaptureFixture, asked: list[Any]
 ) -> None:
     """Parts of any shape, sent to tasks that have ended, or wait."""

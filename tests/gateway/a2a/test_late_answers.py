@@ -22,7 +22,7 @@ def answer(id: str, approved: bool = True) -> Json:
 @pytest.mark.repeat(2)
 @pytest.mark.parametrize("tongue", DIALECTS, ids=lambda tongue: tongue.name)
 @pytest.mark.parametrize("words", [False, True])
-async def test_of_two_answers_at_once_one_counts(
+async def test_one_of_two_concurrent_answers_wins(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, words: bool
 ) -> None:
     task = await talk.waiting("use wipe:a slow")
@@ -49,7 +49,7 @@ async def test_of_two_answers_at_once_one_counts(
     assert loser.message.endswith("approved" if won else "rejected") or words
 
 
-async def test_rest_and_a2a_at_once(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_one_of_concurrent_rest_and_a2a_decisions_wins(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.waiting("use wipe:a")
     [item] = task.pending
     codes: dict[str, int] = {}
@@ -109,9 +109,7 @@ async def test_late_answer_gets_the_decision(
         assert world.called("wipe") == 0
 
 
-async def test_a_word_for_a_question_that_is_settled_begins_nothing(
-    talk: Talk, autojump_clock: MockClock
-) -> None:
+async def test_word_after_the_decision_starts_no_run(talk: Talk, autojump_clock: MockClock) -> None:
     """While the run that asked goes on."""
     task = await talk.waiting("first wipe:a then slow")
     await talk.told(V1.send("yes", task=task.id, wait=False))
@@ -138,7 +136,7 @@ async def test_ended_task_rejects_answers_to_another_task(
     assert (await talk.get(second.id)).pending == [item]
 
 
-async def test_a_repeat_decides_nothing_of_another_task(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_repeat_cannot_decide_for_another_task(talk: Talk, autojump_clock: MockClock) -> None:
     """The same key, beside a decision that stands already."""
     ended = await talk.waiting("use wipe:a")
     [old] = ended.pending
@@ -151,7 +149,7 @@ async def test_a_repeat_decides_nothing_of_another_task(talk: Talk, autojump_clo
     assert talk.world.called("wipe") == 1
 
 
-async def test_an_answer_to_a_question_of_another_conversation(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_answer_to_another_conversation_is_refused(talk: Talk, autojump_clock: MockClock) -> None:
     first, second = [await talk.waiting("use wipe:a") for _ in range(2)]
     stray = V1.send(answer(second.pending[0]["id"]), task=first.id)
     assert (await talk.refused(stray)).code == -32602
@@ -162,7 +160,7 @@ async def test_an_answer_to_a_question_of_another_conversation(talk: Talk, autoj
     "bad",
     [{"approved": "perhaps"}, {"approved": True, "arguments": {"name": 1}}, {"id": "none", "approved": True}],
 )
-async def test_of_a_list_of_answers_all_count_or_none(
+async def test_one_invalid_answer_refuses_the_whole_list(
     talk: Talk, autojump_clock: MockClock, bad: Json
 ) -> None:
     task = await talk.waiting("use wipe:a wipe:b")
@@ -183,7 +181,7 @@ async def test_late_decision_in_a_list_is_refused_before_any_is_made(
     assert [item["id"] for item in (await talk.get(task.id)).pending] == [first]
 
 
-async def test_a_closed_conversation(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_closed_conversation_refuses_messages(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.told(V1.send("hi"))
     await talk.rest.post(f"/conversations/{task.id}/complete")
     assert (await talk.refused(V1.send("ho", context=task.id))).code == -32004
@@ -193,7 +191,7 @@ async def test_a_closed_conversation(talk: Talk, autojump_clock: MockClock) -> N
         assert (await talk.refused(wanted)).code == -32001
 
 
-async def test_an_inbox_that_is_full(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_message_to_a_full_inbox_is_refused(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.told(V1.send("rest", wait=False))
     got: list[Told | Refused] = []
 

@@ -178,7 +178,7 @@ async def test_version_0_3_is_sent_the_task_once_for_each_event(opened: Open, re
     assert all_of_them == [one]
 
 
-async def test_a_task_is_followed_over_its_turns_until_it_ends(opened: Open, receiver: Receiver) -> None:
+async def test_task_is_notified_over_all_turns_until_it_ends(opened: Open, receiver: Receiver) -> None:
     async with opened() as client:
         task = await client.send("ask colour")
         assert await client.set(task["id"], receiver.url)
@@ -194,7 +194,7 @@ async def test_a_task_is_followed_over_its_turns_until_it_ends(opened: Open, rec
     assert ids == [task["id"]] * 3 + [third["id"]] * 3
 
 
-async def test_a_stream_and_notifications_tell_the_same(opened: Open, receiver: Receiver) -> None:
+async def test_stream_and_notifications_carry_the_same_updates(opened: Open, receiver: Receiver) -> None:
     config = {"taskPushNotificationConfig": {"url": receiver.url}}
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
     body = {"message": message, "configuration": config}
@@ -210,7 +210,7 @@ async def test_a_stream_and_notifications_tell_the_same(opened: Open, receiver: 
     assert receiver.states[0] == "working"
 
 
-async def test_ended_task_stores_configurations_and_sends_nothing(opened: Open, receiver: Receiver) -> None:
+async def test_ended_task_stores_configs_and_sends_nothing(opened: Open, receiver: Receiver) -> None:
     async with opened() as client:
         task = await client.send("hello")
         config = await client.set(task["id"], receiver.url, id="late")
@@ -224,7 +224,7 @@ async def test_ended_task_stores_configurations_and_sends_nothing(opened: Open, 
 # ------------------------------------------------------------------ configurations
 
 
-async def test_configurations_are_set_shown_and_deleted(opened: Open, receiver: Receiver) -> None:
+async def test_push_configs_are_set_shown_and_deleted(opened: Open, receiver: Receiver) -> None:
     async with opened() as client:
         task = (await client.send("ask colour"))["id"]
         given = {"token": "t", "authentication": {"scheme": "Bearer", "credentials": SECRET}}
@@ -251,7 +251,7 @@ async def test_configurations_are_set_shown_and_deleted(opened: Open, receiver: 
         assert [each["id"] for each in over_http["configs"]] == [second["id"], third["id"]]
 
 
-async def test_one_that_is_set_again_sends_to_its_new_address(opened: Open, receiver: Receiver) -> None:
+async def test_config_set_again_uses_its_new_address(opened: Open, receiver: Receiver) -> None:
     async with opened() as client:
         task = (await client.send("ask colour"))["id"]
         await client.set(task, "http://127.0.0.1:9/", id="a")
@@ -263,7 +263,7 @@ async def test_one_that_is_set_again_sends_to_its_new_address(opened: Open, rece
     assert receiver.got[0].header("X-A2A-Notification-Token") == "new"
 
 
-async def test_nothing_is_sent_after_one_was_deleted(opened: Open, receiver: Receiver) -> None:
+async def test_deleted_config_sends_nothing(opened: Open, receiver: Receiver) -> None:
     async with opened() as client:
         task = (await client.send("ask colour"))["id"]
         await client.set(task, f"{receiver.url}&deleted", id="a")
@@ -274,7 +274,7 @@ async def test_nothing_is_sent_after_one_was_deleted(opened: Open, receiver: Rec
     assert not any("deleted" in got.head for got in receiver.got)
 
 
-async def test_they_go_with_their_conversation(opened: Open, receiver: Receiver) -> None:
+async def test_configs_are_deleted_with_their_conversation(opened: Open, receiver: Receiver) -> None:
     async with opened() as client:
         task = (await client.send("ask colour"))["id"]
         await client.set(task, receiver.url, id="a")
@@ -296,7 +296,7 @@ async def test_they_go_with_their_conversation(opened: Open, receiver: Receiver)
         {"authentication": {"scheme": "Bearer", "credentials": "a\nb"}},
     ],
 )
-async def test_what_cannot_be_sent_is_refused_and_the_message_with_it(opened: Open, wrong: Any) -> None:
+async def test_message_with_an_invalid_config_is_refused(opened: Open, wrong: Any) -> None:
     async with opened() as client:
         task = (await client.send("ask colour"))["id"]
         config = {"url": "http://127.0.0.1:9/", **wrong}
@@ -306,7 +306,7 @@ async def test_what_cannot_be_sent_is_refused_and_the_message_with_it(opened: Op
         assert len((await client.call("GetTask", {"id": task}))["history"]) == 1
 
 
-async def test_their_number_is_bounded(
+async def test_number_of_configs_is_bounded(
     opened: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(journal=MemoryJournal()) as client:
@@ -325,7 +325,7 @@ async def test_their_number_is_bounded(
         assert len(await client.agent.notes.notes(NOTES)) == MOST_OF_A_TASK
 
 
-async def test_one_address_does_not_take_the_room_of_all(
+async def test_number_of_configs_per_client_is_bounded(
     opened: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(push_module, "MOST_OF_A_PEER", 2)
@@ -351,7 +351,7 @@ async def test_message_is_refused_without_room_for_its_push_config(
         assert (await client.call("ListTasks", {}))["totalSize"] == 1
 
 
-async def test_to_delete_is_answered_with_an_empty_object(opened: Open, receiver: Receiver) -> None:
+async def test_deletion_returns_an_empty_object(opened: Open, receiver: Receiver) -> None:
     async with opened() as client:
         task = (await client.send("ask colour"))["id"]
         for version in "", "/v1":
@@ -361,7 +361,7 @@ async def test_to_delete_is_answered_with_an_empty_object(opened: Open, receiver
             assert await client.listed(task) == []
 
 
-async def test_without_a_notifier_none_are_offered(opened: Open) -> None:
+async def test_card_without_notifier_offers_no_push(opened: Open) -> None:
     async with opened(pushes=False) as client:
         card = (await client.http.get("/.well-known/agent-card.json")).json()
         assert card["capabilities"]["pushNotifications"] is False
@@ -408,7 +408,7 @@ async def test_configs_are_paused_after_restart_until_set_again(
     )
 
 
-async def test_damaged_notes_are_passed_over(opened: Open, receiver: Receiver) -> None:
+async def test_damaged_configs_are_ignored(opened: Open, receiver: Receiver) -> None:
     journal = MemoryJournal()
     await journal.write_notes(NOTES, {"0": {"task": 1}, "1": {}, "2": {"task": "t", "id": "a", "url": None}})
     async with opened(journal=journal) as client:
@@ -470,7 +470,7 @@ async def waiting(opened: Open, mock_clock: MockClock) -> AsyncIterator[Waiting]
 
 
 @pytest.mark.parametrize("status", [500, 503, 408, 429])
-async def test_an_update_is_sent_again_with_growing_pauses(
+async def test_failed_update_is_resent_with_growing_pauses(
     waiting: Waiting, mock_clock: MockClock, receiver: Receiver, status: int
 ) -> None:
     receiver.answers = [*[answer(status)] * 4, OK]
@@ -484,7 +484,7 @@ async def test_an_update_is_sent_again_with_growing_pauses(
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 401, 404, 410])
-async def test_a_refusal_ends_the_delivery_of_the_update(
+async def test_refused_update_is_not_resent(
     waiting: Waiting, mock_clock: MockClock, receiver: Receiver, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver.answers = [answer(status, f"Location: {receiver.url}&redirected\r\n"), OK]
@@ -546,7 +546,7 @@ async def test_response_body_of_a_receiver_is_not_read(
     assert trio.current_time() == begun
 
 
-async def test_updates_come_while_the_client_waits(opened: Open, receiver: Receiver) -> None:
+async def test_updates_are_sent_while_the_client_waits(opened: Open, receiver: Receiver) -> None:
     answered: list[Any] = []
     async with opened() as client, trio.open_nursery() as nursery:
 
@@ -559,7 +559,7 @@ async def test_updates_come_while_the_client_waits(opened: Open, receiver: Recei
         await until(lambda: bool(answered) and receiver.states[-1:] == ["completed"])
 
 
-async def test_one_receiver_does_not_hold_up_another(
+async def test_unreachable_receiver_delays_no_other(
     waiting: Waiting, mock_clock: MockClock, receiver: Receiver
 ) -> None:
     """Both of one task; the first is never reached."""
@@ -586,7 +586,7 @@ async def test_private_address_needs_push_to_private(opened: Open, receiver: Rec
 
 
 @pytest.mark.parametrize("first", [["8.8.8.8"], []])
-async def test_a_name_that_changes_its_address_is_checked_each_time(
+async def test_address_of_a_host_name_is_checked_before_each_post(
     opened: Open, receiver: Receiver, caplog: pytest.LogCaptureFixture, first: list[str]
 ) -> None:
     asked: list[str] = []

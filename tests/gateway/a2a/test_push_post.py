@@ -27,7 +27,7 @@ async def send(post: Post, url: str) -> None:
         await post.aclose()
 
 
-async def test_the_connection_goes_to_the_address_that_was_checked(receiver: Receiver) -> None:
+async def test_post_connects_to_the_checked_address(receiver: Receiver) -> None:
     """The second answer, if anybody asked for it, would lead elsewhere."""
     asked: list[str] = []
     post = Post(to_private=True, resolve=resolving(["127.0.0.1"], ["192.0.2.1"], asked=asked))
@@ -42,9 +42,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked(receiver: Rec
 @pytest.mark.parametrize(
     "addresses", [["127.0.0.1"], ["8.8.8.8", "127.0.0.1"], ["::ffff:127.0.0.1"], ["64:ff9b::7f00:1"]]
 )
-async def test_one_address_that_is_not_public_is_one_too_many(
-    receiver: Receiver, addresses: list[str]
-) -> None:
+async def test_host_with_any_private_address_is_refused(receiver: Receiver, addresses: list[str]) -> None:
     post = Post(to_private=False, resolve=resolving(addresses))
     with pytest.raises(BadAddress, match="private network"):
         await post.check(target_of("https://hooks.example/"))
@@ -55,7 +53,7 @@ async def test_one_address_that_is_not_public_is_one_too_many(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "127.1", "localhost", "[::1]"])
-async def test_this_machine_is_found_however_it_is_written(receiver: Receiver, host: str) -> None:
+async def test_every_spelling_of_loopback_is_refused(receiver: Receiver, host: str) -> None:
     """With the look-up of the system."""
     with pytest.raises(NotDelivered, match="private network"):
         await send(Post(to_private=False), f"http://{host}:{receiver.port}/")
@@ -67,13 +65,13 @@ async def test_link_local_addresses_are_never_contacted() -> None:
         await send(Post(to_private=True), "http://169.254.169.254/latest/meta-data")
 
 
-async def test_the_next_address_of_a_name_is_tried(receiver: Receiver) -> None:
+async def test_next_address_of_a_host_name_is_tried(receiver: Receiver) -> None:
     post = Post(to_private=True, resolve=resolving(["::1", "127.0.0.1"]))
     await send(post, f"http://hooks.example:{receiver.port}/a")
     assert len(receiver.got) == 1
 
 
-async def test_a_name_that_is_not_known_is_tried_again() -> None:
+async def test_unknown_host_name_is_retried() -> None:
     post = Post(to_private=False, resolve=resolving([]))
     await post.check(target_of("https://hooks.example/"))
     with pytest.raises(NotDelivered, match="its host name cannot be resolved") as caught:
@@ -81,7 +79,7 @@ async def test_a_name_that_is_not_known_is_tried_again() -> None:
     assert caught.value.again
 
 
-async def test_proxies_of_the_environment_do_not_count(
+async def test_proxies_of_the_environment_are_ignored(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
@@ -90,7 +88,7 @@ async def test_proxies_of_the_environment_do_not_count(
     assert receiver.got[0].head.startswith("POST /hook?key=1 ")
 
 
-async def test_no_more_than_so_many_are_sent_at_once(receiver: Receiver) -> None:
+async def test_number_of_concurrent_posts_is_bounded(receiver: Receiver) -> None:
     receiver.hold = trio.Event()
     post = Post(to_private=True)
     async with trio.open_nursery() as nursery:
@@ -105,7 +103,7 @@ async def test_no_more_than_so_many_are_sent_at_once(receiver: Receiver) -> None
 
 
 @pytest.mark.parametrize(("name", "is_trusted"), [("hooks.example", True), ("other.example", False)])
-async def test_the_certificate_has_to_be_that_of_the_name(
+async def test_certificate_must_match_the_host_name(
     receiver: Receiver,
     nursery: trio.Nursery,
     tmp_path: Path,

@@ -60,7 +60,7 @@ async def follow(
                     task_status.started()
 
 
-async def test_the_next_message_goes_on_with_it(http: httpx2.AsyncClient) -> None:
+async def test_next_message_continues_the_task(http: httpx2.AsyncClient) -> None:
     task = await say(http, "ask-1")
     assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert (await say(http, "ask-2", taskId=task["id"]))["status"] != task["status"]
@@ -77,7 +77,7 @@ async def test_subscriber_gets_the_final_state(http: httpx2.AsyncClient) -> None
     assert states == ["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]
 
 
-async def test_it_is_cancelled_for_good_without_a_body(http: httpx2.AsyncClient) -> None:
+async def test_cancel_without_a_body_is_final(http: httpx2.AsyncClient) -> None:
     id = (await say(http, "ask-1"))["id"]
     states: list[str] = []
     async with trio.open_nursery() as nursery:
@@ -91,7 +91,7 @@ async def test_it_is_cancelled_for_good_without_a_body(http: httpx2.AsyncClient)
     assert await say(http, "end", taskId=id) == "UNSUPPORTED_OPERATION"
 
 
-async def test_the_context_of_a_message_is_that_of_its_task(http: httpx2.AsyncClient) -> None:
+async def test_context_must_be_that_of_the_task(http: httpx2.AsyncClient) -> None:
     id = (await say(http, "ask-1"))["id"]
     assert await say(http, "ask-2", taskId=id, contextId="other") == "INVALID_PARAMS"
     message = {"messageId": "end", "role": "ROLE_USER", "content": [{"text": "hi"}], "taskId": id}

@@ -43,7 +43,7 @@ def file(content: bytes, media_type: str | None = "text/plain", name: str | None
     ],
 )
 @in_every_tongue
-async def test_parts_are_text_to_the_agent(
+async def test_parts_become_the_text_of_the_message(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, parts: list[Any], text: str
 ) -> None:
     task = await talk.told(tongue.send(*parts))
@@ -62,7 +62,7 @@ async def test_parts_are_text_to_the_agent(
     ],
 )
 @in_every_tongue
-async def test_what_is_no_text_is_refused(
+async def test_part_without_text_is_refused(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, part: Any, code: int
 ) -> None:
     refused = await talk.refused(tongue.send(part))
@@ -76,13 +76,13 @@ async def test_what_is_no_text_is_refused(
     assert (await talk.get(task.id)).history == ["hi"]
 
 
-async def test_a_file_of_the_largest_size(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_file_of_the_largest_size_is_accepted(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.told(V1.send(file(b"x" * MAX_FILE)))
     assert len((await talk.get(task.id)).history[0]) == MAX_FILE + len("a.txt:\n")
 
 
 @pytest.mark.parametrize("tongue", [V1, V1_HTTP])
-async def test_a_body_is_bounded(talk: Talk, autojump_clock: MockClock, tongue: Tongue) -> None:
+async def test_body_over_the_limit_is_refused(talk: Talk, autojump_clock: MockClock, tongue: Tongue) -> None:
     response = await talk.raw(tongue.send("x" * MAX_BODY))
     assert response.status_code == 413
     assert (await talk.rest.get("/conversations")).json()["conversations"] == []
@@ -90,7 +90,7 @@ async def test_a_body_is_bounded(talk: Talk, autojump_clock: MockClock, tongue: 
 
 @pytest.mark.parametrize("tongue", [V1, V1_HTTP])
 @pytest.mark.parametrize("header", [{"Idempotency_Key": ""}, {"Authorization": "Bearer a b"}])
-async def test_a_header_that_cannot_be_used_is_refused(
+async def test_invalid_header_is_refused(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, header: dict[str, str]
 ) -> None:
     refused = await talk.ask(tongue.send("hi"), **header)
@@ -139,7 +139,7 @@ async def test_unacceptable_output_modes_are_refused_first(talk: Talk, autojump_
 
 @pytest.mark.parametrize("name", [KEY, EXTENDED], ids=["header", "extension"])
 @in_every_tongue
-async def test_a_repeat_is_carried_out_once(
+async def test_repeat_returns_the_first_task(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, name: Any
 ) -> None:
     if tongue is OLDER and name is EXTENDED:
@@ -156,7 +156,7 @@ async def test_a_repeat_is_carried_out_once(
     assert len((await talk.rest.get("/conversations")).json()["conversations"]) == 1
 
 
-async def test_ids_of_messages_mean_nothing_by_themselves(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_message_ids_alone_identify_no_repeat(talk: Talk, autojump_clock: MockClock) -> None:
     first = await talk.told(V1.send("hi", id="m"))
     second = await talk.told(V1.send("hi", id="m"))
     third = await talk.told(V1.send("hi", id="m", context=second.context))
@@ -164,7 +164,9 @@ async def test_ids_of_messages_mean_nothing_by_themselves(talk: Talk, autojump_c
 
 
 @pytest.mark.parametrize("name", [KEY, EXTENDED], ids=["header", "extension"])
-async def test_repeats_in_a_context(talk: Talk, autojump_clock: MockClock, name: Any) -> None:
+async def test_repeat_in_a_context_returns_the_first_task(
+    talk: Talk, autojump_clock: MockClock, name: Any
+) -> None:
     for context in "new", "new", (await talk.told(V1.send("hi"))).context:
         first = await talk.told(V1.send("hi", context=context), **name)
         assert await talk.told(V1.send("hi", context=context), **name) == first
@@ -175,7 +177,7 @@ async def test_repeats_in_a_context(talk: Talk, autojump_clock: MockClock, name:
 @pytest.mark.parametrize("by", ["data", "yes"])
 @pytest.mark.parametrize("name", [KEY, EXTENDED], ids=["header", "extension"])
 @pytest.mark.parametrize("then", ["", " then wipe:b"])
-async def test_repeats_of_an_answer(
+async def test_repeated_answer_never_decides_the_next_question(
     talk: Talk, autojump_clock: MockClock, name: Any, by: str, then: str
 ) -> None:
     """They never answer the question that came next."""
@@ -195,7 +197,7 @@ async def test_repeats_of_an_answer(
     assert talk.world.called("wipe") == 1
 
 
-async def test_a_repeat_while_the_first_one_runs(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_repeat_during_the_run_gets_the_same_answer(talk: Talk, autojump_clock: MockClock) -> None:
     answers = []
 
     async def send(wanted: Ask) -> None:
@@ -208,7 +210,7 @@ async def test_a_repeat_while_the_first_one_runs(talk: Talk, autojump_clock: Moc
     assert len({answer.id for answer in answers}) == 1
 
 
-async def test_a_repeat_of_a_token(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_repeated_message_with_a_token_is_answered(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.told(V1.send("use locked"))
     for _ in range(2):
         done = await talk.told(V1.send("go", task=task.id), **KEY, Authorization="Bearer good")

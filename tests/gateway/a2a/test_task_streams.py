@@ -60,9 +60,7 @@ async def test_stream_agrees_with_get_and_ends(
     assert [item.final for item in items] == [False] * (len(items) - 1) + [tongue.version == "0.3"]
 
 
-async def test_what_does_not_stop_everything_is_named_while_it_works(
-    talk: Talk, autojump_clock: MockClock
-) -> None:
+async def test_stream_names_an_approval_while_other_calls_run(talk: Talk, autojump_clock: MockClock) -> None:
     async with talk.stream(V1.send("use wipe:a slow", stream=True)) as items:
         seen = [await anext(items) for _ in range(3)]
         assert told(seen) == ["submitted", "working", "working"]
@@ -75,7 +73,7 @@ async def test_what_does_not_stop_everything_is_named_while_it_works(
 
 
 @in_every_tongue
-async def test_it_stays_open_while_a_token_is_missing(
+async def test_stream_stays_open_while_a_token_is_missing(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue
 ) -> None:
     async with talk.stream(tongue.send("use locked", stream=True)) as items:
@@ -92,7 +90,7 @@ async def test_it_stays_open_while_a_token_is_missing(
 
 @pytest.mark.parametrize("answer", ["yes", "data"])
 @in_every_tongue
-async def test_an_answer_is_followed_to_the_end(
+async def test_streamed_answer_is_followed_to_the_end(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, answer: str
 ) -> None:
     task = await talk.waiting("use wipe:a")
@@ -102,7 +100,7 @@ async def test_an_answer_is_followed_to_the_end(
 
 
 @in_every_tongue
-async def test_what_decides_nothing_is_one_item(
+async def test_streamed_message_without_decision_is_one_item(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue
 ) -> None:
     task = await talk.waiting("use wipe:a wipe:b")
@@ -116,14 +114,14 @@ async def test_what_decides_nothing_is_one_item(
     assert [each["id"] for each in half[-1].pending] == [item.pending[1]["id"]]
 
 
-async def test_a_queued_message_is_followed(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_queued_message_is_streamed_to_the_end(talk: Talk, autojump_clock: MockClock) -> None:
     first = await talk.told(V1.send("rest", wait=False))
     items = await talk.all_of(V03.send("hi", context=first.context, stream=True))
     assert told(items) == ["submitted", "working", "artifact-update", "completed"]
     assert items[0].id != first.id
 
 
-async def test_updates_of_a_task_that_goes_on_are_marked(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_updates_of_a_continued_task_are_marked(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.told(OLDER.send("hi"))
     again = await talk.told(OLDER.send("rest", task=task.id, wait=False))
     assert (again.id, again.state) == (task.id, "submitted")
@@ -135,7 +133,7 @@ async def test_updates_of_a_task_that_goes_on_are_marked(talk: Talk, autojump_cl
 @pytest.mark.parametrize("dropped", range(1, 4))
 @pytest.mark.parametrize("late", [False, True])
 @in_every_tongue
-async def test_a_dropped_connection_loses_nothing(
+async def test_reconnected_subscriber_misses_nothing(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, dropped: int, late: bool
 ) -> None:
     """The client reconnects at once, or after further events."""
@@ -166,7 +164,7 @@ async def test_all_subscribers_get_the_same_items(talk: Talk, autojump_clock: Mo
 
 
 @in_every_tongue
-async def test_to_subscribe_where_nothing_comes(
+async def test_subscription_to_an_ended_task_is_refused(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue
 ) -> None:
     task = await talk.told(V1.send("hi"))
@@ -197,7 +195,7 @@ async def test_subscriber_of_a_waiting_task_gets_its_answer(
         assert rest[-1].pending == asked.pending != task.pending
 
 
-async def test_a_stream_ends_with_the_server(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_drain_ends_streams(talk: Talk, autojump_clock: MockClock) -> None:
     async with talk.stream(V03_HTTP.send("rest", stream=True)) as items:
         assert (await anext(items)).state == "submitted"
         await trio.sleep(1)
@@ -205,7 +203,7 @@ async def test_a_stream_ends_with_the_server(talk: Talk, autojump_clock: MockClo
         assert told([item async for item in items]) in (["working"], [])
 
 
-async def test_a_conversation_that_is_deleted_ends_its_streams(
+async def test_deleted_conversation_ends_its_streams(
     talk: Talk, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also one that has not begun to follow the events."""
@@ -225,7 +223,7 @@ async def test_a_conversation_that_is_deleted_ends_its_streams(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-async def test_a_stream_counts_while_its_first_item_is_on_the_way(
+async def test_stream_counts_before_its_first_item(
     talk: Talk, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def slow(*args: Any, **options: Any) -> Any:

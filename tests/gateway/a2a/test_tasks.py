@@ -48,7 +48,7 @@ async def test_states(
 
 
 @in_every_dialect
-async def test_what_is_asked_is_the_same_over_rest(
+async def test_rest_shows_the_approval_of_a_task(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue
 ) -> None:
     task = await talk.waiting("use wipe:a", tongue)
@@ -71,7 +71,7 @@ async def test_what_is_asked_is_the_same_over_rest(
 @pytest.mark.parametrize("by", ["data", "words", "rest"])
 @pytest.mark.parametrize("approved", [True, False])
 @in_every_tongue
-async def test_an_answer_from_either_side(
+async def test_answer_over_a2a_or_rest_completes_the_task(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, by: str, approved: bool
 ) -> None:
     task = await talk.waiting("use wipe:a", tongue)
@@ -93,7 +93,7 @@ async def test_an_answer_from_either_side(
     assert done.answer.endswith(await talk.last_said(task.id))
 
 
-async def test_a_task_that_runs_is_working_and_can_be_canceled(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_running_task_is_working_and_can_be_canceled(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.told(V1.send("rest", wait=False))
     await trio.sleep(1)
     assert (await talk.get(task.id)).state == "working"
@@ -107,7 +107,7 @@ async def test_a_task_that_runs_is_working_and_can_be_canceled(talk: Talk, autoj
 
 
 @pytest.mark.parametrize("context", [".", "..", ".hidden", "a/b", "a~b", "x" * 129])
-async def test_what_is_no_id_of_a_context(talk: Talk, autojump_clock: MockClock, context: str) -> None:
+async def test_invalid_context_id_is_refused(talk: Talk, autojump_clock: MockClock, context: str) -> None:
     """REST could not reach `..`: clients leave such segments out of paths."""
     assert (await talk.refused(V1.send("hi", context=context))).code == -32602
 
@@ -129,9 +129,7 @@ async def test_cancelling_an_ended_task_spares_the_next_task(
     assert (await talk.get(following.id)).state == "completed"
 
 
-async def test_a_message_that_waits_continues_a_task_that_is_canceled(
-    talk: Talk, autojump_clock: MockClock
-) -> None:
+async def test_queued_message_continues_a_canceled_task(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.told(V1.send("rest", wait=False))
     await trio.sleep(1)
     await talk.told(V1.send("rest", task=task.id, wait=False))
@@ -142,14 +140,14 @@ async def test_a_message_that_waits_continues_a_task_that_is_canceled(
     assert (await talk.get(task.id)).state == "canceled"
 
 
-async def test_to_cancel_takes_the_question_back(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_cancel_voids_the_approval(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.waiting("use wipe:a")
     assert (await talk.told(V03.cancel(task.id))).state == "canceled"
     found = (await talk.rest.get(f"/approvals/{task.pending[0]['id']}")).json()["approval"]
     assert found["state"] == "void"
 
 
-async def test_a_message_that_waits_in_the_inbox_is_submitted(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_task_of_a_queued_message_is_submitted(talk: Talk, autojump_clock: MockClock) -> None:
     first = await talk.told(V1.send("rest", wait=False))
     await trio.sleep(1)
     second = await talk.told(V1.send("hi", context=first.context, wait=False))
@@ -162,7 +160,7 @@ async def test_a_message_that_waits_in_the_inbox_is_submitted(talk: Talk, autoju
     assert (await talk.get(first.id)).answer == "rested"
 
 
-async def test_files_and_data_of_tools_are_artifacts(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_files_and_data_of_tools_become_artifacts(talk: Talk, autojump_clock: MockClock) -> None:
     for tongue in TONGUES[:-1]:
         task = await talk.told(tongue.send("tell"))
         *given, answer = task.given
@@ -176,7 +174,7 @@ async def test_files_and_data_of_tools_are_artifacts(talk: Talk, autojump_clock:
     assert older.answer == "it says: two files"  # it has one artifact, the last
 
 
-async def test_a_token_for_a_tool_comes_with_a_message(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_message_brings_the_missing_token(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.told(V1.send("use locked"))
     assert task.parts[1]["data"]["auth"]["server"] == "remote"
     none = await talk.told(V1.send("go on", task=task.id))
@@ -216,7 +214,7 @@ async def test_other_text_leaves_the_question_pending(
         ({"data": {"approved": True}},),
     ],
 )
-async def test_a_word_beside_something_else_decides_nothing(
+async def test_word_with_another_part_decides_nothing(
     talk: Talk, autojump_clock: MockClock, parts: tuple[Any, ...]
 ) -> None:
     task = await talk.waiting("use wipe:a")
@@ -230,7 +228,7 @@ def response(kind: str = "tool_approval_response", **fields: Any) -> Json:
     return {HITL: {"type": kind, **fields}}
 
 
-async def test_the_extension_for_approvals(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_hitl_extension_requests_and_takes_decisions(talk: Talk, autojump_clock: MockClock) -> None:
     for name in ACTIVE, {"X_A2A_Extensions": f"urn:other, {HITL}"}:
         task = await talk.waiting("use wipe:a wipe:b", **name)
         request = task.message_metadata[HITL]
@@ -260,7 +258,7 @@ async def test_the_extension_for_approvals(talk: Talk, autojump_clock: MockClock
     assert HITL not in (await talk.waiting("use wipe:a")).message_metadata
 
 
-async def test_with_the_extension_words_decide_nothing(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_words_decide_nothing_with_the_extension(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.waiting("use wipe:a", **ACTIVE)
     assert (await talk.told(V1.send("yes", task=task.id), **ACTIVE)).state == "input-required"
     # A response is one also in a data part, and where the extension is not active.
@@ -271,7 +269,7 @@ async def test_with_the_extension_words_decide_nothing(talk: Talk, autojump_cloc
     assert (await talk.told(V1.send({"data": said}, task=task.id))).state == "completed"
 
 
-async def test_with_two_questions_words_decide_nothing(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_words_decide_nothing_with_two_approvals(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.waiting("use wipe:a wipe:b")
     assert (await talk.told(V1.send("yes", task=task.id))).state == "input-required"
     first, second = (item["id"] for item in task.pending)
@@ -285,7 +283,7 @@ async def test_with_two_questions_words_decide_nothing(talk: Talk, autojump_cloc
     assert talk.world.called("wipe") == 2
 
 
-async def test_one_message_decides_several(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_one_message_decides_two_approvals(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.waiting("use wipe:a wipe:b")
     first, second = (item["id"] for item in task.pending)
     both = {"approvals": [{"approval_id": first, "approved": True}, {"uuid": second, "approved": False}]}
@@ -312,7 +310,7 @@ async def test_invalid_decision_leaves_the_question_pending(
     assert (await talk.get(task.id)).pending == task.pending
 
 
-async def test_an_answer_may_change_the_arguments(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_answer_can_change_the_arguments(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.waiting("use wipe:a")
     words = {"approval": {"id": task.pending[0]["id"]}, "approved": True, "arguments": {"name": "b"}}
     assert (await talk.told(V1.send({"data": words}, task=task.id))).state == "completed"
@@ -323,7 +321,9 @@ async def test_an_answer_may_change_the_arguments(talk: Talk, autojump_clock: Mo
 
 
 @in_every_dialect
-async def test_a_task_that_has_ended(talk: Talk, autojump_clock: MockClock, tongue: Tongue) -> None:
+async def test_only_the_older_dialect_continues_an_ended_task(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue
+) -> None:
     task = await talk.told(tongue.send("hi"))
     again = await talk.ask(tongue.send("use wipe:a", task=task.id))
     if tongue is not OLDER:
@@ -339,7 +339,7 @@ async def test_a_task_that_has_ended(talk: Talk, autojump_clock: MockClock, tong
     assert (kept.history, kept.answer) == (["hi", "use wipe:a"], "you said hi\nit says: wipe ok")
 
 
-async def test_a_context_goes_on_with_another_task(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_context_continues_with_another_task(talk: Talk, autojump_clock: MockClock) -> None:
     first = await talk.told(V1.send("hi", context="of-mine"))
     assert (first.id, first.context) == ("of-mine", "of-mine")
     second = await talk.told(V03.send("use wipe:a", context="of-mine"))
@@ -367,12 +367,14 @@ async def test_a_context_goes_on_with_another_task(talk: Talk, autojump_clock: M
         ({"context": "x" * 129}, -32602),
     ],
 )
-async def test_a_place_that_is_none(talk: Talk, autojump_clock: MockClock, where: Any, code: int) -> None:
+async def test_unknown_task_or_context_is_refused(
+    talk: Talk, autojump_clock: MockClock, where: Any, code: int
+) -> None:
     await talk.told(V1.send("hi", context="c"))
     assert (await talk.refused(V1.send("hi", **where))).code == code
 
 
-async def test_runs_that_rest_begins_belong_to_the_first_task(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_runs_started_over_rest_belong_to_the_first_task(talk: Talk, autojump_clock: MockClock) -> None:
     first = await talk.told(V1.send("hi"))
     second = await talk.told(V1.send("ho", context=first.context))
     path = f"/conversations/{first.context}"
@@ -389,7 +391,7 @@ async def test_runs_that_rest_begins_belong_to_the_first_task(talk: Talk, autoju
     assert (await talk.get(first.id)).metadata == {}
 
 
-async def test_rest_answers_in_a_later_task(talk: Talk, autojump_clock: MockClock) -> None:
+async def test_rest_decides_in_a_later_task(talk: Talk, autojump_clock: MockClock) -> None:
     first = await talk.told(V1.send("hi"))
     second = await talk.told(V1.send("use wipe:a", context=first.context))
     await talk.rest.post(f"/approvals/{second.pending[0]['id']}", json={"approved": True})
@@ -397,7 +399,7 @@ async def test_rest_answers_in_a_later_task(talk: Talk, autojump_clock: MockCloc
     assert (await talk.get(first.id)).history == ["hi"]
 
 
-async def test_tasks_are_there_after_a_restart(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_tasks_survive_a_restart(tmp_path: Path, autojump_clock: MockClock) -> None:
     world = furnish(World(tmp_path))
     async with talking(world) as talk:
         first = await talk.told(V1.send("hi"))
@@ -410,7 +412,7 @@ async def test_tasks_are_there_after_a_restart(tmp_path: Path, autojump_clock: M
 
 
 @pytest.mark.parametrize(("length", "told"), [(None, 3), (0, 0), (2, 2), (9, 3)])
-async def test_the_length_of_the_history(
+async def test_history_length_is_limited(
     talk: Talk, autojump_clock: MockClock, length: int | None, told: int
 ) -> None:
     task = await talk.told(OLDER.send("hi"))
