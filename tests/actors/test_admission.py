@@ -1,4 +1,4 @@
-"""A server that lists its tools to nobody unknown: they are there from the first token on."""
+"""Admission: a tool server refuses connections without a token, and the token of a run admits the agent."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ WANTED = Wanted("locked", 401, "Bearer")
 
 
 class Locked(World):
-    """Its server `locked` connects with a good token only, and takes calls with one only."""
+    """A world whose server `locked` accepts connections and calls only with a good token."""
 
-    shown: list[str]
-    """Tokens it was shown for the connection."""
-    lose: Callable[[], None]
-    """Have it want another token for the connection."""
+    offered_tokens: list[str]
+    """The tokens that were offered for the connection."""
+    require_token: Callable[[], None]
+    """End the connection; the server then requires a token again."""
 
     def open_server(
         self, config: McpServerConfig, *, report: Callable[[ServerStatus], None]
@@ -61,17 +61,17 @@ class Locked(World):
     ) -> None:
         listed: tuple[Tool, ...] = ()
 
-        def lose() -> None:
+        def require_token() -> None:
             report(ServerStatus("locked", "auth_required", "HTTP 401", listed, wanted=WANTED))
 
-        self.lose = lose
-        lose()
+        self.require_token = require_token
+        require_token()
 
         async def handle(message: ServerMessage) -> Any:
             nonlocal listed
             match message:
                 case Authenticate(bearer=bearer):
-                    self.shown.append(bearer)
+                    self.offered_tokens.append(bearer)
                     if bearer.startswith("tok-good"):
                         listed = tools
                         report(ServerStatus("locked", "connected", None, listed))
@@ -92,7 +92,7 @@ class Locked(World):
 @pytest.fixture
 def locked(tmp_path: Path) -> Locked:
     world = Locked(tmp_path)
-    world.shown = []
+    world.offered_tokens = []
     world.settings["mcp_servers"] = [
         {"name": "locked", "url": "http://127.0.0.1:1/mcp"},
         {"name": "open", "command": "none"},
@@ -103,7 +103,7 @@ def locked(tmp_path: Path) -> Locked:
     return world
 
 
-async def test_a_run_waits_for_the_token_that_a_required_server_wants(
+async def test_run_waits_for_the_token_of_a_required_server(
     locked: Locked, autojump_clock: MockClock
 ) -> None:
     locked.plan("agent", use(call("look")), say("done"))
@@ -117,11 +117,12 @@ async def test_a_run_waits_for_the_token_that_a_required_server_wants(
         )
         assert '"locked"' in result.response
         assert agent.health().ready
-    async with locked.agent() as agent:  # a run that never had a token has lost none
+    async with locked.agent() as agent:  # the restart loses no token, because the run had none
         assert answer(await agent.resume(id, token=BAD)).auth == WANTED.to_json()
         assert locked.requests == []
         assert answer(await agent.resume(id, token=GOOD)).response == "done"
-        assert answer(await agent.start_conversation("anonymously")).state == "auth_required"  # its call is
+        turn = await agent.start_conversation("anonymously")
+        assert answer(turn).state == "auth_required"  # the tools are listed, but the call needs a token
     assert [sorted(tool.name for tool in request.tools) for request in locked.requests] == [
         ["local", "look", "wipe"]
     ] * 3
@@ -141,20 +142,20 @@ async def test_only_nodes_with_a_required_server_wait_for_its_token(
 async def test_reconnected_server_gets_the_token_of_the_run(
     locked: Locked, autojump_clock: MockClock
 ) -> None:
-    """Nobody is asked for a token that the run has."""
+    """The run has a token, so it does not wait for one."""
     locked.settings["agent"] = sequential("root", llm("first"), llm("second"))
 
-    async def lose(_: ModelRequest) -> ModelReply:
-        locked.lose()
+    async def require_token(_: ModelRequest) -> ModelReply:
+        locked.require_token()
         return say("lost")
 
-    locked.plan("first", lose)
+    locked.plan("first", require_token)
     async with locked.agent() as agent:
         assert answer(await agent.start_conversation("go", token=GOOD)).response == "second done"
-    assert locked.shown == [GOOD, GOOD]
+    assert locked.offered_tokens == [GOOD, GOOD]
 
 
-async def test_tools_appear_with_the_first_token(locked: Locked, autojump_clock: MockClock) -> None:
+async def test_tools_are_listed_after_the_first_good_token(locked: Locked, autojump_clock: MockClock) -> None:
     locked.plan("agent", say("hello"), turn=1)
     locked.plan("agent", say("hello"), turn=2)
     locked.plan("agent", use(call("look")), say("done"), turn=3)
@@ -166,25 +167,25 @@ async def test_tools_appear_with_the_first_token(locked: Locked, autojump_clock:
         id = (await agent.start_conversation("one")).conversation.id
         await agent.send(id, "two", token=BAD)
         assert [each.tool.name for each in agent.tools()] == ["local"]
-        assert locked.shown == [BAD]
+        assert locked.offered_tokens == [BAD]
         turn = await agent.send(id, "three", token=GOOD)
         assert answer(turn).response == "done"
         assert sorted(each.tool.name for each in agent.tools()) == ["local", "look", "wipe"]
         await agent.send(id, "four", token="tok-good-of-another")
-    assert locked.shown == [BAD, GOOD]
+    assert locked.offered_tokens == [BAD, GOOD]
     offered = [sorted(tool.name for tool in request.tools) for request in locked.requests]
     assert offered[:3] == [["local"], ["local"], ["local", "look", "wipe"]]
     assert locked.ledger == [("look", {})]
 
 
-async def test_an_approved_call_waits_for_the_token_that_shows_its_tool(
+async def test_approved_call_waits_for_the_token_lost_in_a_restart(
     locked: Locked, autojump_clock: MockClock
 ) -> None:
     locked.plan("agent", use(call("wipe"), call("local")), say("done"))
     async with locked.agent() as agent:
         turn = await agent.start_conversation("go", token=GOOD)
         id, [question] = turn.conversation.id, turn.conversation.head.pending
-    async with locked.agent() as agent:  # the token is gone, and so are the tools
+    async with locked.agent() as agent:  # the restart loses the token and the tool list
         turn = await agent.decide(question, {"approved": True})
         result = answer(turn)
         assert (result.state, result.auth) == ("auth_required", WANTED.to_json())
@@ -197,7 +198,7 @@ async def test_an_approved_call_waits_for_the_token_that_shows_its_tool(
     assert len(locked.requests) == 2
 
 
-async def test_a_refused_call_goes_on_after_a_restart_of_both(
+async def test_call_with_a_refused_token_resumes_after_a_restart(
     locked: Locked, autojump_clock: MockClock
 ) -> None:
     locked.plan("agent", use(call("look")), say("done"))
@@ -211,10 +212,9 @@ async def test_a_refused_call_goes_on_after_a_restart_of_both(
     assert locked.called("look") == 2
 
 
-async def test_a_call_that_was_only_wanted_when_the_process_ended_is_still_made(
+async def test_decision_with_a_token_sends_the_approved_call_after_a_restart(
     locked: Locked, autojump_clock: MockClock
 ) -> None:
-    """Nothing says whose tool it is, but that the run had a token."""
     locked.plan("agent", use(call("wipe"), call("look")), say("done"))
     locked.settings["tools"] = {"max_parallel": 1}
     async with locked.agent() as agent:
@@ -226,10 +226,10 @@ async def test_a_call_that_was_only_wanted_when_the_process_ended_is_still_made(
     assert sorted(name for name, _ in locked.ledger) == ["look", "wipe"]
 
 
-async def test_a_model_is_not_asked_with_fewer_tools_than_before(
+async def test_model_call_waits_for_the_token_lost_in_a_restart(
     locked: Locked, autojump_clock: MockClock
 ) -> None:
-    """The process ends after a call, and with it the token."""
+    """Otherwise the model would be offered fewer tools than before."""
     locked.plan("agent", use(call("wipe")), say("done"), turn=1)
     async with locked.agent() as agent:
         turn = await agent.start_conversation("go", token=GOOD)
@@ -243,7 +243,7 @@ async def test_a_model_is_not_asked_with_fewer_tools_than_before(
     assert first == second == ["local", "look", "wipe"]
 
 
-async def test_a_node_that_does_not_see_a_locked_server_does_not_wait_for_its_token(
+async def test_node_without_the_locked_server_waits_for_no_token(
     locked: Locked, autojump_clock: MockClock
 ) -> None:
     locked.plan("agent", use(call("local")), say("done"))

@@ -19,7 +19,7 @@ import pytest
 from stopgo.gateway.cli.main import main
 from tests.e2e.conftest import BIN, Serve, Server
 from tests.gateway.screen import PROMPT, Screen
-from tests.gateway.telling_model import telling_model
+from tests.gateway.slow_model import slow_model
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -165,7 +165,7 @@ def test_a_server_that_is_killed_in_the_middle(chat: Chat, serve: Serve, tmp_pat
 
 @pytest.mark.streams
 def test_a_text_streams_and_is_drawn_once(chat: Chat, serve: Serve, tmp_path: Path) -> None:
-    with telling_model(STORY * 10, tmp_path) as (config, env):
+    with slow_model(STORY * 10, tmp_path) as (config, env):
         screen = chat(serve(tmp_path / "data", config=config, env=env), columns=60)
         screen.say("story")
         screen.see(r"teller:\nThis \*\*bold\*\* story(?!(?s:.)*\n>)")
@@ -178,7 +178,7 @@ if (TMUX := shutil.which("tmux")) is not None:
 
     @pytest.mark.streams
     def test_in_tmux(chat: Chat, serve: Serve, tmp_path: Path) -> None:
-        with telling_model(STORY * 10, tmp_path) as (config, env):
+        with slow_model(STORY * 10, tmp_path) as (config, env):
             server = serve(tmp_path / "data", config=config, env=env)
             port = int(server.run.url.rpartition(":")[2])
             (tmp_path / "tmux.conf").write_text("set -g status off\n")
@@ -217,7 +217,7 @@ def test_the_terminal_is_closed(
 
 @pytest.mark.streams
 def test_a_resize_in_the_middle(chat: Chat, serve: Serve, tmp_path: Path) -> None:
-    with telling_model(STORY * 10, tmp_path) as (config, env):
+    with slow_model(STORY * 10, tmp_path) as (config, env):
         screen = chat(serve(tmp_path / "data", config=config, env=env), columns=60)
         screen.say("story")
         screen.see(r"teller:\nThis \*\*bold\*\* story(?!(?s:.)*\n>)")

@@ -19,7 +19,7 @@ from tests.gateway.attended_run import AttendedRun
 from tests.gateway.conftest import InProcess
 from tests.gateway.guarded_server import guarded_server
 from tests.gateway.screen import Screen
-from tests.gateway.telling_model import telling_model
+from tests.gateway.slow_model import slow_model
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.streams
@@ -345,7 +345,7 @@ def test_elicitation_without_an_answer_is_cancelled(
 
 def test_texts_are_shown_while_they_come_and_once(tmp_path: Path) -> None:
     text = "once upon a time there was a *very* long text"
-    with telling_model(text, tmp_path) as (config, env):
+    with slow_model(text, tmp_path) as (config, env):
         screen = Screen.begin([STOPGO, "run", "--config", config, "story"], tmp_path, env)
         try:
             screen.see("teller:\nonce upon a(?! time there was)")

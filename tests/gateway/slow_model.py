@@ -1,4 +1,4 @@
-"""A model that tells one text, slowly."""
+"""A model server that streams one text slowly."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from tests.providers.servers.threaded import servers_in_a_thread
 
 
 @contextmanager
-def telling_model(text: str, folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
-    """An agent file with that model, and the environment it needs. A text takes about two seconds."""
+def slow_model(text: str, folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Run the server. Yield an agent file that uses it, and the environment for the agent.
+
+    Every reply is `text`, which takes about two seconds.
+    """
     with servers_in_a_thread("openai") as servers:
         provider = servers["openai"]
-        provider.answered = lambda heard: Said(text)
+        provider.answered = lambda _: Said(text)
         provider.always = Slow(0.02, pieces=max(100, 2 * len(text)))
         config = folder / "teller.yaml"
         config.write_text(f"name: teller\nllm: {{model: 'openai:{provider.model}'}}\n", encoding="utf-8")
