@@ -224,6 +224,30 @@ def test_a_message_that_arrived_does_not_become_a_draft_again(
     )
     tab.settles(lambda: tab.order("measure", requests), lambda found: found >= 2, "the refusal")
     assert message_box(tab).value == ""
-    assert [each["content"] for each in server.conversation(id)["messages"] if each["role"] == "user"] == [
-        "list all resources"
-    ]
+    assert messages_of(server, id) == ["list all resources"]
+
+
+SLOW_FIRST = """(() => {
+  let requests = 0;
+  return async (route) => {
+    requests += 1;
+    if (requests === 1) await new Promise((resolve) => setTimeout(resolve, 500));
+    await route.continue();
+  };
+})()"""
+
+
+def test_message_does_not_overtake_an_earlier_one(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data")
+    id = server.new()
+    tab = browser.open(server.run.url, f"/#/conversations/{id}")
+    tab.call(("route", "**/messages", {"function": SLOW_FIRST}))
+    say(tab, "list all resources")
+    say(tab, "hello")
+    tab.main.text("hello", exact=True).see()
+    tab.settles(lambda: messages_of(server, id), lambda found: len(found) == 2, "both messages")
+    assert messages_of(server, id) == ["list all resources", "hello"]
+
+
+def messages_of(server: Server, id: str) -> list[str]:
+    return [each["content"] for each in server.conversation(id)["messages"] if each["role"] == "user"]

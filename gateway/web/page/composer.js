@@ -52,17 +52,17 @@ export function composer({ id, log, changed }) {
 
   const blocked = () => log.pending.length > 0 || log.completed;
 
-  /** Sends the messages of the outbox that were not sent, in order. */
+  /** Sends the messages of the outbox that were not sent, one at a time: none may overtake an earlier one. */
   async function flush() {
-    for (const entry of outbox.entries(id)) {
-      if (closed) return;
-      if (entry.state === "sent" || sending.has(entry.key)) continue;
+    for (;;) {
+      const entry = outbox.entries(id).find(({ state }) => state !== "sent");
+      if (closed || !entry || sending.has(entry.key)) return; // the call that sends it continues with the next
       sending.add(entry.key);
       const answered = await deliver(entry);
       sending.delete(entry.key);
       changed();
       update();
-      if (!answered) return; // otherwise a later message could overtake it
+      if (!answered) return;
     }
   }
 
