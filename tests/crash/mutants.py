@@ -72,7 +72,7 @@ REMOTE = "tests/crash/test_matrix_remote.py"
 STEPS = "tests/actors/calls/test_lifecycle.py"
 LOST_ANSWERS = "tests/actors/a2a/test_lost_answers.py"
 CARDS = "tests/actors/a2a/wire/test_card_reader.py"
-CARD_ELSEWHERE = "tests/e2e/test_circle.py::test_a_card_that_points_elsewhere"
+CARD_ELSEWHERE = "tests/e2e/test_circle.py::test_card_may_point_only_to_listed_origins"
 
 CATALOGUE = "actors/tools/catalogue.py"
 LOG = "actors/log/log.py"

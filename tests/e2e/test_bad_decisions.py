@@ -98,7 +98,7 @@ def test_denied_edit_leaves_approval_pending(strict: Server) -> None:
     assert ("prod-1", "1") not in strict.resources()
 
 
-def test_an_edit_that_a_rule_asks_about_is_asked_again(strict: Server) -> None:
+def test_edit_that_matches_an_ask_rule_asks_again(strict: Server) -> None:
     uuid = strict.ask_for("add bulk with value 1")
     assert approval(strict, uuid)["rule"] == "destructiveHint: true"
 
@@ -121,7 +121,7 @@ def test_an_edit_that_a_rule_asks_about_is_asked_again(strict: Server) -> None:
 
 
 @pytest.mark.parametrize("approved", [True, False])
-def test_a_cancelled_question_is_void(strict: Server, approved: bool) -> None:
+def test_approval_of_a_cancelled_run_is_void(strict: Server, approved: bool) -> None:
     uuid = strict.ask_for("add cancelled with value 1")
     strict.post(f"/conversations/{approval(strict, uuid)['conversation_id']}/cancel")
 
@@ -133,7 +133,7 @@ def test_a_cancelled_question_is_void(strict: Server, approved: bool) -> None:
     assert ("cancelled", "1") not in strict.resources()
 
 
-def test_a_deleted_question_is_unknown(strict: Server) -> None:
+def test_approval_of_a_deleted_conversation_is_unknown(strict: Server) -> None:
     uuid = strict.ask_for("add deleted with value 1")
     id = approval(strict, uuid)["conversation_id"]
     assert strict.client.delete(f"/conversations/{id}").status_code == 204

@@ -49,7 +49,7 @@ DELEGATING: Json = {
         {"name": "careful", "url": "${NEXT}/a2a", "destructiveHint": True},
     ],
 }
-REPLIES = [
+REPLIES: list[Json] = [
     *(
         {
             "when": {"user": f"{name}: (?P<text>.*)", "call": 1},
@@ -91,7 +91,7 @@ def add(chain: Chain, name: str, value: int) -> tuple[str, Json]:
     return turn["conversation"]["id"], turn["result"]["approval"]
 
 
-def test_ts_026_a_list_goes_through_the_chain_unasked(chain: Chain) -> None:
+def test_ts_026_list_goes_through_the_chain_without_approval(chain: Chain) -> None:
     before = chain.conversations
     turn = begin(chain.first, "list all resources")
 
@@ -110,7 +110,7 @@ def test_ts_026_a_list_goes_through_the_chain_unasked(chain: Chain) -> None:
     assert answer_of(newest) == call["result"]
 
 
-def test_ts_027_a_question_comes_up_the_chain_and_the_yes_goes_down(chain: Chain) -> None:
+def test_ts_027_proxy_approval_is_decided_at_the_first_agent(chain: Chain) -> None:
     id, asked = add(chain, "chain-test", 77)
     assert (asked["kind"], asked["remote_agent_name"]) == ("proxy", "delegator")
     assert asked["tool_args"] == {"name": "chain-test", "value": 77}
@@ -149,7 +149,7 @@ DECISIONS: dict[str, tuple[Json, dict[str, int]]] = {
 
 
 @pytest.mark.parametrize(("words", "added"), DECISIONS.values(), ids=DECISIONS)
-def test_ts_021_what_a_person_says_over_rest_goes_down_the_chain(
+def test_ts_021_decision_over_rest_reaches_the_last_agent(
     chain: Chain, words: Json, added: dict[str, int]
 ) -> None:
     before = chain.last.resources()
@@ -170,7 +170,7 @@ def test_ts_021_what_a_person_says_over_rest_goes_down_the_chain(
     assert chain.last.resources() - before == new
 
 
-def test_edited_arguments_that_do_not_fit_are_refused_before_they_leave(chain: Chain) -> None:
+def test_invalid_edit_is_refused_at_the_first_agent(chain: Chain) -> None:
     _, asked = add(chain, "unfit", 1)
     wrong = decide(chain.first, asked, status=422, approved=True, arguments={"name": "unfit"})
     assert wrong["code"] == "invalid_arguments"
@@ -194,9 +194,7 @@ def test_ts_009_a_model_delegates_by_a_tool(delegating: Server, chain: Chain) ->
 
 
 @pytest.mark.parametrize("approved", [True, False])
-def test_ts_009_a_destructive_agent_is_asked_about_first(
-    delegating: Server, chain: Chain, approved: bool
-) -> None:
+def test_ts_009_destructive_agent_asks_first(delegating: Server, chain: Chain, approved: bool) -> None:
     before = chain.conversations[-1]
     turn = begin(delegating, "careful: list all resources")
     [asked] = turn["result"]["approvals"]
@@ -213,7 +211,7 @@ def test_ts_009_a_destructive_agent_is_asked_about_first(
     assert chain.conversations[-1] == before + approved
 
 
-def test_ts_009_what_was_delegated_with_a_yes_may_ask_again(delegating: Server, chain: Chain) -> None:
+def test_ts_009_approved_delegation_does_not_approve_its_calls(delegating: Server, chain: Chain) -> None:
     """Approving the delegation does not approve the calls of the other agent."""
     turn = begin(delegating, "careful: add resource twice-asked with value 3")
     turn = decide(delegating, turn["result"]["approval"])
@@ -311,7 +309,7 @@ def test_nfr_015_each_conversation_has_its_own_session_in_both_logs(chain: Chain
     eventually(lambda: sessions <= session_ids(chain.last, "/a2a"))
 
 
-def test_the_first_agent_passes_the_question_on_to_clients_of_a2a(chain: Chain) -> None:
+def test_a2a_client_decides_a_proxy_approval(chain: Chain) -> None:
     """A client of A2A sees the question as it sees those of the agent itself, with the way it came."""
     with httpx2.Client(base_url=chain.first.run.url) as client:
 

@@ -139,7 +139,7 @@ def test_the_story(chat: Chat, serve: Serve, tmp_path: Path) -> None:
 
 
 @pytest.mark.streams
-def test_a_server_that_is_killed_in_the_middle(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+def test_chat_reconnects_to_a_killed_server(chat: Chat, serve: Serve, tmp_path: Path) -> None:
     server = serve(tmp_path / "data")
     port = int(server.run.url.rpartition(":")[2])
     screen = chat(server)
@@ -164,7 +164,7 @@ def test_a_server_that_is_killed_in_the_middle(chat: Chat, serve: Serve, tmp_pat
 
 
 @pytest.mark.streams
-def test_a_text_streams_and_is_drawn_once(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+def test_streamed_text_is_drawn_once(chat: Chat, serve: Serve, tmp_path: Path) -> None:
     with slow_model(STORY * 10, tmp_path) as (config, env):
         screen = chat(serve(tmp_path / "data", config=config, env=env), columns=60)
         screen.say("story")
@@ -201,7 +201,7 @@ if (TMUX := shutil.which("tmux")) is not None:
 
 @pytest.mark.streams
 @pytest.mark.parametrize("message", ["", "slow", "add lamp with value 3"])
-def test_the_terminal_is_closed(
+def test_chat_ends_when_its_terminal_closes(
     chat: Chat, serve: Serve, scripted: Path, tmp_path: Path, message: str
 ) -> None:
     server = serve(tmp_path / "data", config=scripted if message == "slow" else None)
@@ -216,7 +216,7 @@ def test_the_terminal_is_closed(
 
 
 @pytest.mark.streams
-def test_a_resize_in_the_middle(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+def test_resize_during_a_stream_keeps_the_text(chat: Chat, serve: Serve, tmp_path: Path) -> None:
     with slow_model(STORY * 10, tmp_path) as (config, env):
         screen = chat(serve(tmp_path / "data", config=config, env=env), columns=60)
         screen.say("story")
@@ -233,7 +233,9 @@ def test_a_resize_in_the_middle(chat: Chat, serve: Serve, tmp_path: Path) -> Non
 
 
 @pytest.mark.streams
-def test_a_paste_of_100_kilobytes(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
+def test_paste_of_100_kilobytes_is_one_message(
+    chat: Chat, serve: Serve, scripted: Path, tmp_path: Path
+) -> None:
     server = serve(tmp_path / "data", config=scripted)
     screen = chat(server)
     pasted = "pasted 100000\n" + ("0123456789abcde\n" * 6250)[:-1]
@@ -247,7 +249,7 @@ def test_a_paste_of_100_kilobytes(chat: Chat, serve: Serve, scripted: Path, tmp_
 
 
 @pytest.mark.streams
-def test_codes_in_texts_and_results_are_not_obeyed(
+def test_terminal_codes_in_texts_are_escaped(
     chat: Chat, serve: Serve, scripted: Path, tmp_path: Path
 ) -> None:
     server = serve(tmp_path / "data", config=scripted)
@@ -291,7 +293,7 @@ def test_ctrl_c_cancels_the_run_and_not_the_chat(
 
 @pytest.mark.streams
 @pytest.mark.parametrize("line", [None, "/open", "/open 1", "hi"])
-def test_a_request_that_is_not_answered_is_given_up(
+def test_ctrl_c_cancels_an_unanswered_request(
     chat: Chat, serve: Serve, scripted: Path, tmp_path: Path, line: str | None
 ) -> None:
     server = serve(tmp_path / "data", config=scripted)
@@ -364,7 +366,7 @@ def test_arguments_are_edited_in_an_editor(chat: Chat, serve: Serve, tmp_path: P
 
 
 @pytest.mark.streams
-def test_the_form_of_a_tool_server(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
+def test_elicitation_form_is_filled_in(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
     server = ROOT / "testdata" / "servers" / "asking_server.py"
     with scripted.open("a") as config:
         config.write(
@@ -383,7 +385,7 @@ def test_the_form_of_a_tool_server(chat: Chat, serve: Serve, scripted: Path, tmp
 
 
 @pytest.mark.streams
-def test_events_of_others_keep_the_typed_line(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+def test_other_events_keep_the_typed_line(chat: Chat, serve: Serve, tmp_path: Path) -> None:
     server = serve(tmp_path / "data")
     id = server.new()
     screen = chat(server, "--conversation", id)
@@ -401,7 +403,9 @@ def test_events_of_others_keep_the_typed_line(chat: Chat, serve: Serve, tmp_path
 
 
 @pytest.mark.streams
-def test_one_conversation_after_the_other(chat: Chat, serve: Serve, scripted: Path, tmp_path: Path) -> None:
+def test_chat_opens_one_conversation_after_another(
+    chat: Chat, serve: Serve, scripted: Path, tmp_path: Path
+) -> None:
     server = serve(tmp_path / "data", config=scripted)
     first = server.post("/conversations", {"message": "one"}, status=201)["conversation"]["id"]
     screen = chat(server)
@@ -445,7 +449,7 @@ def test_one_conversation_after_the_other(chat: Chat, serve: Serve, scripted: Pa
         ([], {"TERM": "dumb"}, 2, "TERM must name a terminal with cursor control"),
     ],
 )
-def test_a_chat_that_cannot_begin(
+def test_failed_start_of_a_chat_says_why(
     chat: Chat, shipped: Server, options: list[str], env: dict[str, str], code: int, says: str
 ) -> None:
     screen = chat(shipped, *options, **env)
@@ -491,7 +495,7 @@ def test_approvals_are_listed_shown_and_decided(serve: Serve, tmp_path: Path) ->
     assert json.loads(approvals(server, "approve", two, "--json").stdout)["code"] == "already_decided"
 
 
-def test_an_approval_that_is_void(shipped: Server) -> None:
+def test_decision_on_a_void_approval_exits_with_code_4(shipped: Server) -> None:
     uuid = shipped.ask_for("add lamp with value 3")
     id = shipped.get(f"/approvals/{uuid}")["approval"]["conversation_id"]
     shipped.post(f"/conversations/{id}/cancel")
@@ -514,7 +518,9 @@ def test_an_approval_that_is_void(shipped: Server) -> None:
         (["show", "5e33d105-660c-4672-8119-1169c2690b26"], 2, "there is no approval 5e33d105"),
     ],
 )
-def test_approvals_that_make_no_sense(shipped: Server, arguments: list[str], code: int, says: str) -> None:
+def test_invalid_arguments_of_approvals_say_why(
+    shipped: Server, arguments: list[str], code: int, says: str
+) -> None:
     said = approvals(shipped, *arguments)
     assert (said.returncode, said.stdout) == (code, "")
     assert says in said.stderr

@@ -66,7 +66,7 @@ def total(server: Server) -> int:
 
 
 @pytest.mark.parametrize("kind", ["node", "model"])
-def test_two_agents_that_delegate_to_each_other(serve: Serve, tmp_path: Path, port: int, kind: str) -> None:
+def test_circle_of_two_agents_is_refused(serve: Serve, tmp_path: Path, port: int, kind: str) -> None:
     a = start(serve, tmp_path / "a", "b", kind, next=port)
     b = start(serve, tmp_path / "b", "a", kind, next=int(a.run.url.rpartition(":")[2]), port=port)
 
@@ -84,7 +84,9 @@ def test_two_agents_that_delegate_to_each_other(serve: Serve, tmp_path: Path, po
 
 
 @pytest.mark.parametrize("kind", ["node", "model"])
-def test_an_agent_that_delegates_to_itself(serve: Serve, tmp_path: Path, port: int, kind: str) -> None:
+def test_agent_that_delegates_to_itself_is_refused(
+    serve: Serve, tmp_path: Path, port: int, kind: str
+) -> None:
     server = start(serve, tmp_path, "me", kind, next=port, port=port)
     turn = begin(server, "do it yourself")
     assert turn["result"]["state"] == ("failed" if kind == "node" else "finished")
@@ -117,7 +119,9 @@ def test_message_passes_at_most_sixteen_agents(serve: Serve, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["node", "model"])
-def test_an_agent_that_is_not_there(serve: Serve, tmp_path: Path, port: int, kind: str) -> None:
+def test_missing_agent_is_reported_and_found_later(
+    serve: Serve, tmp_path: Path, port: int, kind: str
+) -> None:
     """It stops neither the start nor the run for long; and once it is there, it is found."""
     server = start(serve, tmp_path / "a", "b", kind, next=port)
     assert server.get("/health/ready")["agents"] == [{"name": "b", "state": "unknown"}]
@@ -170,7 +174,7 @@ def card_of(url: str) -> Iterator[tuple[str, list[Json]]]:
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_a_card_that_points_elsewhere(serve: Serve, tmp_path: Path, listed: bool) -> None:
+def test_card_may_point_only_to_listed_origins(serve: Serve, tmp_path: Path, listed: bool) -> None:
     """Only to an origin that the configuration lists; else nothing goes there, least of all the token."""
     last = serve(tmp_path / "last", config=written(tmp_path / "b", {"llm": {"model": "offline:rules"}}))
     with card_of(last.run.url) as (url, requests):

@@ -143,7 +143,7 @@ def test_two_approvals_survive_two_crashes_and_each_happens_once(
     assert done(ledger) == ["wipe right", "wipe left"]
 
 
-def test_a_tool_server_that_crashes_is_told_in_the_conversation(serve: Serve, tmp_path: Path) -> None:
+def test_crash_of_a_tool_server_is_reported_in_the_conversation(serve: Serve, tmp_path: Path) -> None:
     """NFR-011: an answer, no hang, and the next call finds the server repaired."""
     text = CRASHING.format(python=sys.executable, server=ECHO_SERVER)
     server = serve(tmp_path / "data", config=written(tmp_path, text, CRASHING_REPLIES))

@@ -63,7 +63,7 @@ def ledger(four: Chain, folder: Path, settled_elsewhere: object) -> Ledger:
 
 
 @pytest.mark.parametrize("hops", [4, 3])
-def test_a_question_comes_up_with_its_way_and_the_yes_goes_down(
+def test_approval_in_a_deep_chain_is_decided_at_the_first_agent(
     four: Chain, ledger: Ledger, hops: int
 ) -> None:
     first = four.agents[-hops]
@@ -92,7 +92,7 @@ def test_a_question_comes_up_with_its_way_and_the_yes_goes_down(
         assert [each["decision"]["approved"] for each in now["approvals"]] == [True]
 
 
-def test_edited_arguments_travel_down(four: Chain, ledger: Ledger) -> None:
+def test_edited_arguments_reach_the_last_agent(four: Chain, ledger: Ledger) -> None:
     [asked] = begin(four.first, "quick wipe lamp")["result"]["approvals"]
     wrong = decide(four.first, asked, status=422, approved=True, arguments={"text": 5})
     assert wrong["code"] == "invalid_arguments"
@@ -103,7 +103,7 @@ def test_edited_arguments_travel_down(four: Chain, ledger: Ledger) -> None:
     assert (decision["arguments"], decision["decided_by"]) == ({"text": "chair"}, "maria")
 
 
-def test_a_no_travels_down_with_its_reason_and_its_end_comes_up(four: Chain, ledger: Ledger) -> None:
+def test_rejection_reaches_the_last_agent_with_its_reason(four: Chain, ledger: Ledger) -> None:
     [asked] = begin(four.first, "quick wipe lamp")["result"]["approvals"]
     turn = decide(four.first, asked, approved=False, reason="it is still in use")
     assert (turn["conversation"]["status"], turn["result"]["state"]) == ("active", "finished")
@@ -126,7 +126,7 @@ ORDERS = {
 
 
 @pytest.mark.parametrize(("answers", "happens"), ORDERS.values(), ids=ORDERS)
-def test_two_branches_ask_at_once_and_are_answered_in_any_order(
+def test_approvals_of_two_branches_are_decided_in_any_order(
     four: Chain, ledger: Ledger, answers: Sequence[tuple[str, bool]], happens: list[str]
 ) -> None:
     turn = begin(four.first, "both lamp chair")
@@ -149,7 +149,7 @@ def test_two_branches_ask_at_once_and_are_answered_in_any_order(
     assert [len(each["approvals"]) for _, each in way_down(four, asked[first], four.first)] == [2, 2, 2]
 
 
-def test_both_answers_at_once_lose_nothing(four: Chain, ledger: Ledger) -> None:
+def test_concurrent_decisions_are_both_carried_out(four: Chain, ledger: Ledger) -> None:
     turn = begin(four.first, "both lamp chair")
     for asked in turn["result"]["approvals"]:
         decide_and_leave(four.first, asked)
@@ -159,7 +159,7 @@ def test_both_answers_at_once_lose_nothing(four: Chain, ledger: Ledger) -> None:
     assert len(conversation["approvals"]) == 2
 
 
-def test_branches_of_the_first_agent_ask_side_by_side(four: Chain, ledger: Ledger) -> None:
+def test_branches_of_the_first_agent_have_their_own_tasks(four: Chain, ledger: Ledger) -> None:
     """Two tasks, of which each has its own question."""
     turn = begin(four.first, "beside each other")
     asked = {each["node"]: each for each in turn["result"]["approvals"]}
@@ -173,7 +173,7 @@ def test_branches_of_the_first_agent_ask_side_by_side(four: Chain, ledger: Ledge
     assert ledger.new == ["wipe other", "wipe one"]
 
 
-def test_a_loop_asks_in_each_iteration(four: Chain, ledger: Ledger) -> None:
+def test_loop_over_agents_asks_in_each_iteration(four: Chain, ledger: Ledger) -> None:
     turn = begin(four.first, "twice quick wipe lamp")
     tasks = []
     for number in (1, 2):
@@ -192,7 +192,7 @@ OUTCOMES: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(("words", "says"), OUTCOMES.values(), ids=OUTCOMES)
-def test_an_unknown_outcome_is_asked_at_the_first(
+def test_first_agent_asks_about_an_unknown_outcome(
     four: Chain, ledger: Ledger, words: Json, says: str
 ) -> None:
     turn = begin(four.first, "slow wipe lamp")
@@ -216,7 +216,7 @@ def test_an_unknown_outcome_is_asked_at_the_first(
     assert [each["kind"] for each in there["approvals"]] == ["tool", "outcome_unknown"]
 
 
-def test_an_unknown_outcome_is_tried_again_when_the_first_says_so(four: Chain, ledger: Ledger) -> None:
+def test_retry_at_the_first_agent_repeats_the_call(four: Chain, ledger: Ledger) -> None:
     turn = begin(four.first, "slow wipe lamp")
     [asked] = turn["result"]["approvals"]
     for times, words in ((1, {"approved": True}), (2, {"action": "retry"})):
@@ -237,7 +237,7 @@ ANSWERS: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(("words", "says"), ANSWERS.values(), ids=ANSWERS)
-def test_a_question_of_a_tool_server_is_answered_at_the_first(four: Chain, words: Json, says: str) -> None:
+def test_first_agent_answers_an_elicitation(four: Chain, words: Json, says: str) -> None:
     asked = begin(four.first, "asker ask she")["result"]["approval"]
     assert (asked["kind"], asked["path"]) == ("proxy", list(NAMES))
     assert "Who is she?" in asked["description"]
@@ -256,7 +256,7 @@ SAID: dict[str, tuple[str, Json]] = {
 
 
 @pytest.mark.parametrize(("message", "words"), SAID.values(), ids=SAID)
-def test_more_agents_in_between_say_nothing_more(four: Chain, message: str, words: Json) -> None:
+def test_agents_in_between_do_not_change_the_texts(four: Chain, message: str, words: Json) -> None:
     """The question and the answer are the same after four hops as after two, but for the way."""
     told: list[tuple[str, str]] = []
     for first in (four.agents[0], four.agents[2]):
@@ -268,7 +268,7 @@ def test_more_agents_in_between_say_nothing_more(four: Chain, message: str, word
 
 
 @pytest.mark.parametrize("how", ["cancel", "delete"])
-def test_cancel_travels_down(four: Chain, ledger: Ledger, how: str) -> None:
+def test_cancel_reaches_all_agents(four: Chain, ledger: Ledger, how: str) -> None:
     turn = begin(four.first, "both lamp chair")
     id, [asked, _] = turn["conversation"]["id"], turn["result"]["approvals"]
     way = way_down(four, asked, four.first)
@@ -284,7 +284,7 @@ def test_cancel_travels_down(four: Chain, ledger: Ledger, how: str) -> None:
     assert ledger.new == []
 
 
-def test_decided_elsewhere_it_cannot_be_decided_here(four: Chain, ledger: Ledger) -> None:
+def test_approval_decided_at_the_next_agent_is_void_here(four: Chain, ledger: Ledger) -> None:
     """Two hops: the last but one looks before it takes a decision."""
     before = four.agents[2]
     turn = begin(before, "quick wipe lamp")
@@ -300,7 +300,7 @@ def test_decided_elsewhere_it_cannot_be_decided_here(four: Chain, ledger: Ledger
     assert ledger.new == []
 
 
-def test_what_was_decided_three_agents_away_stands(four: Chain, ledger: Ledger) -> None:
+def test_decision_three_agents_away_stands(four: Chain, ledger: Ledger) -> None:
     turn = begin(four.first, "quick wipe lamp")
     [asked] = turn["result"]["approvals"]
     decide(four.last, original(four, asked, four.first), approved=False, reason="not today")
@@ -312,7 +312,7 @@ def test_what_was_decided_three_agents_away_stands(four: Chain, ledger: Ledger) 
     assert len(conversation["approvals"]) == 1
 
 
-def test_expired_elsewhere_it_cannot_be_decided_here(four: Chain, ledger: Ledger) -> None:
+def test_approval_expired_at_the_next_agent_is_void_here(four: Chain, ledger: Ledger) -> None:
     before = four.agents[2]
     turn = begin(before, "brief wipe lamp")
     [asked] = turn["result"]["approvals"]
@@ -324,7 +324,7 @@ def test_expired_elsewhere_it_cannot_be_decided_here(four: Chain, ledger: Ledger
     assert ledger.new == []
 
 
-def test_the_bearer_and_the_session_arrive_at_the_last_hop(four: Chain, folder: Path) -> None:
+def test_bearer_and_session_arrive_at_the_last_agent(four: Chain, folder: Path) -> None:
     """NFR-004. The token of a decision is used from then on; no agent stores one."""
     turn = begin(four.first, "guarded wipe lamp", token="good-canary.1~+/=")
     [asked] = turn["result"]["approvals"]
@@ -346,7 +346,7 @@ def called(folder: Path) -> list[list[str]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_auth_required_comes_up_and_the_token_goes_down(four: Chain, folder: Path) -> None:
+def test_token_for_the_last_agent_is_asked_at_the_first(four: Chain, folder: Path) -> None:
     before = called(folder)
     turn = begin(four.first, "guarded look lamp")
     id = turn["conversation"]["id"]
@@ -364,7 +364,9 @@ def test_auth_required_comes_up_and_the_token_goes_down(four: Chain, folder: Pat
     assert leaks(four.agents, "canary", turn, wrong) == []
 
 
-def test_decided_elsewhere_is_noticed_in_time(four: Chain, settled_elsewhere: tuple[str, Json]) -> None:
+def test_decision_at_the_next_agent_is_noticed_in_time(
+    four: Chain, settled_elsewhere: tuple[str, Json]
+) -> None:
     """The last test of this file, so that the time has passed meanwhile."""
     id, asked = settled_elsewhere
     conversation = ended(four.agents[2], id)

@@ -30,7 +30,7 @@ def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
             yield event, json.loads(value)
 
 
-def test_pieces_of_a_reply_come_before_its_event(serve: Serve, tmp_path: Path) -> None:
+def test_deltas_of_a_reply_come_before_its_event(serve: Serve, tmp_path: Path) -> None:
     with servers_in_a_thread("openai") as servers:
         provider = servers["openai"]
         provider.always = Slow(0.02, pieces=40)

@@ -41,7 +41,7 @@ def test_ts_018_a_loop_adds_until_there_are_three(server: Server) -> None:
     assert turn["result"]["state"] == "finished"
 
 
-def test_ts_025_a_loop_asks_nobody_and_exits(server: Server) -> None:
+def test_ts_025_loop_exits_without_approval(server: Server) -> None:
     id = server.new()
 
     turn = server.say(id, "ensure we have at least 2 resources")
@@ -64,7 +64,7 @@ def test_ts_025_a_loop_asks_nobody_and_exits(server: Server) -> None:
     assert sum(server.resources().values()) == 2
 
 
-def test_a_loop_ends_after_its_last_iteration(server: Server) -> None:
+def test_loop_ends_after_its_last_iteration(server: Server) -> None:
     turn = server.post("/conversations", {"message": "ensure we have at least 9 resources"}, status=201)
 
     assert [tool for _, tool in called(turn["conversation"])] == ONE_MORE * 5

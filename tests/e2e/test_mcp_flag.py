@@ -47,7 +47,7 @@ def run(in_process: InProcess, *words: str) -> subprocess.CompletedProcess[str]:
     return in_process("run", "--config", "agent.yaml", *words)
 
 
-def test_several_servers_each_with_a_name_of_its_own(folder: Path, in_process: InProcess) -> None:
+def test_several_servers_have_names_of_their_own(folder: Path, in_process: InProcess) -> None:
     done = run(in_process, *THREE, "list")
     assert (done.returncode, done.stdout) == (0, "listed\n"), done.stderr
     assert "agent: echo()" in done.stderr
@@ -57,7 +57,7 @@ def test_several_servers_each_with_a_name_of_its_own(folder: Path, in_process: I
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_call_through_the_one_tool_passes_the_gate(in_process: InProcess) -> None:
+def test_call_through_a_server_facade_passes_the_gate(in_process: InProcess) -> None:
     done = run(in_process, *THREE, "wipe")
     assert done.returncode == 3, done.stderr
     assert 'wipe(text="a")' in done.stderr
@@ -73,7 +73,7 @@ def test_one_server_alone(in_process: InProcess) -> None:
 
 
 @pytest.mark.parametrize("command", ["serve", "run"])
-def test_the_help_tells_the_format(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_help_shows_the_format_of_mcp(capsys: pytest.CaptureFixture[str], command: str) -> None:
     with pytest.raises(SystemExit):
         main([command, "--help"])
     help = " ".join(capsys.readouterr().out.split())

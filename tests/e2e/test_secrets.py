@@ -104,7 +104,7 @@ def frames(server: Server, id: str) -> Iterator[str]:
                 return
 
 
-def test_a_provider_that_repeats_the_key_is_not_quoted(serve: Serve, tmp_path: Path) -> None:
+def test_key_in_an_error_of_a_provider_is_masked(serve: Serve, tmp_path: Path) -> None:
     echo = f"the key {KEY} is not welcome, Authorization: Bearer {KEY}"
     with servers_in_a_thread("openai", "google") as servers:
         first, second = servers["openai"], servers["google"]
@@ -217,9 +217,7 @@ def telltale() -> Iterator[str]:
         thread.join()
 
 
-def test_a_tool_server_that_repeats_a_secret_is_not_quoted(
-    serve: Serve, telltale: str, tmp_path: Path
-) -> None:
+def test_secrets_in_texts_of_tool_servers_are_masked(serve: Serve, telltale: str, tmp_path: Path) -> None:
     values = {"PYTHON": sys.executable, "PASSWORD": PASSWORD, "ADDRESS": telltale, "QUERY": QUERY}
     text = TELLTALES
     for name, value in values.items():

@@ -135,9 +135,7 @@ def asker() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("tool", ["ask", "resolve"])
-def test_a_question_of_the_server_is_answered_over_rest(
-    serve: Serve, asker: str, tmp_path: Path, tool: str
-) -> None:
+def test_elicitation_is_answered_over_rest(serve: Serve, asker: str, tmp_path: Path, tool: str) -> None:
     """In the middle of a call, with a handshake; and before it, without."""
     (tmp_path / "replies.yaml").write_text(REPLIES)
     config = tmp_path / "agent.yaml"

@@ -67,7 +67,7 @@ def test_ts_017_parallel_nodes_are_combined(parallel: Server) -> None:
     assert turn["result"]["response"] == nodes["summarizer"]
 
 
-def test_ts_022_a_pipeline_without_danger_does_not_stop(sequential: Server) -> None:
+def test_ts_022_harmless_pipeline_does_not_stop(sequential: Server) -> None:
     id = sequential.new()
 
     turn = sequential.say(id, "list all resources")
@@ -78,7 +78,7 @@ def test_ts_022_a_pipeline_without_danger_does_not_stop(sequential: Server) -> N
     assert turn["conversation"]["status"] == "active"
 
 
-def test_ts_023_a_pipeline_pauses_and_goes_on(sequential: Server) -> None:
+def test_ts_023_pipeline_pauses_and_continues(sequential: Server) -> None:
     id = sequential.new()
 
     asked = sequential.say(id, "add resource seq-test with value 42")
@@ -102,7 +102,7 @@ def test_ts_023_a_pipeline_pauses_and_goes_on(sequential: Server) -> None:
     assert sequential.resources()["seq-test", "42"] == 1
 
 
-def test_a_rejection_ends_the_pipeline(sequential: Server) -> None:
+def test_rejection_ends_the_pipeline(sequential: Server) -> None:
     """FR-026: no further node runs, and the answer says why."""
     uuid = sequential.ask_for("add resource seq-no with value 1")
 
@@ -113,7 +113,7 @@ def test_a_rejection_ends_the_pipeline(sequential: Server) -> None:
     assert ("seq-no", "1") not in sequential.resources()
 
 
-def test_ts_024_parallel_nodes_ask_nobody(parallel: Server) -> None:
+def test_ts_024_parallel_nodes_run_without_approval(parallel: Server) -> None:
     id = parallel.new()
 
     turn = parallel.say(id, "give me an overview of all resources")
