@@ -41,14 +41,14 @@ async def test_waiting_caller_outside_the_block_gets_an_error(
     world.settings["shutdown_grace"] = 5
     world.plan("agent", say("hello"), turn=1)
     world.plan("agent", after(100, say("late")), turn=2)
-    told: list[bool] = []
+    was_accepted: list[bool] = []
     seen: list[str] = []
 
     async def wait(command: Callable[..., Awaitable[object]], *arguments: Any) -> None:
         with pytest.raises(AgentError) as caught:
             await command(*arguments)
         assert caught.value.code == "shutting_down"
-        told.append(caught.value.details["accepted"])
+        was_accepted.append(caught.value.details["accepted"])
 
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as outside:
@@ -60,10 +60,10 @@ async def test_waiting_caller_outside_the_block_gets_an_error(
                     outside.start_soon(wait, agent.send, id, "and then?")
                     await trio.sleep(1)
                     await leave_by(how, scope)
-    assert told == [True, True]
+    assert was_accepted == [True, True]
     assert seen == await types(world.journal, id)
     await wait(agent.send, id, "still there?")
-    assert told == [True, True, False]
+    assert was_accepted == [True, True, False]
 
 
 async def test_a_reader_that_comes_late_to_the_end_has_an_end_too(

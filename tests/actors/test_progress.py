@@ -1,4 +1,4 @@
-"""How far calls are, told live to whoever follows a conversation, and kept nowhere."""
+"""Progress of calls: published live to followers of a conversation, and never stored."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Telling(World):
 
 
 def telling(world: World, steps: int = 3) -> Telling:
-    told = Telling(world.folder)
-    told.go, told.steps = trio.Event(), steps
-    told.tool("count", READ_ONLY, "counted")
-    told.plan("agent", use(call("count", name="a"), call("count", name="b")), say("done"))
-    return told
+    telling = Telling(world.folder)
+    telling.go, telling.steps = trio.Event(), steps
+    telling.tool("count", READ_ONLY, "counted")
+    telling.plan("agent", use(call("count", name="a"), call("count", name="b")), say("done"))
+    return telling
 
 
 async def test_progress_is_published_and_not_stored(world: World, autojump_clock: MockClock) -> None:
@@ -59,10 +59,10 @@ async def test_progress_is_published_and_not_stored(world: World, autojump_clock
         world.go.set()
     log = await events(world.journal, id)
     assert [item for item in seen if isinstance(item, Event)] == events_only == list(log)
-    told = [item for item in seen if isinstance(item, ToolProgress)]
-    assert len(told) == 6
+    reports = [item for item in seen if isinstance(item, ToolProgress)]
+    assert len(reports) == 6
     for n in (0, 1):
-        own = [each for each in told if each.key == f"1/:1.{n}"]
+        own = [each for each in reports if each.key == f"1/:1.{n}"]
         assert [each.progress for each in own] == [Progress(m, 3, f"step {m}") for m in range(3)]
         place = (own[0].conversation, own[0].key, own[0].attempt, own[0].node, own[0].tool, own[0].server)
         assert place == (id, f"1/:1.{n}", 1, "agent", "count", "tools")

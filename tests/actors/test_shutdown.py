@@ -1,4 +1,4 @@
-"""Shutdown: no new step, what is in flight finishes, who waits is told, the next life goes on."""
+"""Shutdown: no new step starts, calls in flight finish, clients get an error, the next process resumes."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tests.actors.world import (
     code_of,
     events,
     llm,
+    never,
     parallel,
     say,
     types,
@@ -121,10 +122,6 @@ async def test_a_model_call_in_flight_is_recorded_and_its_tool_calls_wait(
 async def test_call_that_outlasts_the_grace_asks_at_the_next_start(
     world: World, autojump_clock: MockClock, hints: Hints, rules: list[Any]
 ) -> None:
-    async def never(_: Mapping[str, Any]) -> str:
-        await trio.sleep_forever()
-        raise AssertionError
-
     world.settings |= {"shutdown_grace": 4, "approval": {"rules": rules}}
     world.tool("wipe", hints, never)
     world.plan("agent", use(call("wipe")), say("done"))
@@ -142,8 +139,8 @@ async def test_call_that_outlasts_the_grace_asks_at_the_next_start(
         asked = await agent.approval(unknown)
         assert asked.kind == "outcome_unknown"
         assert asked.body["tool_name"] == "wipe"
-        said = answer(turn).response
-        assert said == f"{asked.body['description']}\n\nPlease answer using the approval UUID: {unknown}"
+        response = answer(turn).response
+        assert response == f"{asked.body['description']}\n\nPlease answer using the approval UUID: {unknown}"
         assert world.called("wipe") == 1  # never sent again by itself
         for words in ({"approved": True}, {"answer": "yes"}):
             assert await code_of(agent.decide(unknown, words)) == "decision_required"

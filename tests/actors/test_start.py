@@ -173,9 +173,9 @@ async def test_start_warns_of_calls_that_run_without_approval(
     world.tool("look", READ_ONLY)
     world.settings["agent"] = parallel("fan", llm("a"), llm("b"))
     async with world.agent():
-        said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert [f'"{node}"' in line for node, line in zip("ab", said, strict=True)] == [True, True]
-    assert all('"wipe"' in line for line in said)
+        warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [f'"{node}"' in line for node, line in zip("ab", warnings, strict=True)] == [True, True]
+    assert all('"wipe"' in line for line in warnings)
 
 
 class Silent(World):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -128,6 +129,12 @@ def working(seconds: float) -> Work:
     return work
 
 
+async def never(_: Mapping[str, Any]) -> str:
+    """The work of a tool that does not end."""
+    await trio.sleep_forever()
+    raise AssertionError
+
+
 def llm(name: str, **more: Any) -> dict[str, Any]:
     return {"type": "llm", "name": name, "prompt": f"You are {name}.", **more}
 
@@ -138,6 +145,10 @@ def sequential(name: str, *agents: Mapping[str, Any], **more: Any) -> dict[str, 
 
 def parallel(name: str, *agents: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {"type": "parallel", "name": name, "agents": list(agents), **more}
+
+
+_configs: dict[str, AgentConfig] = {}
+"""Agent files that were read, without their folders: reading one takes longer than most tests."""
 
 
 @attrs.define(eq=False)
@@ -218,9 +229,12 @@ class World:
             "mcp_servers": [{"name": name, "command": "none"} for name in names],
             **self.settings,
         }
-        path = self.folder / "agent.yaml"
-        path.write_text(yaml.safe_dump(file))
-        return load_config(path, own_providers={"test"})
+        path, data_dir = self.folder / "agent.yaml", self.folder / "data"
+        key = json.dumps(file | {"data_dir": ""})
+        if key not in _configs or "${" in key:  # its values may have changed since
+            path.write_text(yaml.safe_dump(file))
+            _configs[key] = load_config(path, own_providers={"test"})
+        return attrs.evolve(_configs[key], data_dir=data_dir, source=path)
 
     @asynccontextmanager
     async def agent(self) -> AsyncIterator[Agent]:

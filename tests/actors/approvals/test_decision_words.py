@@ -60,10 +60,6 @@ def test_a_decision_with_an_unknown_field_decides_nothing(approved: bool, field:
     assert "arguments" in (error.hint or "")
 
 
-def test_unknown_field_decides_nothing() -> None:
-    assert refused("tool", {"aproved": True}).code == "decision_required"
-
-
 @pytest.mark.parametrize("words", [w for w in YES + NO if "approved" not in w], ids=str)
 @pytest.mark.parametrize("shape", [str.upper, str.title, lambda word: f" {word}\n"])
 def test_case_does_not_matter(words: dict[str, Any], shape: Any) -> None:
@@ -102,6 +98,7 @@ def test_answer_wins_over_action_over_approved(words: dict[str, Any], approved: 
         {"answer": "yes please"},
         {"answer": ""},
         {"reason": "because"},
+        {"aproved": True},
         # What wins must be understood: nothing weaker takes its place.
         {"answer": "maybe", "approved": True},
         {"action": "maybe", "approved": True},

@@ -102,10 +102,5 @@ def test_any_call_has_a_short_description_without_tricks(tool: str, arguments: d
     # Outside of code spans and the title nothing is formatted.
     text = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", shown.partition("\n\n")[2])
     assert not re.search(r"[`*\[\]<>\\]|://", text)
-
-
-@given(st.dictionaries(st.sampled_from(["a", "b"]), JSON, min_size=1))
-def test_a_key_is_never_hidden(arguments: dict[str, Any]) -> None:
-    shown = describe("wipe", arguments)
-    if "characters" not in shown:
+    if tool in ("wipe", "*x*") and "characters" not in shown:
         assert all(json.dumps(name) in shown for name in arguments)

@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE
 
 @attrs.define(eq=False)
 class Gated:
-    """A model that says what it is told to say when the gate opens; and the agent of it."""
+    """A model that replies when the gate opens, and its agent."""
 
     folder: Path
     gate: threading.Event = attrs.field(factory=threading.Event)

@@ -115,8 +115,8 @@ def test_several_loops_use_it_at_once(parrot: Gated) -> None:
     async def main() -> None:
         async with for_asyncio(parrot.opening()) as agent:
             others = [asyncio.to_thread(lambda: asyncio.run(talk(agent))) for _ in range(3)]
-            for said in await asyncio.gather(talk(agent), *others):
-                assert said == [f"{n}!" for n in range(10)]
+            for replies in await asyncio.gather(talk(agent), *others):
+                assert replies == [f"{n}!" for n in range(10)]
 
     asyncio.run(main())
 

@@ -156,9 +156,9 @@ def application(gated: Gated) -> Starlette:
 
     async def say(request: Request) -> Response:
         agent: AsyncioAgent = request.app.state.agent
-        said = await request.json()
+        body = await request.json()
         try:
-            turn = await agent.start_conversation(said["message"], wait=said.get("wait", True))
+            turn = await agent.start_conversation(body["message"], wait=body.get("wait", True))
         except AgentError as error:
             return JSONResponse({"code": error.code}, status_code=400)
         return JSONResponse({"id": turn.conversation.id, "response": turn.result and turn.result.response})
@@ -211,21 +211,21 @@ def test_a_web_application_on_asyncio_serves_an_agent(gated: Gated) -> None:
             refused = await client.post("/say", json={"message": ""})
             assert refused.json() == {"code": "message_required"}
             before = (await client.get("/tasks")).json()
-            told = (await client.post("/say", json={"message": "hi", "wait": False})).json()
+            started = (await client.post("/say", json={"message": "hi", "wait": False})).json()
             # A client that goes away half-way takes its stream with it, and nothing else.
-            async with client.stream("GET", f"/events/{told['id']}") as stream:
+            async with client.stream("GET", f"/events/{started['id']}") as stream:
                 lines = stream.aiter_lines()
                 assert await anext(lines) == "conversation.created"
             async with asyncio.timeout(PATIENCE):
                 while (await client.get("/tasks")).json() > before:
                     pass
             gated.gate.set()
-            async with client.stream("GET", f"/events/{told['id']}") as stream:
+            async with client.stream("GET", f"/events/{started['id']}") as stream:
                 async for line in stream.aiter_lines():
                     if line == "run.finished":
                         break
-            said = (await client.post("/say", json={"message": "hello"})).json()
-            assert said["response"] == "hello!"
+            body = (await client.post("/say", json={"message": "hello"})).json()
+            assert body["response"] == "hello!"
         stop.set()
         await asyncio.wait_for(serving, PATIENCE)
 

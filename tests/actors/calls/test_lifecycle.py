@@ -321,8 +321,9 @@ def check(story: Story) -> Step:
         assert exact(story, each), f"{each} is wrong in itself after {story}"
         for promise, kept in PROMISES.items():
             assert kept(story, each), f"not kept: {promise}: {each} after {story}"
-        for promise, in_sending in PROMISES_OF_SENDING.items() if isinstance(each, Send) else ():
-            assert in_sending(story, each), f"not kept: {promise}: {story}"
+        if isinstance(each, Send):
+            for promise, in_sending in PROMISES_OF_SENDING.items():
+                assert in_sending(story, each), f"not kept: {promise}: {story}"
     return step
 
 

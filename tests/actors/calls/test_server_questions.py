@@ -53,7 +53,7 @@ FORM = {
     },
     "required": ["name", "colour"],
 }
-WHO = Elicitation("Who are you?", FORM)
+NAME_FORM = Elicitation("Who are you?", FORM)
 VISIT = Elicitation("Please sign in", url="https://sign.in.test/start?n=1")
 
 Server: TypeAlias = Callable[[CallTool], Awaitable[str | ToolResult]]
@@ -73,22 +73,22 @@ class Asking(World):
             return await super()._call(message)
         self.ledger.append((message.tool, message.arguments))
         self.bearers.append(message.bearer)
-        told = await self.servers[message.tool](message)
-        return told if isinstance(told, ToolResult) else ToolResult(told)
+        result = await self.servers[message.tool](message)
+        return result if isinstance(result, ToolResult) else ToolResult(result)
 
 
 @pytest.fixture
 def asking(tmp_path: Path) -> Asking:
     world = Asking(tmp_path)
-    world.offer("ask", ask_who)
+    world.offer("ask", ask_name)
     world.plan("agent", use(call("ask", name="x")), say("done"))
     return world
 
 
-async def ask_who(message: CallTool) -> str:
+async def ask_name(message: CallTool) -> str:
     assert message.on_elicitation is not None
-    said = await message.on_elicitation(WHO)
-    return f"{said.action} {dict(said.content or {})}"
+    reply = await message.on_elicitation(NAME_FORM)
+    return f"{reply.action} {dict(reply.content or {})}"
 
 
 def two_legs(
@@ -104,8 +104,8 @@ def two_legs(
         seen.append(message)
         if len(seen) == 1:
             raise ToolInputRequired(requests, state=state, answers=answers)
-        said = {name: each.action for name, each in (message.answers or {}).items()}
-        return f"{said} {message.state}"
+        reply = {name: each.action for name, each in (message.answers or {}).items()}
+        return f"{reply} {message.state}"
 
     return server
 
@@ -178,7 +178,7 @@ async def test_invalid_answer_leaves_the_approval_pending(
         assert (await agent.approval(question.id)).state == "pending"
 
 
-@pytest.mark.parametrize("asked", [WHO, VISIT])
+@pytest.mark.parametrize("asked", [NAME_FORM, VISIT])
 async def test_an_answer_may_be_repeated(
     asking: Asking, autojump_clock: MockClock, asked: Elicitation
 ) -> None:
@@ -242,16 +242,16 @@ async def test_waiting_for_an_answer_uses_no_time_limit_and_no_slot(
 
 async def test_questions_of_a_call_are_put_one_at_a_time(asking: Asking, autojump_clock: MockClock) -> None:
     async def twice(message: CallTool) -> str:
-        said: dict[str, ElicitationAnswer] = {}
+        reply: dict[str, ElicitationAnswer] = {}
 
         async def one(text: str) -> None:
             assert message.on_elicitation is not None
-            said[text] = await message.on_elicitation(Elicitation(text))
+            reply[text] = await message.on_elicitation(Elicitation(text))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one, "first?")
             nursery.start_soon(one, "second?")
-        return ", ".join(sorted(f"{text} {each.action}" for text, each in said.items()))
+        return ", ".join(sorted(f"{text} {each.action}" for text, each in reply.items()))
 
     asking.offer("ask", twice)
     async with asking.agent() as agent:
@@ -260,8 +260,10 @@ async def test_questions_of_a_call_are_put_one_at_a_time(asking: Asking, autojum
             question = await only(agent, turn.conversation.id)
             turn = await agent.decide(question.id, {"action": action})
         assert answer(turn).response == "done"
-        told = str(result_of(turn.conversation))
-        assert told in ("first? accept, second? decline", "first? decline, second? accept")
+        assert result_of(turn.conversation) in (
+            "first? accept, second? decline",
+            "first? decline, second? accept",
+        )
 
 
 async def test_answers_reach_the_calls_of_their_branches(asking: Asking, autojump_clock: MockClock) -> None:
@@ -280,8 +282,8 @@ async def test_answers_reach_the_calls_of_their_branches(asking: Asking, autojum
         await agent.decide(by_node["b"], {"action": "decline"})
         turn = await agent.decide(by_node["a"], {"action": "accept", "content": {"name": "Ada"}})
         assert answer(turn).state == "finished"
-        told = {m.node: m.call.result for m in turn.conversation.messages if m.call}
-        assert told == {"a": "accept {'name': 'Ada', 'colour': 'blue'}", "b": "decline {}"}
+        results = {m.node: m.call.result for m in turn.conversation.messages if m.call}
+        assert results == {"a": "accept {'name': 'Ada', 'colour': 'blue'}", "b": "decline {}"}
 
 
 async def test_question_without_call_id_serializes_later_calls(
@@ -316,9 +318,9 @@ async def test_question_without_call_id_serializes_later_calls(
 
 async def test_cancelling_the_run_cancels_open_questions(asking: Asking, autojump_clock: MockClock) -> None:
     async def insist(message: CallTool) -> str:
-        said = await ask_who(message)
-        assert await ask_who(message) == said  # nobody is asked any more
-        return said
+        reply = await ask_name(message)
+        assert await ask_name(message) == reply  # nobody is asked any more
+        return reply
 
     asking.offer("ask", insist)
     async with asking.agent() as agent:
@@ -327,7 +329,7 @@ async def test_cancelling_the_run_cancels_open_questions(asking: Asking, autojum
         turn = await agent.cancel(turn.conversation.id)
         assert answer(turn).state == "cancelled"
         assert (await agent.approval(question.id)).state == "void"
-        # It was told, so it could end, and how it ended is known.
+        # The server got the cancellation, so the call ended and its outcome is known.
         assert result_of(turn.conversation) == "cancel {}"
         assert (
             await code_of(agent.decide(question.id, {"action": "accept", "content": {"name": "Ada"}}))
@@ -340,7 +342,7 @@ async def test_call_that_ends_unanswered_voids_its_question(
 ) -> None:
     async def impatient(message: CallTool) -> str:
         with trio.move_on_after(60):
-            await ask_who(message)
+            await ask_name(message)
         return "too late"
 
     asking.offer("ask", impatient)
@@ -355,8 +357,8 @@ async def test_call_that_ends_unanswered_voids_its_question(
         assert (await agent.approval(question.id)).state == "void"
         assert await code_of(agent.decide(question.id, {"action": "decline"})) == "void"
     log = await types(asking.journal, turn.conversation.id)
-    told = log.index("run.waiting")
-    assert log[told + 1 : told + 4] == ["tool.finished", "approval.void", "run.resumed"]
+    waiting = log.index("run.waiting")
+    assert log[waiting + 1 : waiting + 4] == ["tool.finished", "approval.void", "run.resumed"]
 
 
 @pytest.mark.parametrize(
@@ -387,7 +389,7 @@ async def test_form_asking_for_a_secret_is_declined_and_not_stored(
     asking: Asking, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[CallTool] = []
-    asking.offer("ask", two_legs({"in": Elicitation("Log in", SECRET), "who": WHO}, seen))
+    asking.offer("ask", two_legs({"in": Elicitation("Log in", SECRET), "who": NAME_FORM}, seen))
     async with asking.agent() as agent:
         turn = await agent.start_conversation("go")
         question = await only(agent, turn.conversation.id)
@@ -402,10 +404,10 @@ async def test_shutdown_cancels_open_questions(asking: Asking, autojump_clock: M
     """So the call can end, and its outcome is known."""
 
     async def clean_up(message: CallTool) -> str:
-        said = await ask_who(message)
-        assert await ask_who(message) == said  # nobody is asked any more
+        reply = await ask_name(message)
+        assert await ask_name(message) == reply  # nobody is asked any more
         await trio.sleep(8)
-        return said
+        return reply
 
     asking.offer("ask", clean_up)
     async with asking.agent() as agent:
@@ -427,7 +429,7 @@ async def test_question_in_flight_is_voided_after_restart(
     asking: Asking, autojump_clock: MockClock, hints: Hints
 ) -> None:
     async def deaf(message: CallTool) -> str:
-        await ask_who(message)
+        await ask_name(message)
         return await trio.sleep_forever()
 
     asking.offer("ask", deaf, hints)
@@ -436,7 +438,7 @@ async def test_question_in_flight_is_voided_after_restart(
         id = turn.conversation.id
         question = await only(agent, id)
         assert await asking.journal.open_work() == (id,)
-    asking.offer("ask", ask_who, hints)
+    asking.offer("ask", ask_name, hints)
     async with asking.agent() as agent:
         await trio.sleep(5)
         assert (await agent.approval(question.id)).state == "void"
@@ -460,7 +462,7 @@ async def test_next_attempt_brings_the_answers(
     asking: Asking, autojump_clock: MockClock, restart: bool
 ) -> None:
     seen: list[CallTool] = []
-    asking.offer("ask", two_legs({"who": WHO, "where": VISIT}, seen))
+    asking.offer("ask", two_legs({"who": NAME_FORM, "where": VISIT}, seen))
     async with asking.agent() as agent:
         turn = await agent.start_conversation("go")
         id = turn.conversation.id
@@ -496,7 +498,9 @@ async def test_declined_prerequisite_is_sent_with_the_next_attempt(
 ) -> None:
     seen: list[CallTool] = []
     asking.settings["approval"] = {"expires_after": 30}
-    asking.offer("ask", two_legs({"a": WHO, "b": WHO, "c": Elicitation("!", url="ftp://x")}, seen))
+    asking.offer(
+        "ask", two_legs({"a": NAME_FORM, "b": NAME_FORM, "c": Elicitation("!", url="ftp://x")}, seen)
+    )
     async with asking.agent() as agent:
         turn = await agent.start_conversation("go")
         put = [await agent.approval(each) for each in turn.conversation.head.pending]
@@ -543,7 +547,7 @@ async def test_url_elicitation_before_the_call(
 async def test_answers_survive_a_later_token_prerequisite(asking: Asking, autojump_clock: MockClock) -> None:
     asking.settings["mcp_servers"] = [{"name": "tools", "url": "http://127.0.0.1:1/mcp"}]
     seen: list[CallTool] = []
-    inner = two_legs({"who": WHO}, seen)
+    inner = two_legs({"who": NAME_FORM}, seen)
 
     async def server(message: CallTool) -> str | ToolResult:
         if message.answers is not None and message.bearer != "good":

@@ -1,4 +1,4 @@
-"""What is trusted, and what is said when nobody was reached."""
+"""Trusted certificates, and the reasons of failed connections."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def circle() -> BaseException:
 
 
 @pytest.mark.parametrize(
-    ("cause", "told"),
+    ("cause", "reason"),
     [
         (socket.gaierror(-2, "Name or service not known"), "its name is not known"),
         (OSError("without a number"), None),
@@ -102,8 +102,8 @@ def circle() -> BaseException:
         (circle(), None),
     ],
 )
-def test_reason_is_the_text_of_the_system(cause: BaseException, told: str | None) -> None:
-    assert why_unreached(raised_over(cause)) == told
+def test_reason_is_the_text_of_the_system(cause: BaseException, reason: str | None) -> None:
+    assert why_unreached(raised_over(cause)) == reason
 
 
 def missing(folder: Path) -> Path:

@@ -258,18 +258,6 @@ async def test_token_of_a_decision_resumes_a_waiting_branch(http: World, autojum
     assert set(http.bearers) == {OTHER}
 
 
-async def test_cancelling_a_run_that_waits_for_a_token(http: World, autojump_clock: MockClock) -> None:
-    http.plan("agent", use(call("wipe")), say("first"), turn=1)
-    async with http.agent() as agent:
-        turn = await agent.start_conversation("go", token=SECRET)
-        id = turn.conversation.id
-    async with http.agent() as agent:
-        await agent.decide(turn.conversation.head.pending[0], {"approved": True})
-        assert answer(await agent.cancel(id)).state == "cancelled"
-        assert http.ledger == []
-        assert answer(await agent.send(id, "next")).state == "finished"
-
-
 async def test_no_token_is_kept_when_nothing_needs_it(http: World, autojump_clock: MockClock) -> None:
     http.plan("agent", use(call("wipe")), say("done"))
     async with http.agent() as agent:

@@ -29,6 +29,7 @@ from tests.actors.world import (
     code_of,
     events,
     llm,
+    never,
     parallel,
     say,
     sequential,
@@ -124,10 +125,6 @@ async def test_call_in_flight_gets_five_seconds_on_cancel(world: World, autojump
 async def test_cancelled_call_without_result_is_unknown_unasked(
     world: World, autojump_clock: MockClock
 ) -> None:
-    async def never(_: Mapping[str, Any]) -> str:
-        await trio.sleep_forever()
-        raise AssertionError
-
     world.tool("wipe", DESTRUCTIVE, never)
     world.plan("agent", use(call("wipe")), say("never"), turn=1)
     async with world.agent() as agent, trio.open_nursery() as nursery:
@@ -283,15 +280,15 @@ async def test_delete_in_every_state_leaves_nothing(
 
 async def test_waiting_sender_gets_an_error_on_delete(world: World, autojump_clock: MockClock) -> None:
     world.plan("agent", after(30, say("late")))
-    told: list[str] = []
+    outcomes: list[str] = []
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
 
         async def send(text: str) -> None:
             try:
-                told.append(answer(await agent.send(id, text)).state)
+                outcomes.append(answer(await agent.send(id, text)).state)
             except AgentError as error:
-                told.append(error.code)
+                outcomes.append(error.code)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(send, "running")
@@ -299,8 +296,8 @@ async def test_waiting_sender_gets_an_error_on_delete(world: World, autojump_clo
             nursery.start_soon(send, "queued")
             await trio.sleep(1)
             await agent.delete(id)
-    assert set(told) <= {"cancelled", "conversation_not_found"}
-    assert len(told) == 2
+    assert set(outcomes) <= {"cancelled", "conversation_not_found"}
+    assert len(outcomes) == 2
 
 
 @pytest.mark.repeat(3)

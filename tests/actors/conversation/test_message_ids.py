@@ -35,8 +35,8 @@ async def talk(world: World) -> list[Event]:
         id = first.conversation.id
         second = await agent.send(id, "give me cake", task=f"{id}~2", message_id="tck-stream-1")
         third = await agent.send(id, "bye")
-    said = [(answer(turn).state, answer(turn).response) for turn in (first, second, third)]
-    assert said == [("finished", "No."), ("finished", ""), ("finished", "Hello.")]
+    results = [(answer(turn).state, answer(turn).response) for turn in (first, second, third)]
+    assert results == [("finished", "No."), ("finished", ""), ("finished", "Hello.")]
     return list(await events(world.journal, id))
 
 

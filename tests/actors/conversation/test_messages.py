@@ -287,8 +287,11 @@ async def test_a_message_while_an_approval_is_pending_is_not_stored(
         seq = turn.conversation.last_seq
         turn = await agent.send(id, "hello?", key="k")
         result = answer(turn)
-        told = (result.waiting_approval, result.code, result.approval_ids)
-        assert told == (True, "waiting_approval", pending)
+        assert (result.waiting_approval, result.code, result.approval_ids) == (
+            True,
+            "waiting_approval",
+            pending,
+        )
         assert turn.conversation.last_seq == seq
         assert users(turn) == ["go"]
         assert await world.journal.inbox(id) == ()

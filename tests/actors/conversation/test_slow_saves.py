@@ -122,8 +122,8 @@ async def test_sender_answered_at_the_pause_is_not_answered_again(
         await trio.sleep(1)
         [listed] = (await agent.conversations()).conversations
         await agent.cancel(listed.id, key="cancel")
-        told = await events(journal, listed.id)
-    assert [(each.type, each.body["settles"]) for each in told if "settles" in each.body] == [
+        recorded = await events(journal, listed.id)
+    assert [(each.type, each.body["settles"]) for each in recorded if "settles" in each.body] == [
         ("run.waiting", ["start"]),
         ("run.cancelled", ["cancel"]),
     ]

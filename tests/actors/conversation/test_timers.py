@@ -23,7 +23,7 @@ class Asked:
     """A journal of questions, whose conversations expire due approvals at once."""
 
     asked: list[Question] = attrs.field(factory=list)
-    told: list[tuple[str, float]] = attrs.field(factory=list)
+    expired: list[tuple[str, float]] = attrs.field(factory=list)
     """The question, and the time."""
     settles: Callable[[str], bool] = lambda id: True
     """Whether the conversation can expire the approval; otherwise it refuses the command."""
@@ -61,7 +61,7 @@ class Asked:
         return Accepted()
 
     def wake(self, stream: str) -> None:
-        self.told.append((stream.removeprefix("stream-"), trio.current_time()))
+        self.expired.append((stream.removeprefix("stream-"), trio.current_time()))
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[EventBus]:
@@ -77,7 +77,7 @@ async def test_each_approval_expires_when_due(autojump_clock: MockClock) -> None
         asked.ask(id, expires)
     async with asked.watched():
         await trio.sleep(3 * LONGEST_SLEEP)
-    assert asked.told == [("a", 0.5), ("b", 1.25), ("c", 2.5 * LONGEST_SLEEP)]
+    assert asked.expired == [("a", 0.5), ("b", 1.25), ("c", 2.5 * LONGEST_SLEEP)]
 
 
 async def test_long_list_of_due_approvals_is_expired_completely(autojump_clock: MockClock) -> None:
@@ -86,7 +86,7 @@ async def test_long_list_of_due_approvals_is_expired_completely(autojump_clock: 
         asked.ask(str(number), 0)
     async with asked.watched():
         await trio.sleep(1)
-    assert len(asked.told) == 2 * MOST_DUE
+    assert len(asked.expired) == 2 * MOST_DUE
 
 
 async def test_new_earlier_deadline_shortens_the_sleep(autojump_clock: MockClock) -> None:
@@ -96,7 +96,7 @@ async def test_new_earlier_deadline_shortens_the_sleep(autojump_clock: MockClock
         asked.ask("new", expires=110)
         bus.publish(EXPIRIES, 110.0)
         await trio.sleep(20)
-    assert asked.told == [("new", 110)]
+    assert asked.expired == [("new", 110)]
 
 
 async def test_later_deadline_causes_no_reading(
@@ -112,7 +112,7 @@ async def test_later_deadline_causes_no_reading(
             await trio.testing.wait_all_tasks_blocked()
         assert asked.looks == 1
         await trio.sleep(20)
-    assert asked.told == [("first", 10), *((str(number), 11 + number) for number in range(5))]
+    assert asked.expired == [("first", 10), *((str(number), 11 + number) for number in range(5))]
 
 
 async def test_earliest_of_many_new_deadlines_is_not_missed(autojump_clock: MockClock) -> None:
@@ -124,7 +124,7 @@ async def test_earliest_of_many_new_deadlines_is_not_missed(autojump_clock: Mock
         for _ in range(1000):
             bus.publish(EXPIRIES, 2000.0)
         await trio.sleep(20)
-    assert asked.told == [("soon", 5)]
+    assert asked.expired == [("soon", 5)]
 
 
 async def test_a_clock_that_is_set_forward_is_noticed(autojump_clock: MockClock) -> None:
@@ -135,7 +135,7 @@ async def test_a_clock_that_is_set_forward_is_noticed(autojump_clock: MockClock)
         await trio.sleep(100)
         asked.ahead = 5 * 3600
         await trio.sleep(3600)
-    assert asked.told == [("a", 120)]
+    assert asked.expired == [("a", 120)]
 
 
 async def test_clock_set_back_expires_nothing_early(autojump_clock: MockClock) -> None:
@@ -147,7 +147,7 @@ async def test_clock_set_back_expires_nothing_early(autojump_clock: MockClock) -
         asked.ask("new", expires=-3570)
         bus.publish(EXPIRIES, -3570.0)
         await trio.sleep(3600 + 50)
-    assert asked.told == [("new", 30), ("a", 3650)]
+    assert asked.expired == [("new", 30), ("a", 3650)]
 
 
 async def test_unsettled_page_does_not_hide_later_questions(autojump_clock: MockClock) -> None:
@@ -162,6 +162,6 @@ async def test_unsettled_page_does_not_hide_later_questions(autojump_clock: Mock
         asked.ask("new", expires=500)
         bus.publish(EXPIRIES, 500.0)
         await trio.sleep(1000)
-    others = [(id, int(when)) for id, when in asked.told if not id.startswith("stuck")]
+    others = [(id, int(when)) for id, when in asked.expired if not id.startswith("stuck")]
     assert others == [("late", 10), ("new", 500), ("later", 1000)]
-    assert len(asked.told) == 3 * MOST_DUE + len(others)  # each once: who refuses one refuses the next
+    assert len(asked.expired) == 3 * MOST_DUE + len(others)  # each once: who refuses one refuses the next

@@ -24,9 +24,9 @@ OWN = {"name": "d", "url": "http://127.0.0.1:3/a2a"}
 
 
 def config(folder: Path, agent: dict[str, Any] | None = None, **more: Any) -> AgentConfig:
-    said = {"llm": {"model": "offline:rules"}, "a2a": A2A, **({"agent": agent} if agent else {}), **more}
+    file = {"llm": {"model": "offline:rules"}, "a2a": A2A, **({"agent": agent} if agent else {}), **more}
     path = folder / "agent.yaml"
-    path.write_text(yaml.safe_dump(said))
+    path.write_text(yaml.safe_dump(file))
     return load_config(path)
 
 

@@ -68,8 +68,8 @@ async def test_expired_approval_rejects_the_call_by_default(
     world.plan("agent", use(call("wipe")), say("went on"))
     found = await outcome(world, seconds, restart=restart)
     assert (found.state, found.response) == ("finished", "went on")
-    told = world.requests[-1].messages[-1]
-    assert told.content == "Nobody approved the operation in time. Nothing was done."  # type: ignore[union-attr]
+    result = world.requests[-1].messages[-1]
+    assert result.content == "Nobody approved the operation in time. Nothing was done."  # type: ignore[union-attr]
     assert world.ledger == []
 
 

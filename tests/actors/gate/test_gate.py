@@ -159,11 +159,11 @@ def test_rule_texts_are_unique(above: tuple[Rule, ...], own: tuple[Rule, ...]) -
     config = AgentConfig(agent=llm("n", approval=override(*own)), approval=ApprovalConfig(rules=above))
     scope = descend(root_scope(config), config.agent)
     # One that matches is looked for alone, for only the first is ever named.
-    said = [
+    verdicts = [
         judge(tool(), {}, attrs.evolve(scope, policy=ApprovalConfig(rules=(attrs.evolve(rule, **EVERY),))))
         for rule in scope.policy.rules
     ]
-    assert len({verdict.rule for verdict in said}) == len(above) + len(own)
+    assert len({verdict.rule for verdict in verdicts}) == len(above) + len(own)
 
 
 EVERY: dict[str, Any] = {"server": None, "tool": None, "node": None, "effect": None, "arguments": {}}
@@ -302,7 +302,7 @@ def test_effect_classes(hints: Hints, approved: bool, effect: str) -> None:
 WIPE, ODD = tool(Hints(destructive=True), "wipe"), tool(Hints(), "odd")
 
 
-def said(root: Node, *tools: Tool, **approval: Any) -> list[str]:
+def startup_warnings(root: Node, *tools: Tool, **approval: Any) -> list[str]:
     return list(unapproved_tools(AgentConfig(agent=root, approval=ApprovalConfig(**approval)), tools))
 
 
@@ -311,7 +311,7 @@ def test_startup_warns_of_tools_that_run_unapproved() -> None:
     harmless = tool(Hints(read_only=True), "look"), tool(Hints(destructive=False), "add")
     unannotated = 'unannotated tool "odd" of server "s" runs without approval in node'
     destructive = 'destructive tool "wipe" of server "s" runs without approval in node'
-    assert said(tree, WIPE, ODD, *harmless) == [
+    assert startup_warnings(tree, WIPE, ODD, *harmless) == [
         f'{unannotated} "one" (approval.unannotated: run)',
         f'{destructive} "two" (approval.in_parallel: run)',
         f'{unannotated} "two" (approval.unannotated: run)',
@@ -320,28 +320,28 @@ def test_startup_warns_of_tools_that_run_unapproved() -> None:
 
 def test_startup_is_silent_if_everything_asks() -> None:
     tree = ParallelNode(name="p", agents=(llm("one"), LoopNode(name="l", agents=(llm("two"),))))
-    assert said(tree, WIPE, ODD, unannotated="ask", in_parallel="ask", in_loop="ask") == []
-    assert said(tree, WIPE, ODD, rules=(Rule(then="deny"),)) == []
-    assert said(llm("one", mcp_servers=()), ODD) == []
-    assert said(llm("one", tools=("wipe",)), ODD) == []
+    assert startup_warnings(tree, WIPE, ODD, unannotated="ask", in_parallel="ask", in_loop="ask") == []
+    assert startup_warnings(tree, WIPE, ODD, rules=(Rule(then="deny"),)) == []
+    assert startup_warnings(llm("one", mcp_servers=()), ODD) == []
+    assert startup_warnings(llm("one", tools=("wipe",)), ODD) == []
 
 
 def test_startup_warning_mentions_arguments() -> None:
     small = Rule(then="run", tool="wipe", arguments={"count": Condition(below=3)})
-    [line] = said(llm("one"), WIPE, rules=(small,))
+    [line] = startup_warnings(llm("one"), WIPE, rules=(small,))
     assert 'tool "wipe" of server "s" runs with some arguments without approval' in line
-    assert said(llm("one"), WIPE, rules=(Rule(then="ask"), small)) == []
-    assert said(llm("one"), WIPE, rules=(attrs.evolve(small, then="deny"),)) == []
-    assert said(llm("one"), WIPE, rules=(attrs.evolve(small, tool="other"),)) == []
+    assert startup_warnings(llm("one"), WIPE, rules=(Rule(then="ask"), small)) == []
+    assert startup_warnings(llm("one"), WIPE, rules=(attrs.evolve(small, then="deny"),)) == []
+    assert startup_warnings(llm("one"), WIPE, rules=(attrs.evolve(small, tool="other"),)) == []
 
 
 def test_startup_warning_without_arguments_if_all_run() -> None:
     small = Rule(then="run", tool="wipe", arguments={"count": Condition(below=3)})
     loop = LoopNode(name="l", agents=(llm("one"),))
-    assert said(loop, WIPE, rules=(small,)) == [
+    assert startup_warnings(loop, WIPE, rules=(small,)) == [
         'destructive tool "wipe" of server "s" runs without approval in node "one" (approval.in_loop: run)'
     ]
-    [line] = said(loop, WIPE, rules=(small, attrs.evolve(small, then="ask")))
+    [line] = startup_warnings(loop, WIPE, rules=(small, attrs.evolve(small, then="ask")))
     assert line.endswith('runs with some arguments without approval in node "one" (approval.in_loop: run)')
 
 

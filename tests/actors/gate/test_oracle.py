@@ -56,13 +56,13 @@ def readings(arguments: dict[str, Any], path: str) -> list[Any]:
 
 
 def every(truths: Iterable[Truth]) -> Truth:
-    said = set(truths)
-    return "fails" if "fails" in said else "undecided" if "undecided" in said else "holds"
+    found = set(truths)
+    return "fails" if "fails" in found else "undecided" if "undecided" in found else "holds"
 
 
 def some(truths: Iterable[Truth]) -> Truth:
-    said = set(truths)
-    return "holds" if "holds" in said else "undecided" if "undecided" in said else "fails"
+    found = set(truths)
+    return "holds" if "holds" in found else "undecided" if "undecided" in found else "fails"
 
 
 def decided(holds: bool) -> Truth:
@@ -106,9 +106,9 @@ def equal(wanted: Any, value: Any) -> Truth:
 def compare(limit: float, value: Any, sign: int) -> Truth:
     if value is None:
         return "fails"
-    said, bound = number(value), number(limit)
+    amount, bound = number(value), number(limit)
     assert bound is not None
-    return "undecided" if said is None else decided(said > bound if sign > 0 else said < bound)
+    return "undecided" if amount is None else decided(amount > bound if sign > 0 else amount < bound)
 
 
 def search(pattern: str, value: Any) -> Truth:

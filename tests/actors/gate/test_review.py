@@ -54,7 +54,7 @@ MISSED = 'approval.rules[0].tool: no tool is called "wiep" (did you mean "wipe"?
 
 
 @pytest.mark.parametrize(
-    ("servers", "offers", "rule", "told", "refused"),
+    ("servers", "offers", "rule", "text", "refused"),
     [
         ((A,), {"a": [WIPE]}, {"then": "deny"}, MISSED, True),
         ((A, B), {"a": [WIPE], "b": [LIST]}, {"then": "ask"}, MISSED, True),
@@ -100,11 +100,11 @@ MISSED = 'approval.rules[0].tool: no tool is called "wiep" (did you mean "wipe"?
     ],
 )
 def test_rule_about_a_known_tool_is_accepted(
-    servers: Sequence[McpServerConfig], offers: Offers, rule: Any, told: str | None, refused: bool
+    servers: Sequence[McpServerConfig], offers: Offers, rule: Any, text: str | None, refused: bool
 ) -> None:
     findings = found(servers, offers, Rule(**{"tool": "wiep", **rule}))
-    assert [finding.text for finding in findings] == ([told] if told else [])
-    assert [finding.problem is not None for finding in findings] == ([refused] if told else [])
+    assert [finding.text for finding in findings] == ([text] if text else [])
+    assert [finding.problem is not None for finding in findings] == ([refused] if text else [])
 
 
 async def test_misspelled_rule_fails_startup(world: World, autojump_clock: MockClock) -> None:
@@ -165,25 +165,25 @@ async def test_findings_after_startup_are_warnings(
         "rules": [{"tool": name, "then": "deny"} for name in ("look", "wipe", "wiep")]
     }
 
-    def said(name: str, index: int, more: str = "") -> str:
+    def missing(name: str, index: int, more: str = "") -> str:
         return f'approval.rules[{index}].tool: no tool is called "{name}"{more}'
 
     unknown = ' so far; the tools of "late" are not known'
-    missed = said("wiep", 2, ' (did you mean "wipe"?)')
+    missed = missing("wiep", 2, ' (did you mean "wipe"?)')
     async with late.agent() as agent:
-        assert list(agent.warnings) == [said("wipe", 1, unknown), said("wiep", 2, unknown)]
+        assert list(agent.warnings) == [missing("wipe", 1, unknown), missing("wiep", 2, unknown)]
         late.here = True
         late.relist("late")
         await wait_all_tasks_blocked()
         assert list(agent.warnings) == [missed]
         late.lists("tools", tool("other", "tools"))
         await wait_all_tasks_blocked()
-        assert list(agent.warnings) == [said("look", 0), missed]
+        assert list(agent.warnings) == [missing("look", 0), missed]
         late.relist("tools")
         await wait_all_tasks_blocked()
         assert list(agent.warnings) == [missed]
     logged = [record.getMessage() for record in caplog.records if "no tool" in record.getMessage()]
-    assert logged == [said("wipe", 1, unknown), said("wiep", 2, unknown), missed, said("look", 0)]
+    assert logged == [missing("wipe", 1, unknown), missing("wiep", 2, unknown), missed, missing("look", 0)]
 
 
 # ------------------------------------------------------------------------ hints
@@ -236,7 +236,7 @@ def test_rule_ignores_misleading_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "warned"),
     [
         ({"then": "run", "tool": "list"}, True),
         ({"then": "run", "tool": "l*"}, True),
@@ -246,14 +246,14 @@ def test_rule_ignores_misleading_names() -> None:
         ({"then": "deny", "tool": "list"}, False),
     ],
 )
-def test_run_rule_for_several_servers_is_a_warning(rule: Any, told: bool) -> None:
+def test_run_rule_for_several_servers_is_a_warning(rule: Any, warned: bool) -> None:
     one, two = server("a"), server("b", expose="server")
     findings = found((one, two), {"a": [tool("list")], "b": [LIST]}, Rule(**rule))
     line = (
         'approval.rules[0]: this rule runs tools of several servers, "a", "b", and each server chooses the '
         "names of its tools (set server to choose one)"
     )
-    assert [finding.text for finding in findings] == ([line] if told else [])
+    assert [finding.text for finding in findings] == ([line] if warned else [])
 
 
 # ---------------------------------------------------------------------- numbers
@@ -267,7 +267,7 @@ DEFS = {
 
 
 @pytest.mark.parametrize(
-    ("schema", "path", "told"),
+    ("schema", "path", "warned"),
     [
         ({"amount": {"type": "number"}}, "amount", False),
         ({"amount": {"type": ["integer", "null"]}}, "amount", False),
@@ -291,16 +291,16 @@ DEFS = {
 )
 @pytest.mark.parametrize("condition", [Condition(above=1000), Condition(below=1)])
 def test_numeric_condition_on_other_types_is_a_warning(
-    schema: dict[str, Any], path: str, told: bool, condition: Condition
+    schema: dict[str, Any], path: str, warned: bool, condition: Condition
 ) -> None:
     pay = attrs.evolve(tool("pay"), input_schema={"type": "object", "properties": schema, "$defs": DEFS})
     rule = Rule(then="ask", tool="pay", arguments={path: condition})
-    said = [finding.text for finding in found((A,), {"a": [pay]}, rule)]
+    texts = [finding.text for finding in found((A,), {"a": [pay]}, rule)]
     line = (
         f"approval.rules[0].arguments.{path}: above and below compare numbers, but the schema of "
         '"pay" allows other values'
     )
-    assert (line in said) == told
+    assert (line in texts) == warned
 
 
 def test_schema_without_properties_may_take_other_values() -> None:

@@ -25,6 +25,7 @@ from tests.actors.world import (
     call,
     code_of,
     llm,
+    never,
     parallel,
     say,
     use,
@@ -42,11 +43,6 @@ def guarded(tmp_path: Path) -> Guarded:
     world.settings["mcp_servers"] = [{"name": "tools", "url": "http://127.0.0.1:1/mcp"}]
     world.plan("agent", use(call("put", name="a")), say("done"))
     return world
-
-
-async def never(_: Mapping[str, Any]) -> str:
-    await trio.sleep_forever()
-    raise AssertionError
 
 
 async def cut_off(world: World) -> str:

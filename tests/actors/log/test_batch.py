@@ -141,13 +141,15 @@ async def test_calls_of_two_servers_run_concurrently(world: World, autojump_cloc
         turn = await agent.start_conversation("go")
         log = await events(world.journal, turn.conversation.id)
     assert answer(turn).response == "ask_mail: slept; ask_calendar: slept; ask_broken: slept"
-    # Each call is told under the key of its batch, and all began before the first came back.
-    told = [(event.type, event.body["key"]) for event in log if event.type.startswith(("tool.", "batch."))]
+    # Each call is recorded under the key of its batch, and all started before the first one finished.
+    recorded = [
+        (event.type, event.body["key"]) for event in log if event.type.startswith(("tool.", "batch."))
+    ]
     began = {("tool.started", f"1/:1.{n}") for n in range(3)}
-    assert set(told[:3]) == began
-    assert told[3:] == [*(("tool.finished", f"1/:1.{n}") for n in (2, 1, 0)), ("batch.finished", "1/:1")]
-    said = [m.call for m in turn.conversation.messages if m.call is not None]
-    assert [(each.server, each.is_error) for each in said] == [
+    assert set(recorded[:3]) == began
+    assert recorded[3:] == [*(("tool.finished", f"1/:1.{n}") for n in (2, 1, 0)), ("batch.finished", "1/:1")]
+    calls_made = [m.call for m in turn.conversation.messages if m.call is not None]
+    assert [(each.server, each.is_error) for each in calls_made] == [
         ("mail", False),
         ("calendar", False),
         ("broken", True),
@@ -173,8 +175,8 @@ async def test_64_calls_with_every_kind_of_failure(world: World, autojump_clock:
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
     assert answer(turn).response == "done"
-    said = [m.call for m in turn.conversation.messages if m.call is not None]
-    for n, each in enumerate(said):
+    calls_made = [m.call for m in turn.conversation.messages if m.call is not None]
+    for n, each in enumerate(calls_made):
         assert each.result is not None
         if n % 11 == 0:
             assert each.result.startswith("tool not found")
@@ -186,7 +188,7 @@ async def test_64_calls_with_every_kind_of_failure(world: World, autojump_clock:
             assert (each.result, each.server) == (f"result {n}", names[n % 3])
     [batch] = await batches(world, turn.conversation.id)
     assert batch["size"] == 64
-    assert batch["failed"] == sum(bool(each.is_error) for each in said)
+    assert batch["failed"] == sum(bool(each.is_error) for each in calls_made)
     assert batch["concurrency"] == 3
 
 

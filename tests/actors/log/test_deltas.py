@@ -51,16 +51,16 @@ async def followed(world: World, message: str = "go") -> list[Event | AnyDelta]:
     return seen
 
 
-def told(seen: list[Event | AnyDelta]) -> list[tuple[str, int, str]]:
+def received(seen: list[Event | AnyDelta]) -> list[tuple[str, int, str]]:
     """Runs of pieces, with the model and the attempt."""
     found: list[tuple[str, int, str]] = []
     for item in seen:
         if isinstance(item, ModelDelta) and isinstance(item.delta, TextDelta):
-            who = (item.model, item.attempt)
-            if found and found[-1][:2] == who:
-                found[-1] = (*who, found[-1][2] + item.delta.text)
+            source = (item.model, item.attempt)
+            if found and found[-1][:2] == source:
+                found[-1] = (*source, found[-1][2] + item.delta.text)
             else:
-                found.append((*who, item.delta.text))
+                found.append((*source, item.delta.text))
     return found
 
 
@@ -83,7 +83,7 @@ async def test_deltas_arrive_between_their_events_with_their_keys(
     one = seen[first[0]]
     assert isinstance(one, ModelDelta)
     assert (one.node, one.model, one.attempt) == ("agent", "test:model", 1)
-    assert told(seen) == [("test:model", 1, "Let meok")]
+    assert received(seen) == [("test:model", 1, "Let meok")]
 
 
 async def test_retry_and_next_model_have_higher_attempt_numbers(
@@ -98,7 +98,7 @@ async def test_retry_and_next_model_have_higher_attempt_numbers(
     ]
     world.models["test:b"] = [Streamed(pieces("tw"), lost), Streamed(pieces("two"), say("two"))]
     seen = await followed(world)
-    assert told(seen) == [
+    assert received(seen) == [
         ("test:a", 1, "on"),
         ("test:a", 2, "one"),
         ("test:b", 3, "tw"),
@@ -111,8 +111,8 @@ async def test_deltas_of_branches_differ_by_key_and_node(world: World, autojump_
     for name in "ab":
         world.plan(name, Streamed(pieces(name * 3), say(name)))
     seen = await followed(world)
-    said = {(item.node, item.key): item.delta for item in seen if isinstance(item, ModelDelta)}
-    assert set(said) == {("a", "1/.0:1"), ("b", "1/.1:1")}
+    deltas = {(item.node, item.key): item.delta for item in seen if isinstance(item, ModelDelta)}
+    assert set(deltas) == {("a", "1/.0:1"), ("b", "1/.1:1")}
 
 
 async def test_follower_without_deltas_gets_events_only(world: World, autojump_clock: MockClock) -> None:
@@ -202,6 +202,6 @@ async def test_late_follower_gets_deltas_from_then_on(world: World, autojump_clo
         turn = await agent.start_conversation("go", wait=False)
         await trio.sleep(2.5)
         await collect(agent, turn.conversation.id, seen)
-    assert told(seen) == [("test:model", 1, "def")]
+    assert received(seen) == [("test:model", 1, "def")]
     assert isinstance(seen[-1], Event)
     assert seen[-1].body["text"] == "abcdef"

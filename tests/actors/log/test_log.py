@@ -612,8 +612,10 @@ async def test_decision_during_announcement_is_answered(bench: Bench) -> None:
             bench.journal.let.set()
             reply = await anext(replies)
             nursery.cancel_scope.cancel()
-    [said] = [event for event in await bench.journal.events_since(ID, 0) if event.type == e.RunWaiting.type]
-    assert (said.body["settles"], said.body["on"]) == (["k", "d"], ["a"])
+    [waiting] = [
+        event for event in await bench.journal.events_since(ID, 0) if event.type == e.RunWaiting.type
+    ]
+    assert (waiting.body["settles"], waiting.body["on"]) == (["k", "d"], ["a"])
     assert cast(Any, reply)["result"]["approvals"] == ["a"]
 
 

@@ -247,9 +247,9 @@ async def test_verbatim_content_comes_back_with_the_next_call_and_after_a_restar
         [first, _] = await model_steps(world, turn.conversation.id)
     assert first["verbatim"] == {"provider": "anthropic", "content": kept.content}
     _, request = world.replies[-1]
-    said = request.messages[1]
-    assert isinstance(said, AssistantMessage)
-    assert said.verbatim == kept
+    sent = request.messages[1]
+    assert isinstance(sent, AssistantMessage)
+    assert sent.verbatim == kept
 
 
 async def test_costs_are_those_of_the_model_that_answered(world: World, autojump_clock: MockClock) -> None:

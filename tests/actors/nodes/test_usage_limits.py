@@ -66,8 +66,8 @@ async def test_a_conversation_stops_as_well_and_for_good(
             turn = await agent.send(turn.conversation.id, "more")
     async with world.agent() as agent:
         turn = await agent.send(turn.conversation.id, "after a restart")
-        said = f"the run stopped: the conversation has used {used} (limits.conversation.{limit})"
-        assert (answer(turn).code, answer(turn).response) == ("limit_reached", said)
+        text = f"the run stopped: the conversation has used {used} (limits.conversation.{limit})"
+        assert (answer(turn).code, answer(turn).response) == ("limit_reached", text)
         assert len(world.requests) == 2
         assert turn.conversation.head.usage == Spent(200, 20, cost_usd=0.0004)
         assert answer(turn).usage == Spent()

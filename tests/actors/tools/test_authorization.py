@@ -48,11 +48,11 @@ class Locked:
 
 @attrs.define
 class Registry:
-    told: list[Update] = attrs.field(factory=list)
+    updates: list[Update] = attrs.field(factory=list)
 
     async def ask(self, request: Update) -> None:
         await trio.lowlevel.checkpoint()
-        self.told.append(request)
+        self.updates.append(request)
 
 
 def authorization(directory: ServerDirectory, registry: Registry, *servers: Locked) -> Authorization:
@@ -67,7 +67,7 @@ async def test_the_registry_knows_of_the_tools_before_anybody_goes_on() -> None:
     assert shows.wanted(["other"]) is None
     assert not await shows.present("tok-bad")
     assert await shows.present(GOOD)
-    assert registry.told == [Update("safe", ()), Update("safe", server.tools)]
+    assert registry.updates == [Update("safe", ()), Update("safe", server.tools)]
     assert shows.wanted() is None
 
 
@@ -75,7 +75,7 @@ async def test_no_token_is_shown_to_nobody() -> None:
     directory, registry = ServerDirectory(), Registry()
     server = Locked("safe", directory)
     assert not await authorization(directory, registry, server).present(None)
-    assert (server.shown, registry.told) == ([], [])
+    assert (server.shown, registry.updates) == ([], [])
 
 
 @pytest.mark.parametrize("gone", [ActorCrashed("it crashed"), ActorUnavailable("it is stopping")])
@@ -85,4 +85,4 @@ async def test_a_server_that_is_gone_keeps_no_other_from_its_token(gone: Excepti
     shows = authorization(directory, registry, safe, broken)
     assert await shows.present(GOOD)
     assert shows.wanted() == Wanted("broken", 401)
-    assert registry.told == [Update("safe", safe.tools)]
+    assert registry.updates == [Update("safe", safe.tools)]

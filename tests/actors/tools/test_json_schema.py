@@ -47,14 +47,14 @@ def test_every_mistake_has_its_position() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "quoted"),
     [(True, "true"), (None, "null"), ({"a": [None]}, '{"a": [null]}'), ([False], "[false]")],
 )
-def test_mistakes_quote_values_as_sent(value: Any, said: str) -> None:
-    told = f"{said} is not of type 'string'"
-    assert mistakes({"v": value}, {"properties": {"v": {"type": "string"}}}) == [f"v: {told}"]
+def test_mistakes_quote_values_as_sent(value: Any, quoted: str) -> None:
+    mistake = f"{quoted} is not of type 'string'"
+    assert mistakes({"v": value}, {"properties": {"v": {"type": "string"}}}) == [f"v: {mistake}"]
     [found] = mistakes({"v": value}, {"properties": {"v": {"anyOf": [{"type": "string"}]}}})
-    assert found.endswith(f"({told})")
+    assert found.endswith(f"({mistake})")
 
 
 def test_mistake_says_why_each_alternative_fails() -> None:

@@ -43,7 +43,7 @@ CONFIG = AgentConfig(
 
 
 @attrs.define
-class Told:
+class Published:
     names: list[tuple[str, ...]] = attrs.field(factory=list)
     refused: Mapping[str, str] = attrs.field(factory=dict)
 
@@ -53,14 +53,16 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def published() -> Published:
+    return Published()
 
 
 @pytest.fixture
-async def ref(told: Told) -> AsyncIterator[ActorRef[RegistryMessage]]:
+async def ref(published: Published) -> AsyncIterator[ActorRef[RegistryMessage]]:
     async with open_supervisor(EventBus()) as supervisor:
-        yield await supervisor.start("registry", registry(CONFIG, told.publish, KnownTools(MemoryJournal())))
+        yield await supervisor.start(
+            "registry", registry(CONFIG, published.publish, KnownTools(MemoryJournal()))
+        )
 
 
 def tools(server: str, *names: str) -> tuple[Tool, ...]:
@@ -86,16 +88,16 @@ async def missing(ref: ActorRef[RegistryMessage], name: str, server: str | None 
     return found
 
 
-async def test_a_tool_resolves_to_its_server(ref: ActorRef[RegistryMessage], told: Told) -> None:
+async def test_a_tool_resolves_to_its_server(ref: ActorRef[RegistryMessage], published: Published) -> None:
     await ref.ask(offer("two", "c"))
     await ref.ask(offer("one", "a", "b"))
     for name, server in (("a", "one"), ("b", "one"), ("c", "two")):
         assert await resolved(ref, name, {"x": 1}) == (server, name, {"x": 1})
-    assert told.names[1:] == [("a", "b", "c")]  # in the order of the file, whoever comes first
+    assert published.names[1:] == [("a", "b", "c")]  # in the order of the file, whoever comes first
 
 
 async def test_a_duplicate_is_refused_in_these_words_and_nothing_of_it_is_kept(
-    ref: ActorRef[RegistryMessage], told: Told
+    ref: ActorRef[RegistryMessage], published: Published
 ) -> None:
     await ref.ask(offer("server-a", "w", "X"))
     with pytest.raises(DuplicateTool) as caught:
@@ -103,9 +105,9 @@ async def test_a_duplicate_is_refused_in_these_words_and_nothing_of_it_is_kept(
     assert str(caught.value) == 'duplicate tool name "X" found in MCP servers "server-a" and "server-b"'
     assert await missing(ref, "new") == NotFound("new")
     assert (await resolved(ref, "X", {}))[0] == "server-a"
-    assert told.names == [("w", "X")]
+    assert published.names == [("w", "X")]
     await ref.ask(offer("server-b", "new"))  # it lives on
-    assert told.names[-1] == ("w", "X", "new")
+    assert published.names[-1] == ("w", "X", "new")
 
 
 async def test_all_duplicates_of_a_server_are_named(ref: ActorRef[RegistryMessage]) -> None:
@@ -145,55 +147,59 @@ async def test_nothing_is_near_to_something_else_entirely(ref: ActorRef[Registry
 # -------------------------------------------------------------------- live lists
 
 
-async def test_a_server_may_list_other_tools_later(ref: ActorRef[RegistryMessage], told: Told) -> None:
+async def test_a_server_may_list_other_tools_later(
+    ref: ActorRef[RegistryMessage], published: Published
+) -> None:
     await ref.ask(offer("a", "x"))
     await ref.ask(offer("b", "y"))
     await ref.ask(Update("a", tools("a", "z", "x")))
     await ref.ask(Update("a", ()))
-    assert told.names[-2:] == [("z", "x", "y"), ("y",)]
+    assert published.names[-2:] == [("z", "x", "y"), ("y",)]
     assert await missing(ref, "x") == NotFound("x")
 
 
-async def test_a_list_that_is_the_same_is_no_news(ref: ActorRef[RegistryMessage], told: Told) -> None:
+async def test_a_list_that_is_the_same_is_no_news(
+    ref: ActorRef[RegistryMessage], published: Published
+) -> None:
     await ref.ask(offer("a", "x"))
     await ref.ask(Update("a", tools("a", "x")))
-    assert len(told.names) == 1
+    assert len(published.names) == 1
 
 
 async def test_colliding_list_is_refused_and_published(
-    ref: ActorRef[RegistryMessage], told: Told, caplog: pytest.LogCaptureFixture
+    ref: ActorRef[RegistryMessage], published: Published, caplog: pytest.LogCaptureFixture
 ) -> None:
     await ref.ask(offer("a", "x"))
     await ref.ask(offer("b", "y"))
     with caplog.at_level(logging.WARNING):
         await ref.ask(Update("b", tools("b", "new", "x")))
     reason = 'duplicate tool name "x" found in MCP servers "a" and "b"'
-    assert told.names[-1] == ("x", "y")
-    assert told.refused == {"b": reason}
+    assert published.names[-1] == ("x", "y")
+    assert published.refused == {"b": reason}
     assert reason in caplog.text
     assert (await resolved(ref, "y", {}))[0] == "b"
 
 
 async def test_refused_list_is_used_when_it_no_longer_collides(
-    ref: ActorRef[RegistryMessage], told: Told
+    ref: ActorRef[RegistryMessage], published: Published
 ) -> None:
     await ref.ask(offer("a", "x"))
     await ref.ask(offer("b", "y"))
     await ref.ask(Update("b", tools("b", "x")))
     await ref.ask(Update("a", tools("a", "q")))
-    assert told.names[-1] == ("q", "x")
-    assert told.refused == {}
+    assert published.names[-1] == ("q", "x")
+    assert published.refused == {}
     assert (await resolved(ref, "x", {}))[0] == "b"
 
 
 async def test_a_server_that_takes_its_change_back_is_as_before(
-    ref: ActorRef[RegistryMessage], told: Told
+    ref: ActorRef[RegistryMessage], published: Published
 ) -> None:
     await ref.ask(offer("a", "x"))
     await ref.ask(offer("b", "y"))
     await ref.ask(Update("b", tools("b", "x")))
     await ref.ask(Update("b", tools("b", "y")))
-    assert (told.names[-1], told.refused) == (("x", "y"), {})
+    assert (published.names[-1], published.refused) == (("x", "y"), {})
 
 
 # ------------------------------------------------------- of one server, on record
@@ -212,11 +218,11 @@ async def test_recorded_call_is_resolved_only_at_its_server(ref: ActorRef[Regist
 
 
 async def test_a_call_of_a_server_as_one_is_one_of_its_tool(
-    ref: ActorRef[RegistryMessage], told: Told
+    ref: ActorRef[RegistryMessage], published: Published
 ) -> None:
     await ref.ask(offer("a", "read"))
     await ref.ask(offer("fs", "read", "write"))
-    assert told.names[-1] == ("read", "mcp_fs")
+    assert published.names[-1] == ("read", "mcp_fs")
     assert await resolved(ref, "read", {}) == ("a", "read", {})
     call = {"tool": "read", "arguments": {"path": "/x"}}
     assert await resolved(ref, "mcp_fs", call) == ("fs", "read", {"path": "/x"})

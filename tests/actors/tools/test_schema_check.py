@@ -13,8 +13,8 @@ from stopgo.actors.tools.schema_check import find_mistakes
 
 async def test_more_than_is_done_here_is_done_elsewhere() -> None:
     many = Checker({"properties": {"v": {"items": {"type": "integer"}}}})
-    assert await find_mistakes({"v": [1] * 20_000}, many) == []
-    assert await find_mistakes({"v": [1] * 20_000 + ["x"]}, many) == ["v.20000: 'x' is not of type 'integer'"]
+    assert await find_mistakes({"v": [1] * 12_000}, many) == []
+    assert await find_mistakes({"v": [1] * 12_000 + ["x"]}, many) == ["v.12000: 'x' is not of type 'integer'"]
 
 
 async def test_deeply_nested_arguments_are_uncheckable() -> None:

@@ -56,9 +56,9 @@ TEXT = {"type": "string"}
     ids=str,
 )
 def test_form_with_a_secret_is_unaskable(schema: dict[str, Any]) -> None:
-    told = unaskable(Elicitation("Log in", schema))
-    assert told is not None
-    assert "asks for a secret" in told
+    reason = unaskable(Elicitation("Log in", schema))
+    assert reason is not None
+    assert "asks for a secret" in reason
 
 
 @pytest.mark.parametrize(
