@@ -52,11 +52,12 @@ export function composer({ id, log, changed }) {
 
   const blocked = () => log.pending.length > 0 || log.completed;
 
-  /** Sends the messages of the outbox that were not sent, one at a time: none may overtake an earlier one. */
+  /** Sends the messages of the outbox one at a time: none may overtake an earlier one. If a message is being
+   * sent already, the call that sends it continues with the later ones. */
   async function flush() {
     for (;;) {
       const entry = outbox.entries(id).find(({ state }) => state !== "sent");
-      if (closed || !entry || sending.has(entry.key)) return; // the call that sends it continues with the next
+      if (closed || !entry || sending.has(entry.key)) return;
       sending.add(entry.key);
       const answered = await deliver(entry);
       sending.delete(entry.key);
