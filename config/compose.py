@@ -14,7 +14,7 @@ from .values import Invalid, KeyPath, Mark, Scalar, Sequence, Table, Value, dott
 
 @attrs.frozen
 class Bounds:
-    """What a file may hold. Depth and number count every alias as the value that it stands for."""
+    """The limits of a file. Depth and number count every alias as the value that it stands for."""
 
     depth: int = 32
     values: int = 10_000

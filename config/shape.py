@@ -23,7 +23,7 @@ _ABOUT = "stopgo.about"
 
 @attrs.frozen
 class About:
-    """What the type of a field does not express about the key of the same name."""
+    """The facts about a key that the type of its field does not express."""
 
     text: str
     """Description for people and for the JSON Schema."""

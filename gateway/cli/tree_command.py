@@ -191,7 +191,7 @@ def _verdict(tool: Tool, policy_scope: PolicyScope) -> str:
 
 
 def _asks(policy_scope: PolicyScope) -> str:
-    """What happens here to calls that no rule matches."""
+    """Describe the treatment of calls that no rule matches."""
     from ...actors.gate.gate import by_hints
     from ...actors.tools.tool import Hints, Tool
 

@@ -319,7 +319,7 @@ async def test_question_without_call_id_serializes_later_calls(
 async def test_cancelling_the_run_cancels_open_questions(asking: Asking, autojump_clock: MockClock) -> None:
     async def insist(message: CallTool) -> str:
         reply = await ask_name(message)
-        assert await ask_name(message) == reply  # nobody is asked any more
+        assert await ask_name(message) == reply  # without asking a person again
         return reply
 
     asking.offer("ask", insist)
@@ -405,7 +405,7 @@ async def test_shutdown_cancels_open_questions(asking: Asking, autojump_clock: M
 
     async def clean_up(message: CallTool) -> str:
         reply = await ask_name(message)
-        assert await ask_name(message) == reply  # nobody is asked any more
+        assert await ask_name(message) == reply  # without asking a person again
         await trio.sleep(8)
         return reply
 

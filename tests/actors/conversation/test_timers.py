@@ -164,4 +164,4 @@ async def test_unsettled_page_does_not_hide_later_questions(autojump_clock: Mock
         await trio.sleep(1000)
     others = [(id, int(when)) for id, when in asked.expired if not id.startswith("stuck")]
     assert others == [("late", 10), ("new", 500), ("later", 1000)]
-    assert len(asked.expired) == 3 * MOST_DUE + len(others)  # each once: who refuses one refuses the next
+    assert len(asked.expired) == 3 * MOST_DUE + len(others)  # each is delivered once

@@ -584,7 +584,7 @@ async def test_admit_parks_the_branch_while_draining(bench: Bench) -> None:
             nursery.start_soon(enter)
             await trio.testing.wait_all_tasks_blocked()
             assert (log.active, bench.active_runs.count) == (0, 0)
-            assert not log.blocked  # nobody outside could move it: it is we who stand in the way
+            assert not log.blocked  # the drain parks the branch; nothing outside could continue it
             assert bench.stalls == 0
             assert await stored(bench) == ["soon"]  # what is known is not lost
             scope.cancel()

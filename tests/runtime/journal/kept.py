@@ -1,4 +1,4 @@
-"""What journals hold: rows that must exist, and what no part of the product reads back."""
+"""Rows that journals must hold although no part of the product reads them back."""
 
 from __future__ import annotations
 
