@@ -15,6 +15,7 @@ import attrs
 from .a2a import RemoteAgentConfig
 from .address import AN_ORIGIN, HOST_NAME, ORIGIN
 from .approval import ApprovalConfig
+from .auth import AuthConfig
 from .mcp import McpServerConfig
 from .models import ContextConfig, LlmConfig, ModelConfig
 from .nodes import Node
@@ -171,6 +172,13 @@ class AgentConfig:
     server: ServerConfig = attrs.field(
         default=ServerConfig(),
         metadata=about("Hosts and origins that the HTTP server accepts, connections, push notifications."),
+    )
+    auth: AuthConfig | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Who may use the agent, and for what. Default: there is no authentication, and the server "
+            "listens on this machine only."
+        ),
     )
     data_dir: Path = attrs.field(
         default=Path("data"),

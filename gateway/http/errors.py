@@ -31,16 +31,20 @@ STATUS: Mapping[str, int] = {
     "decision_required": 400,
     "denied_by_policy": 422,
     "expired": 410,
+    "halted": 409,
     "idempotency_key_reused": 422,
     "internal_error": 500,
     "invalid_arguments": 422,
     "invalid_cursor": 400,
     "invalid_request": 400,
+    "limit_reached": 429,
     "message_required": 400,
     "not_waiting_for_credential": 409,
     "queue_full": 429,
+    "role_required": 403,
     "run_in_progress": 409,
     "shutting_down": 503,
+    "subject_changed": 409,
     "tool_changed": 409,
     "tool_not_found": 404,
     "unknown_field": 400,
@@ -48,6 +52,7 @@ STATUS: Mapping[str, int] = {
 }
 
 RETRY_AFTER: Mapping[str, int] = {
+    "limit_reached": 10,
     "queue_full": 1,
     "shutting_down": 5,
     "stopped": 5,

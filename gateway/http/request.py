@@ -14,8 +14,10 @@ from quart.wrappers.base import BaseRequestWebsocket
 from werkzeug.datastructures import Headers as WerkzeugHeaders
 from werkzeug.datastructures import MultiDict
 
+from ...actors.access.principal import Principal
 from ...actors.common.errors import check_fields
 from . import body
+from .identity import Identity
 
 Headers: TypeAlias = WerkzeugHeaders
 """Headers by name, in any case."""
@@ -67,6 +69,17 @@ class Request:
         """Facts for the access log: ``sid`` and ``conversation``. The log reads them from the ASGI scope."""
         state: dict[str, Any] = self._raw.scope["state"]
         return state
+
+    @property
+    def identity(self) -> Identity | None:
+        """The verified sender; None if the agent has no `auth:`, and on public routes."""
+        identity: Identity | None = self.facts.get("identity")
+        return identity
+
+    @property
+    def principal(self) -> Principal | None:
+        """The principal of `identity`."""
+        return None if self.identity is None else self.identity.principal
 
     async def body(self) -> bytes:
         """The body. Raises `RequestError` when it is too large or does not arrive in time."""

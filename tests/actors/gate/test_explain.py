@@ -67,7 +67,7 @@ def test_exactly_one_step_decides_as_the_gate_says(
     assert decisive.text.startswith(verdict.rule)
     assert all(step.text and step.why and step.why.encode() for step in steps)
     before = steps[: steps.index(decisive)]
-    assert len(before) <= len(scope.policy.rules) + 3
+    assert len(before) <= len(scope.policy.rules) + 4
 
 
 def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:

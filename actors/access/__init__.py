@@ -1,0 +1,6 @@
+"""Who acts, and what they may do.
+
+Belongs here: principals, their roles, and the rules about both, as pure functions. Not here: credentials and
+how they are verified (`gateway/auth`), and the approvals that roles decide (`approvals`).
+Read first: `principal.py`, then `rights.py`.
+"""

@@ -1,0 +1,33 @@
+"""The identity behind a request: its principal, the token for tools, and how long the credential is valid."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+
+from ...actors.access.principal import Principal
+
+
+@attrs.frozen(eq=False)
+class Lifetime:
+    """How long a credential is valid. Streams end with it."""
+
+    expires: float | None = None
+    """On trio's clock; None: it does not expire."""
+    revoked: trio.Event = attrs.field(factory=trio.Event)
+
+    async def ended(self) -> None:
+        """Return when the credential has expired or was revoked."""
+        with trio.move_on_at(trio.inf if self.expires is None else self.expires):
+            await self.revoked.wait()
+
+
+@attrs.frozen(eq=False)
+class Identity:
+    """The verified sender of a request."""
+
+    principal: Principal
+    token: str | None = attrs.field(default=None, repr=False)
+    """The bearer token that calls of tools and agents forward. Never the credential itself, unless
+    `auth.forward_credential` allows it."""
+    lifetime: Lifetime = attrs.field(factory=Lifetime)
