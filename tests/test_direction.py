@@ -58,7 +58,7 @@ ASYNCIO = ("actors/bridge/for_asyncio.py", "tests/actors/bridge")
 SHARED_NAMES = {"__init__.py", "errors.py"}
 RUNTIME_LIBRARIES = {"attrs", "trio"}
 # Each takes longer to import than everything else that a start needs.
-HEAVY = {"anthropic", "mcp"}
+HEAVY = {"anthropic", "cryptography", "jwt", "mcp"}
 MCP_NAMES = {"mcp", "mcp_types"}
 MCP_SDK = ROOT / "actors/mcp/sdk.py"
 # Other packages import these at any time.

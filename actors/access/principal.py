@@ -65,7 +65,7 @@ Grants: TypeAlias = Mapping[str, Grant]
 
 def all_grants(own: Mapping[str, ScopeConfig]) -> Grants:
     """The built-in roles, and the agent's own ones."""
-    built_in = {role: Grant(role, role) for role in ROLES}
+    built_in: dict[str, Grant] = {role: Grant(role, role) for role in ROLES}
     scoped = {
         name: Grant(name, "approver", Scope(each.servers, each.tools, each.nodes, each.kinds))
         for name, each in own.items()

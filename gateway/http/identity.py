@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import attrs
 import trio
 
@@ -16,9 +18,14 @@ class Lifetime:
     """On trio's clock; None: it does not expire."""
     revoked: trio.Event = attrs.field(factory=trio.Event)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the credential has expired or was revoked."""
+        return self.revoked.is_set() or (self.expires is not None and self.expires <= trio.current_time())
+
     async def ended(self) -> None:
         """Return when the credential has expired or was revoked."""
-        with trio.move_on_at(trio.inf if self.expires is None else self.expires):
+        with trio.move_on_at(math.inf if self.expires is None else self.expires):
             await self.revoked.wait()
 
 

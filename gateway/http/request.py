@@ -55,6 +55,10 @@ class Request:
         return self._raw.args
 
     @property
+    def cookies(self) -> Query:
+        return self._raw.cookies
+
+    @property
     def host(self) -> str:
         """The host and port that the client used."""
         return self._raw.host

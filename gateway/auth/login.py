@@ -1,0 +1,203 @@
+"""The login of the page: authorization code with PKCE at the issuer.
+
+``GET /login`` sends the browser to the issuer, and the issuer sends it back to ``/login/callback``, which
+begins a session. The callback answers with a page that continues, not with a redirect: the session's cookie
+is `Strict`, so browsers would not send it with a redirect that began at the issuer.
+"""
+
+from __future__ import annotations
+
+import hmac
+import html
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import attrs
+import trio
+
+from ...actors.access.principal import Principal
+from ...config.auth import LoginConfig
+from ..http.errors import RequestError
+from ..http.quart_app import Application
+from ..http.request import Request
+from ..http.responses import Reply
+from .issuer import IssuerError
+from .jwt_verifier import JwtVerifier, Unverified, principal_of
+from .login_transaction import (
+    LOGIN_COOKIE,
+    LOGIN_SECONDS,
+    Transaction,
+    own_path,
+    read_transaction,
+)
+from .sessions import COOKIE, Sessions, cookie
+
+log = logging.getLogger(__name__)
+
+CALLBACK = "/login/callback"
+MOST_USED = 10_000
+"""Maximum number of completed logins whose repetition is refused here; the issuer refuses it, too."""
+
+_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Agent Stop and Go</title>
+<link rel="stylesheet" href="/page/base.css">
+{refresh}</head>
+<body>
+<main class="empty"><h2>{title}</h2><p>{text}</p><p><a href="{href}">{link}</a></p></main>
+</body>
+</html>
+"""
+
+
+class LoginFailed(Exception):
+    """A login that begins no session. The text is for the person."""
+
+
+@attrs.define(eq=False)
+class Login:
+    """The routes of the login."""
+
+    config: LoginConfig
+    verifier: JwtVerifier
+    sessions: Sessions
+    public_url: str | None
+    _key: bytes = attrs.field(factory=lambda: secrets.token_bytes(32), repr=False)
+    _used: dict[str, None] = attrs.field(factory=dict)
+    """States of completed logins, the oldest first."""
+
+    def add_to(self, app: Application) -> None:
+        app.add("/login", "login", self.begin, ["GET"])
+        app.add(CALLBACK, "login callback", self.finish, ["GET"])
+
+    async def begin(self, request: Request) -> Reply:
+        """Send the browser to the issuer."""
+        try:
+            endpoints = await self.verifier.jwks.endpoints()
+        except RequestError as error:
+            return _failed(error.status, error.message)
+        if endpoints.authorization is None:
+            return _failed(503, "the issuer has no login")
+        base = (self.public_url or f"http://{request.host}").rstrip("/")
+        back = own_path(request.args.get("return", "/"))
+        begun = Transaction.new(base + CALLBACK, back, trio.current_time())
+        parameters = {
+            "response_type": "code",
+            "client_id": self.config.client_id,
+            "redirect_uri": begun.redirect_uri,
+            "scope": " ".join(self.config.scopes),
+            "state": begun.state,
+            "nonce": begun.nonce,
+            "code_challenge": begun.challenge,
+            "code_challenge_method": "S256",
+        }
+        separator = "&" if "?" in endpoints.authorization else "?"
+        return Reply(
+            b"",
+            303,
+            "",
+            {
+                "Location": f"{endpoints.authorization}{separator}{urlencode(parameters)}",
+                "Set-Cookie": cookie(
+                    LOGIN_COOKIE, begun.sign(self._key), seconds=LOGIN_SECONDS, same_site="Lax"
+                ),
+            },
+        )
+
+    async def finish(self, request: Request) -> Reply:
+        """Begin a session for the person that the issuer names."""
+        try:
+            begun = self._begun(request)
+            principal = await self._person(request, begun)
+        except LoginFailed as error:
+            return _failed(400, str(error))
+        except (IssuerError, Unverified) as error:
+            log.warning("a login failed: %s", error)
+            return _failed(502, "the issuer gave no valid answer; the server's log has the reason")
+        except RequestError as error:
+            return _failed(error.status, error.message)
+        id = self.sessions.begin(principal)
+        href = html.escape(begun.back)
+        page = _PAGE.format(
+            refresh=f'<meta http-equiv="refresh" content="0;url={href}">\n',
+            title="Logged in",
+            text="The page continues by itself.",
+            href=href,
+            link="Continue",
+        )
+        return _html(200, page, cookie(COOKIE, id, seconds=self.sessions.seconds))
+
+    def _begun(self, request: Request) -> Transaction:
+        """The login that this browser began, which is then used up. Raises `LoginFailed`."""
+        begun = read_transaction(request.cookies.get(LOGIN_COOKIE, ""), self._key, trio.current_time())
+        state = _only(request, "state")
+        if begun is None or not hmac.compare_digest(begun.state.encode(), state.encode(errors="replace")):
+            raise LoginFailed("this login was not begun in this browser, or took too long")
+        if state in self._used:
+            raise LoginFailed("this login was completed before")
+        self._used[state] = None
+        if len(self._used) > MOST_USED:
+            del self._used[next(iter(self._used))]
+        return begun
+
+    async def _person(self, request: Request, begun: Transaction) -> Principal:
+        if "error" in request.args:
+            raise LoginFailed("the issuer did not log you in")
+        if request.args.get("iss", self.verifier.config.issuer) != self.verifier.config.issuer:
+            raise LoginFailed("the answer is of another issuer")
+        claims = await self._claims(_only(request, "code"), begun)
+        config = self.verifier.config
+        return principal_of(claims, config, self.verifier.known, "")
+
+    async def _claims(self, code: str, begun: Transaction) -> Mapping[str, Any]:
+        """The claims of the ID token, and of the user info if the former lacks the subject or the roles."""
+        verifier, config = self.verifier, self.verifier.config
+        endpoints = await verifier.jwks.endpoints()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": begun.redirect_uri,
+            "code_verifier": begun.verifier,
+        }
+        issuer = verifier.jwks.issuer
+        tokens = await issuer.tokens(endpoints, form, self.config.client_id, self.config.client_secret)
+        claims = await verifier.claims(str(tokens.get("id_token")), self.config.client_id)
+        if not hmac.compare_digest(str(claims.get("nonce")).encode(errors="replace"), begun.nonce.encode()):
+            raise Unverified("its nonce is that of another login")
+        if claims.get("azp", self.config.client_id) != self.config.client_id:
+            raise Unverified("it was issued to another client")
+        if config.subject_claim in claims and config.roles_claim in claims:
+            return claims
+        more = await issuer.userinfo(endpoints, str(tokens.get("access_token")))
+        if more and more.get("sub") != claims.get("sub"):
+            raise Unverified("the user info is of another person")
+        return {**more, **claims}
+
+
+def _only(request: Request, name: str) -> str:
+    values = request.args.getlist(name)
+    if len(values) != 1:
+        raise LoginFailed(f"the answer of the issuer has no {name}")
+    return values[0]
+
+
+def _failed(status: int, why: str) -> Reply:
+    text = html.escape(f"{why[0].upper()}{why[1:]}.")
+    page = _PAGE.format(refresh="", title="Not logged in", text=text, href="/", link="Back")
+    return _html(status, page, cookie(LOGIN_COOKIE, "", seconds=0, same_site="Lax"))
+
+
+def _html(status: int, page: str, cookie: str) -> Reply:
+    return Reply(page.encode(), status, "text/html; charset=utf-8", {**_HEADERS, "Set-Cookie": cookie})

@@ -1,0 +1,57 @@
+"""Identities that a trusted proxy states in headers. Pure.
+
+===========================  ============================  ===================
+the request                  has an identity header or     has neither
+                             `X-Proxy-Secret`
+===========================  ============================  ===================
+arrived at the socket        is that person                has no such credential
+has the secret               is that person                -
+has neither                  is refused                    has no such credential
+===========================  ============================  ===================
+
+A request is also refused if a header is repeated, because the client may have sent the first one, or if the
+proxy names no person.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from ...actors.access.principal import Grants, Principal, granted
+from ...config.auth import TrustedProxyConfig
+from ..http.identity import Identity
+from ..http.request import Headers
+from .jwt_verifier import MOST_ROLES, Unverified, subject_of
+
+SECRET_HEADER = "X-Proxy-Secret"
+
+
+def proxy_identity(
+    headers: Headers, config: TrustedProxyConfig, known: Grants, *, via_socket: bool
+) -> Identity | None:
+    """The person that the proxy names; None if the request does not claim to come from it.
+
+    `via_socket`: whether the request arrived at the socket of the proxy. Raises `Unverified`.
+    """
+    names = (config.subject_header, config.roles_header, SECRET_HEADER)
+    if not any(name in headers for name in names):
+        return None
+    if any(len(headers.getlist(name)) > 1 for name in names):
+        raise Unverified("a header of the proxy is repeated")
+    if not via_socket and not _is_secret(headers.get(SECRET_HEADER, ""), config.secret):
+        raise Unverified("the headers of the proxy come without its secret")
+    subject = subject_of(_text(headers.get(config.subject_header, "")))
+    roles = [name.strip() for name in _text(headers.get(config.roles_header, "")).split(",")[:MOST_ROLES]]
+    return Identity(Principal(id=subject, grants=granted(roles, known), credential="proxy"))
+
+
+def _is_secret(given: str, secret: str | None) -> bool:
+    return secret is not None and hmac.compare_digest(given.encode("latin-1"), secret.encode())
+
+
+def _text(value: str) -> str:
+    """The text of a header. The server decodes headers as Latin-1, and proxies send UTF-8."""
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        raise Unverified("a header of the proxy is not UTF-8") from None
