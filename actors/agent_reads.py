@@ -11,7 +11,8 @@ import trio
 
 from ..config.agent_config import AgentConfig
 from ..runtime.journal.errors import BadCursor
-from ..runtime.journal.protocol import Event, Journal, QuestionState
+from ..runtime.journal.protocol import Event, Journal
+from ..runtime.journal.question import QuestionState
 from .approvals.kinds import Approval
 from .common import errors
 from .common.errors import AgentError

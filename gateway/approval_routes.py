@@ -10,7 +10,7 @@ import attrs
 from ..actors.agent import Agent
 from ..actors.approvals.kinds import Approval
 from ..actors.common.errors import AgentError
-from ..runtime.journal.protocol import QuestionState
+from ..runtime.journal.question import QuestionState
 from . import views
 from .conversation_routes import accepted, turn_reply
 from .http import headers, query

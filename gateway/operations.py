@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from ..actors.log.head import Status
-from ..runtime.journal.protocol import QuestionState
+from ..runtime.journal.question import QuestionState
 from . import examples as ex
 from .http.query import MAX_LIMIT, MAX_TEXT
 from .operation import (

@@ -22,7 +22,8 @@ from ..actors.tools.delegation import is_remote
 from ..actors.tools.health import Health, PartHealth
 from ..actors.tools.known import change
 from ..actors.tools.tool import Tool
-from ..runtime.journal.protocol import Event, Question
+from ..runtime.journal.protocol import Event
+from ..runtime.journal.question import Question
 from .http.chunked_json import PART_ITEMS, PART_SIZE, Many, listed
 from .wire import frame_shapes as f
 from .wire import shapes as w

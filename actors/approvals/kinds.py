@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, get_args
 
 import attrs
 
-from ...runtime.journal.protocol import Question
+from ...runtime.journal.question import Question
 from .checkpoint_approval import CheckpointQuestion
 from .decided import Decided, read
 from .elicitation_approval import ElicitationQuestion

@@ -12,7 +12,8 @@ from ...config.values import quoted
 from ...config.wording import nearest
 from ...runtime.errors import Refused
 from ...runtime.journal.errors import StreamDamaged
-from ...runtime.journal.protocol import NotAccepted, Question
+from ...runtime.journal.protocol import NotAccepted
+from ...runtime.journal.question import Question
 
 ErrorCode: TypeAlias = Literal[
     "already_decided",

@@ -30,7 +30,8 @@ import trio
 
 from ...runtime.context import Context
 from ...runtime.journal.errors import JournalError, QuestionTaken, Reading
-from ...runtime.journal.protocol import CloseQuestion, Json
+from ...runtime.journal.protocol import Json
+from ...runtime.journal.question import CloseQuestion
 from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log import stored
@@ -260,8 +261,7 @@ class Commands:
     async def _resume(self, received: Received) -> None:
         head = self._log.state.head.run
         if head is None or head.state != "auth_required":
-            text = "the run does not wait for a bearer token"
-            await self._refuse(received, "not_waiting_for_credential", text)
+            await self._refuse(received, "not_waiting_for_credential", "the run waits for no bearer token")
             return
         await self._log.save(e.RunResumed(head.id, received.key, True, answer=True), ack=[received.key])
 

@@ -13,17 +13,8 @@ import trio
 from ...runtime.errors import ActorError
 from ...runtime.event_bus import Subscription
 from ...runtime.journal.errors import Reading
-from ...runtime.journal.protocol import (
-    Accepted,
-    Already,
-    Json,
-    KeyReused,
-    NotAccepted,
-    Question,
-    Repeated,
-    Unknown,
-    Won,
-)
+from ...runtime.journal.protocol import Accepted, Json, KeyReused, NotAccepted, Repeated
+from ...runtime.journal.question import Already, Question, Unknown, Won
 from ..common import errors
 from ..common.errors import AgentError
 from ..log.inbox import AnyCommand, body_of

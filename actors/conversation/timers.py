@@ -17,7 +17,8 @@ import trio
 from ...runtime.clock import WallClock
 from ...runtime.context import Behaviour, background
 from ...runtime.event_bus import EventBus, Subscription
-from ...runtime.journal.protocol import MOST_DUE, Accepted, Due, Journal, Question
+from ...runtime.journal.protocol import Accepted, Journal
+from ...runtime.journal.question import MOST_DUE, Due, Question
 from ...runtime.message import Message
 from ..log.inbox import Expire, body_of
 from ..log.topics import EXPIRIES

@@ -30,17 +30,8 @@ import trio
 
 from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus
-from ...runtime.journal.protocol import (
-    CloseQuestion,
-    Event,
-    Fence,
-    Journal,
-    Json,
-    NewEvent,
-    NewIntent,
-    NewQuestion,
-    SettleIntent,
-)
+from ...runtime.journal.protocol import Event, Fence, Journal, Json, NewEvent, NewIntent, SettleIntent
+from ...runtime.journal.question import CloseQuestion, NewQuestion
 from ..approvals.asked import Asked
 from ..approvals.decided import D, Expired
 from ..approvals.proxy_approval import ProxyQuestion

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from ...runtime.journal.errors import QuestionTaken
-from ...runtime.journal.protocol import CloseQuestion, SettleIntent
+from ...runtime.journal.protocol import SettleIntent
+from ...runtime.journal.question import CloseQuestion
 from ..approvals.asked import Asked
 from ..approvals.kinds import Approval
 from ..approvals.proxy_approval import ProxyQuestion

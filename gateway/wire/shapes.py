@@ -12,7 +12,7 @@ from ...actors.approvals.decided import MAX_TEXT
 from ...actors.approvals.kinds import KINDS as APPROVALS
 from ...actors.log.head import RunState, Status
 from ...actors.log.record import CallState
-from ...runtime.journal.protocol import QuestionState
+from ...runtime.journal.question import QuestionState
 from ..http.chunked_json import Parted
 from .declaration import Shape, With, about, maybe
 

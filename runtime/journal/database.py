@@ -85,7 +85,15 @@ _NOTES: Step = (
     "CREATE TABLE note (kind TEXT, key TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
 )
 
-STEPS: Sequence[Step] = (_FIRST, _NOTES)
+_OWNERS: Step = (
+    "ALTER TABLE stream ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    # Without the streams of nobody, which then cost nothing.
+    "CREATE INDEX stream_of_owner ON stream (owner) WHERE owner <> ''",
+    """CREATE TABLE owner_tally (
+        owner TEXT, status TEXT, streams INTEGER NOT NULL, PRIMARY KEY (owner, status)) WITHOUT ROWID""",
+)
+
+STEPS: Sequence[Step] = (_FIRST, _NOTES, _OWNERS)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
 
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Literal, assert_never
+from typing import assert_never
 
 import attrs
 import trio
@@ -15,84 +15,38 @@ from .. import json_text
 from ..clock import WallClock, system_clock
 from . import cursor as cursors
 from . import note, rows
-from .errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
+from .errors import Fenced, JournalError, UnknownStream
+from .memory_stream import Delivered, Stream
 from .protocol import (
-    MOST_DUE,
     Accepted,
-    Already,
-    CloseQuestion,
+    Among,
     Command,
-    Due,
     Event,
     Fence,
     Json,
     KeyReused,
     NewEvent,
     NewIntent,
-    NewQuestion,
     NotAccepted,
     Page,
-    Question,
-    QuestionPage,
-    QuestionState,
     Repeated,
     Row,
     Saved,
     SettleIntent,
     Summary,
+)
+from .question import (
+    MOST_DUE,
+    Already,
+    CloseQuestion,
+    Due,
+    NewQuestion,
+    Question,
+    QuestionPage,
+    QuestionState,
     Unknown,
     Won,
 )
-
-_UNWRITTEN = Summary(status="", title="", open=False, body={})
-
-
-@attrs.frozen
-class Intent:
-    key: str
-    attempt: int
-    effect: str
-    state: Literal["started", "finished", "unknown", "cancelled"]
-    body: Json
-
-
-@attrs.frozen
-class _Delivered:
-    command: Command
-    open: bool = True
-    reply: Json | None = None
-
-
-@attrs.define
-class _Stream:
-    number: int
-    created: float
-    updated: float
-    summary: Summary = _UNWRITTEN
-    fence: Fence | None = None
-    events: list[Event] = attrs.field(factory=list)
-    inbox: dict[str, _Delivered] = attrs.field(factory=dict)
-    questions: dict[str, Question] = attrs.field(factory=dict)
-    intents: dict[tuple[str, int], Intent] = attrs.field(factory=dict)
-
-    def copy(self) -> _Stream:
-        return attrs.evolve(
-            self,
-            events=list(self.events),
-            inbox=dict(self.inbox),
-            questions=dict(self.questions),
-            intents=dict(self.intents),
-        )
-
-    def waiting(self) -> list[Command]:
-        return [each.command for each in self.inbox.values() if each.open]
-
-    def known(self, key: str, kind: str, body: Json) -> Repeated | KeyReused | None:
-        if key not in self.inbox:
-            return None
-        first = self.inbox[key]
-        same = json_text.same(json_text.dump(first.command.body), json_text.dump(body))
-        return Repeated(first.reply) if same and first.command.kind == kind else KeyReused()
 
 
 @asynccontextmanager
@@ -113,7 +67,7 @@ class MemoryJournal:
 
     def __init__(self, wall: WallClock = system_clock) -> None:
         self._wall = wall
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, Stream] = {}
         self._asked: dict[str, tuple[int, str]] = {}
         """The number and stream of every question by id, oldest first."""
         self._stream_numbers = count(1)
@@ -142,7 +96,7 @@ class MemoryJournal:
             if kept is None:
                 if not new:
                     return NotAccepted("unknown_stream")
-                kept = _Stream(next(self._stream_numbers), created=now, updated=now)
+                kept = Stream(stream, next(self._stream_numbers), created=now, updated=now)
             if known := kept.known(key, kind, body):
                 return known
             if kept.summary.status in unless:
@@ -151,7 +105,7 @@ class MemoryJournal:
                 return NotAccepted("behind")
             if limit is not None and sum(each.kind == kind for each in kept.waiting()) >= limit:
                 return NotAccepted("full")
-            kept.inbox[key] = _Delivered(Command(stream, key, kind, body, at=now))
+            kept.inbox[key] = Delivered(Command(stream, key, kind, body, at=now))
             self._streams[stream] = kept
             return Accepted()
 
@@ -173,7 +127,7 @@ class MemoryJournal:
                 return Already(asked)
             decided = attrs.evolve(asked, state="decided", decision=decision, settled=at)
             kept.questions[question] = decided
-            kept.inbox[key] = _Delivered(Command(name, key, "decision", body, at))
+            kept.inbox[key] = Delivered(Command(name, key, "decision", body, at))
             return Won(decided)
 
     async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
@@ -220,9 +174,11 @@ class MemoryJournal:
                 happened = at if event.at is None else event.at
                 draft.events.append(Event(fence.stream, number, event.type, happened, event.body))
                 draft.updated = max(draft.updated, happened)
-            self._intend(draft, intents, settle)
+            draft.intend(intents, settle)
             for change in questions:
-                self._ask(draft, fence.stream, change, at)
+                if isinstance(change, NewQuestion) and change.id in self._asked:
+                    raise JournalError(f"question {change.id!r} already exists")
+                draft.ask(change, at)
             for key in set(ack) & draft.inbox.keys():
                 draft.inbox[key] = attrs.evolve(draft.inbox[key], open=False)
             for key in replies.keys() & draft.inbox.keys():
@@ -253,46 +209,13 @@ class MemoryJournal:
         async with _handed_over():
             self._notes[kind].update(texts)
 
-    def _owned(self, fence: Fence) -> _Stream:
+    def _owned(self, fence: Fence) -> Stream:
         kept = self._streams.get(fence.stream)
         if kept is None:
             raise UnknownStream(f"stream {fence.stream!r} does not exist")
         if kept.fence is not fence:
             raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
         return kept
-
-    @staticmethod
-    def _intend(draft: _Stream, intents: Sequence[NewIntent], settle: Sequence[SettleIntent]) -> None:
-        for new in intents:
-            place = (new.key, new.attempt)
-            if place in draft.intents:
-                raise IntentExists(f"attempt {new.attempt} of {new.key!r} has already begun")
-            draft.intents[place] = Intent(new.key, new.attempt, new.effect, "started", new.body)
-        for end in settle:
-            place = (end.key, end.attempt)
-            if place not in draft.intents:
-                raise JournalError(f"attempt {end.attempt} of {end.key!r} has not begun")
-            draft.intents[place] = attrs.evolve(draft.intents[place], state=end.state)
-
-    def _ask(self, draft: _Stream, name: str, change: NewQuestion | CloseQuestion, at: float) -> None:
-        match change:
-            case NewQuestion(id=id, kind=kind, body=body, expires=expires):
-                if id in draft.questions or id in self._asked:
-                    raise JournalError(f"question {id!r} already exists")
-                draft.questions[id] = Question(
-                    id, name, kind, "pending", body, None, created=at, expires=expires, settled=None
-                )
-            case CloseQuestion(id=id, state=state, patch=patch):
-                asked = draft.questions.get(id)
-                if asked is not None and asked.state == "decided":
-                    raise QuestionTaken(f"question {id!r} was decided")
-                if asked is None or asked.state != "pending":
-                    raise JournalError(f"question {id!r} is not pending in stream {name!r}")
-                draft.questions[id] = attrs.evolve(
-                    asked, state=state, body={**asked.body, **patch}, settled=at
-                )
-            case _:
-                assert_never(change)
 
     # -------------------------------------------------------------- reading
 
@@ -305,26 +228,36 @@ class MemoryJournal:
     async def row(self, stream: str) -> Row | None:
         async with _handed_over():
             kept = self._streams.get(stream)
-            return _row(stream, kept) if kept else None
+            return kept.row() if kept else None
 
     async def list(
-        self, *, status: str | None = None, q: str | None = None, limit: int = 50, cursor: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        q: str | None = None,
+        among: Among | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> Page:
         before = cursors.read("streams", cursor) if cursor is not None else None
         async with _handed_over():
-            listed = {name: kept for name, kept in self._streams.items() if kept.events}
+            listed = [
+                kept
+                for kept in self._streams.values()
+                if kept.events and (among is None or among.matches(kept.name, kept.summary.owner))
+            ]
             found = [
-                (kept.number, name)
-                for name, kept in listed.items()
+                kept
+                for kept in listed
                 if (before is None or kept.number < before)
                 and (status is None or kept.summary.status == status)
                 and rows.fold(q or "") in rows.fold(kept.summary.title)
             ]
-            page = sorted(found, reverse=True)[: max(1, limit)]
+            page = sorted(found, key=lambda kept: kept.number, reverse=True)[: max(1, limit)]
             return Page(
-                rows=tuple(_row(name, listed[name]) for _, name in page),
-                next_cursor=cursors.write("streams", page[-1][0]) if len(found) > len(page) else None,
-                tally=dict(Counter(kept.summary.status for kept in listed.values())),
+                rows=tuple(kept.row() for kept in page),
+                next_cursor=cursors.write("streams", page[-1].number) if len(found) > len(page) else None,
+                tally=dict(Counter(kept.summary.status for kept in listed)),
             )
 
     async def question(self, id: str) -> Question | None:
@@ -384,10 +317,6 @@ class MemoryJournal:
     async def notes(self, kind: str) -> Mapping[str, Json | None]:
         async with _handed_over():
             return note.parsed(self._notes[kind].items())
-
-
-def _row(name: str, kept: _Stream) -> Row:
-    return Row(name, kept.summary, len(kept.events), kept.created, kept.updated)
 
 
 def _copy_question(change: NewQuestion | CloseQuestion) -> NewQuestion | CloseQuestion:

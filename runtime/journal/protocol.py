@@ -24,13 +24,21 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 
+from .question import (
+    Already,
+    CloseQuestion,
+    Due,
+    NewQuestion,
+    Question,
+    QuestionPage,
+    QuestionState,
+    Unknown,
+    Won,
+)
+
 Json: TypeAlias = Mapping[str, Any]
 """A JSON object. It must not be changed after it was passed to a journal."""
 
-QuestionState: TypeAlias = Literal["pending", "decided", "expired", "void"]
-
-MOST_DUE = 100
-"""Maximum number of questions that `Journal.due` returns."""
 LONGEST_NOTE = 4096
 """Maximum length of the JSON of a note, and of its key, in characters."""
 
@@ -76,54 +84,6 @@ class Command:
 
 
 @attrs.frozen
-class NewQuestion:
-    """A question to a person, to be opened by a save. Its id is unique across all streams."""
-
-    id: str
-    kind: str
-    body: Json
-    expires: float | None = None
-
-
-@attrs.frozen
-class CloseQuestion:
-    """Closes a pending question without a decision.
-
-    `patch` is merged into the question's body, for example the id of the question that replaces it.
-    """
-
-    id: str
-    state: Literal["expired", "void"]
-    patch: Json = attrs.field(factory=dict)
-
-
-@attrs.frozen
-class Question:
-    id: str
-    stream: str
-    kind: str
-    """The kind of the question's subject, for example ``tool``."""
-    state: QuestionState
-    """``void`` means withdrawn before a decision."""
-    body: Json
-    decision: Json | None
-    """The accepted decision as stored; None if there is none."""
-    created: float
-    expires: float | None
-    settled: float | None
-    """The time at which the state stopped being ``pending``."""
-
-
-@attrs.frozen
-class Due:
-    """A question that has expired, with the fields that are needed to notify its stream."""
-
-    id: str
-    stream: str
-    expires: float
-
-
-@attrs.frozen
 class NewIntent:
     """A record, saved before the work begins, that attempt `attempt` of `key` begins."""
 
@@ -150,6 +110,8 @@ class Summary:
     open: bool
     """Whether the stream has work to continue at start-up: see `Journal.open_work`."""
     body: Json
+    owner: str = ""
+    """The owner of the stream, for `Among`; empty: it has none."""
 
 
 @attrs.frozen
@@ -212,22 +174,15 @@ class NotAccepted:
 
 
 @attrs.frozen
-class Won:
-    """The decision was accepted. Its command is in the stream's inbox."""
+class Among:
+    """A filter of lists: the streams of an owner, and the streams with these names."""
 
-    question: Question
+    owner: str
+    """Empty: no stream matches it, so that streams without an owner belong to nobody."""
+    streams: tuple[str, ...] = ()
 
-
-@attrs.frozen
-class Already:
-    """The question is no longer pending, or it is past `expires`. Nothing was written."""
-
-    question: Question
-
-
-@attrs.frozen
-class Unknown:
-    """The question does not exist."""
+    def matches(self, stream: str, owner: str) -> bool:
+        return (owner != "" and owner == self.owner) or stream in self.streams
 
 
 @attrs.frozen
@@ -235,15 +190,7 @@ class Page:
     rows: tuple[Row, ...]
     next_cursor: str | None
     tally: Mapping[str, int]
-    """The number of streams by status, regardless of page and filters."""
-
-
-@attrs.frozen
-class QuestionPage:
-    questions: tuple[Question, ...]
-    next_cursor: str | None
-    damaged: Mapping[str, str] = attrs.field(factory=dict)
-    """Streams whose questions are missing here because they are damaged, with the reasons."""
+    """The number of streams by status, regardless of page and filters other than `Among`."""
 
 
 # ---------------------------------------------------------------------- protocol
@@ -351,12 +298,19 @@ class Journal(Notes, Protocol):
         ...
 
     async def list(
-        self, *, status: str | None = None, q: str | None = None, limit: int = 50, cursor: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        q: str | None = None,
+        among: Among | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> Page:
         """Return a page of the streams with at least one event, newest (`created`) first.
 
-        `q` is a text, not a pattern, to find anywhere in the title, ignoring case. A page of a search may
-        have fewer than `limit` rows, or none, and still have a next page. Raises `BadCursor`.
+        `among` restricts rows and tally. `q` is a text, not a pattern, to find anywhere in the title,
+        ignoring case. A page of a search may have fewer than `limit` rows, or none, and still have a next
+        page. Raises `BadCursor`.
         """
         ...
 

@@ -11,7 +11,8 @@ from typing import Any, get_args
 
 from .. import json_text
 from .errors import Reading, shown
-from .protocol import Command, Due, Event, Json, Question, QuestionState, Row, Summary
+from .protocol import Command, Event, Json, Row, Summary
+from .question import Due, Question, QuestionState
 
 _STATES = frozenset(get_args(QuestionState))
 _YEAR_10000 = 253_402_300_800.0
@@ -71,10 +72,10 @@ def due(id: object, stream: object, expires: float) -> Due | None:
 
 def row(columns: tuple[Any, ...]) -> Row:
     """Convert the row of a stream. If any value is damaged, the summary is None."""
-    name, status, title, open, body, last_seq, created, updated = columns
+    name, status, title, open, body, owner, last_seq, created, updated = columns
     try:
         text = _text(json_text.load(title))
-        summary = Summary(_text(status), text, bool(open), object_of(body))
+        summary = Summary(_text(status), text, bool(open), object_of(body), _text(owner))
         if seq(last_seq) != last_seq:
             raise ValueError(f"{last_seq!r} is not a seq")
         return Row(_text(name), summary, last_seq, _time(created), _time(updated))

@@ -13,16 +13,15 @@ from .. import json_text
 from . import cursor as cursors
 from . import rows, sql_inbox
 from .errors import JournalError, QuestionTaken, Reading, StreamDamaged
-from .protocol import (
+from .protocol import KeyReused, Repeated
+from .question import (
     MOST_DUE,
     Already,
     CloseQuestion,
     Due,
-    KeyReused,
     NewQuestion,
     Question,
     QuestionState,
-    Repeated,
     Unknown,
     Won,
 )

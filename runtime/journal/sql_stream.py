@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from itertools import count
+from typing import Any
 from weakref import WeakValueDictionary
 
 import attrs
@@ -15,7 +17,7 @@ from .. import json_text
 from . import cursor as cursors
 from . import rows
 from .errors import Fenced, IntentExists, JournalError, Reading, UnknownStream
-from .protocol import Event, Fence, NewIntent, Page, Row, SettleIntent, Summary
+from .protocol import Among, Event, Fence, NewIntent, Page, Row, SettleIntent, Summary
 
 _HEADS = 1024
 """Maximum number of heads in the cache: more than the streams that are written at the same time."""
@@ -32,6 +34,7 @@ class Head:
     title: str
     body: str
     """Title and body are the stored JSON texts."""
+    owner: str
 
 
 class Streams:
@@ -56,7 +59,7 @@ class Streams:
         head = self._heads.get(name)
         if head is None:
             found = self._db.execute(
-                "SELECT id, last_seq, status, open, title, body FROM stream WHERE name = ?",
+                "SELECT id, last_seq, status, open, title, body, owner FROM stream WHERE name = ?",
                 (name,),
             ).fetchone()
             if found is not None:
@@ -104,7 +107,7 @@ class Streams:
             return
         # Only the changed columns: SQLite updates an index even for an equal value, and texts are long.
         changes: dict[str, object] = {"last_seq": last_seq, "updated": latest}
-        status, open, title = head.status, head.open, head.title
+        status, open, title, owner = head.status, head.open, head.title, head.owner
         if summary is None:
             body = head.body
         else:
@@ -117,13 +120,15 @@ class Streams:
                 changes["open"] = open
             if body != head.body:
                 changes["body"] = body
+            if summary.owner != owner:
+                changes["owner"] = owner = summary.owner
         self._db.execute(_update(tuple(changes)), (*changes.values(), head.id))
-        was = head.status if head.last_seq else None
-        now_is = status if last_seq else None
-        if was != now_is:
-            self._count(was, -1)
-            self._count(now_is, +1)
+        was, had = _listed(head), head.owner
         head.last_seq, head.status, head.open, head.title, head.body = last_seq, status, open, title, body
+        head.owner = owner
+        if was != _listed(head) or had != owner:
+            self._count(had, was, -1)
+            self._count(owner, _listed(head), +1)
 
     def delete(self, fence: Fence) -> None:
         """Delete the stream and all rows that refer to it."""
@@ -132,16 +137,28 @@ class Streams:
         except UnknownStream as gone:
             raise Fenced(str(gone)) from None
         self._db.execute("DELETE FROM stream WHERE id = ?", (head.id,))
-        self._count(head.status if head.last_seq else None, -1)
+        self._count(head.owner, _listed(head), -1)
         del self._heads[fence.stream]
 
-    def _count(self, status: str | None, change: int) -> None:
-        if status is not None:
+    def _count(self, owner: str, status: str | None, change: int) -> None:
+        if status is None:
+            return
+        self._db.execute(
+            "INSERT INTO tally VALUES (?, ?)"
+            " ON CONFLICT (status) DO UPDATE SET streams = streams + excluded.streams",
+            (status, change),
+        )
+        if owner:
             self._db.execute(
-                "INSERT INTO tally VALUES (?, ?)"
-                " ON CONFLICT (status) DO UPDATE SET streams = streams + excluded.streams",
-                (status, change),
+                "INSERT INTO owner_tally VALUES (?, ?, ?)"
+                " ON CONFLICT (owner, status) DO UPDATE SET streams = streams + excluded.streams",
+                (owner, status, change),
             )
+
+
+def _listed(head: Head) -> str | None:
+    """Return the status under which the tally counts a stream; None if it has no events."""
+    return head.status if head.last_seq else None
 
 
 @cache
@@ -161,7 +178,15 @@ def find_id(db: sqlite3.Connection, name: str) -> int | None:
 
 MOST_SEARCHED = 10_000
 """Maximum number of streams that one page of a search reads."""
-_ROW = "name, status, title, open, body, last_seq, created, updated"
+_ROW = "name, status, title, open, body, owner, last_seq, created, updated"
+_ALL = "stream WHERE last_seq <> 0"
+# The second condition lets SQLite use the index, which has no streams without an owner.
+_OWNED = "stream INDEXED BY stream_of_owner WHERE owner = ? AND owner <> '' AND last_seq <> 0"
+# CROSS JOIN keeps the order: SQLite would otherwise read all streams, because that gives them sorted.
+_NAMED = (
+    "(SELECT DISTINCT value AS wanted FROM json_each(?)) CROSS JOIN stream ON name = wanted"
+    " WHERE last_seq <> 0"
+)
 
 
 def row(db: sqlite3.Connection, name: str) -> Row | None:
@@ -170,54 +195,85 @@ def row(db: sqlite3.Connection, name: str) -> Row | None:
     return rows.row(found) if found else None
 
 
-def page(db: sqlite3.Connection, status: str | None, q: str | None, limit: int, before: int | None) -> Page:
+def page(
+    db: sqlite3.Connection,
+    status: str | None,
+    q: str | None,
+    limit: int,
+    before: int | None,
+    among: Among | None = None,
+) -> Page:
     """Return a page of the streams with events and a number below `before`, newest first, and the tally.
 
-    A search (`q`) reads at most `MOST_SEARCHED` streams, because reading all titles has no bound in time.
+    A search (`q`) reads at most `MOST_SEARCHED` streams of each source, because reading all titles has no
+    bound in time.
     """
-    conditions = ["last_seq <> 0"]
-    values: list[object] = []
-    if before is not None:
-        conditions.append("id < ?")
-        values.append(before)
-    if status is not None:
-        conditions.append("status = ?")
-        values.append(status)
-    last_searched: int | None = None
+    sources: list[tuple[str, list[object]]] = [(_ALL, [])]
+    if among is not None:
+        sources = [(_OWNED, [among.owner])]
+        if among.streams:
+            sources.append((_NAMED, [json_text.dump(among.streams)]))
     # In one transaction, so that rows and tally are from the same commit.
     db.execute("BEGIN")
     try:
-        if q:
-            last_searched = _last_searched(db, conditions, values)
-            if last_searched is not None:
-                conditions.append("id >= ?")
-                values.append(last_searched)
-            conditions.append("instr(folded_title, ?) > 0")
-            values.append(rows.fold(q))
-        found = db.execute(
-            f"SELECT id, {_ROW} FROM stream WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
-            (*values, limit + 1),
-        ).fetchall()
-        counted = "SELECT status, streams FROM tally WHERE typeof(streams) = 'integer' AND streams > 0"
-        tally = dict(db.execute(counted))
+        parts = [_newest(db, *source, status, q, limit + 1, before) for source in sources]
+        tally = _tally(db, among)
     finally:
         db.execute("COMMIT")
-    shown = found[:limit]
-    last = shown[-1][0] if len(found) > limit else last_searched
+    last_searched = max((last for _, last in parts if last is not None), default=None)
+    # By number, because a stream can be in both sources. Below `last_searched`, a source may be incomplete.
+    found = {each[0]: each for part, _ in parts for each in part if each[0] >= (last_searched or 0)}
+    numbers = sorted(found, reverse=True)
+    shown = numbers[:limit]
+    last = shown[-1] if len(numbers) > limit else last_searched
     return Page(
-        rows=tuple(rows.row(each[1:]) for each in shown),
+        rows=tuple(rows.row(found[each][1:]) for each in shown),
         next_cursor=None if last is None else cursors.write("streams", last),
         tally=tally,
     )
 
 
-def _last_searched(db: sqlite3.Connection, conditions: Sequence[str], values: Sequence[object]) -> int | None:
-    """Return the number of the last stream that a search may read; None if it reads all."""
-    found = db.execute(
-        f"SELECT id FROM stream WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT 1 OFFSET ?",
-        (*values, MOST_SEARCHED - 1),
-    ).fetchone()
-    return None if found is None else found[0]
+def _newest(
+    db: sqlite3.Connection,
+    source: str,
+    values: list[object],
+    status: str | None,
+    q: str | None,
+    limit: int,
+    before: int | None,
+) -> tuple[list[tuple[Any, ...]], int | None]:
+    """Return the first rows of a source, with their numbers, and the number of the last stream that the
+    search has read; None if it has read all."""
+    last_searched: int | None = None
+    if before is not None:
+        source, values = f"{source} AND stream.id < ?", [*values, before]
+    if status is not None:
+        source, values = f"{source} AND status = ?", [*values, status]
+    if q:
+        found = db.execute(
+            f"SELECT stream.id FROM {source} ORDER BY stream.id DESC LIMIT 1 OFFSET ?",
+            (*values, MOST_SEARCHED - 1),
+        ).fetchone()
+        if found is not None:
+            (last_searched,) = found
+            source, values = f"{source} AND stream.id >= ?", [*values, last_searched]
+        source, values = f"{source} AND instr(folded_title, ?) > 0", [*values, rows.fold(q)]
+    newest = db.execute(
+        f"SELECT stream.id, {_ROW} FROM {source} ORDER BY stream.id DESC LIMIT ?", (*values, limit)
+    )
+    return newest.fetchall(), last_searched
+
+
+def _tally(db: sqlite3.Connection, among: Among | None) -> Mapping[str, int]:
+    sound = "typeof(streams) = 'integer' AND streams > 0"
+    if among is None:
+        return dict(db.execute(f"SELECT status, streams FROM tally WHERE {sound}"))
+    counted = f"SELECT status, streams FROM owner_tally WHERE owner = ? AND {sound}"
+    tally = Counter(dict(db.execute(counted, (among.owner,))))
+    if among.streams:
+        others = f"SELECT status, count(*) FROM {_NAMED} AND (owner = '' OR owner <> ?) GROUP BY status"
+        tally.update(dict(db.execute(others, (json_text.dump(among.streams), among.owner))))
+    return tally
 
 
 def open_work(db: sqlite3.Connection) -> tuple[str, ...]:

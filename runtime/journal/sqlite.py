@@ -29,27 +29,30 @@ from .errors import Fenced, JournalBroken, JournalError
 from .files import Presence, check_directory, locked
 from .protocol import (
     Accepted,
-    Already,
-    CloseQuestion,
+    Among,
     Command,
-    Due,
     Event,
     Fence,
     Json,
     KeyReused,
     NewEvent,
     NewIntent,
-    NewQuestion,
     NotAccepted,
     Page,
-    Question,
-    QuestionPage,
-    QuestionState,
     Repeated,
     Row,
     Saved,
     SettleIntent,
     Summary,
+)
+from .question import (
+    Already,
+    CloseQuestion,
+    Due,
+    NewQuestion,
+    Question,
+    QuestionPage,
+    QuestionState,
     Unknown,
     Won,
 )
@@ -307,12 +310,19 @@ class SqliteJournal:
         return await self._reader.quick(lambda db: sql_stream.row(db, stream))
 
     async def list(
-        self, *, status: str | None = None, q: str | None = None, limit: int = 50, cursor: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        q: str | None = None,
+        among: Among | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> Page:
         before = cursors.read("streams", cursor) if cursor is not None else None
-        # A search may scan all streams.
-        run = self._reader.slow if q else self._reader.quick
-        return await run(lambda db: sql_stream.page(db, status, q, max(1, limit), before))
+        # A search may scan all streams, a status all streams of an owner, and there may be many names.
+        scans = q or (among is not None and (status is not None or among.streams))
+        run = self._reader.slow if scans else self._reader.quick
+        return await run(lambda db: sql_stream.page(db, status, q, max(1, limit), before, among))
 
     async def question(self, id: str) -> Question | None:
         return await self._reader.quick(lambda db: sql_question.get(db, id))

@@ -16,7 +16,8 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.log.topics import Idle
 from stopgo.runtime.event_bus import Crashed
-from stopgo.runtime.journal.protocol import Event, Journal, Question
+from stopgo.runtime.journal.protocol import Event, Journal
+from stopgo.runtime.journal.question import Question
 from tests.runtime.journal.kept import reply_of
 
 from .demands import acceptance

@@ -6,7 +6,8 @@ from typing import Any
 
 import attrs
 
-from stopgo.runtime.journal.protocol import Accepted, Journal, Json, Won
+from stopgo.runtime.journal.protocol import Accepted, Journal, Json
+from stopgo.runtime.journal.question import Won
 
 
 @attrs.frozen

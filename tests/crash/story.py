@@ -24,8 +24,10 @@ from stopgo.config.tree import tree_from_stored
 from stopgo.gateway.testing.crash_points import live_through, survive
 from stopgo.gateway.testing.killing_journal import Kill, KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
-from stopgo.runtime.journal.memory import Intent, MemoryJournal
-from stopgo.runtime.journal.protocol import Command, Event, Journal, Json, Question, Row
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory_stream import Intent
+from stopgo.runtime.journal.protocol import Command, Event, Journal, Json, Row
+from stopgo.runtime.journal.question import Question
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.runtime.journal.kept import intents_of, reply_of
 

@@ -15,7 +15,8 @@ from stopgo.actors.log import events as e
 from stopgo.actors.log.record import Exchange, Message
 from stopgo.actors.log.state import Conversation
 from stopgo.actors.models.messages import AssistantMessage, ToolMessage
-from stopgo.runtime.journal.protocol import Event, Json, Question
+from stopgo.runtime.journal.protocol import Event, Json
+from stopgo.runtime.journal.question import Question
 
 from .demands import NUMBER
 from .remote_agent import TOOL as REMOTE

@@ -23,7 +23,8 @@ from stopgo.actors.tools.tool import Hints, Tool, ToolResult
 from stopgo.gateway import examples as ex
 from stopgo.gateway import views
 from stopgo.gateway.wire.declaration import SHAPES
-from stopgo.runtime.journal.protocol import Event, Question
+from stopgo.runtime.journal.protocol import Event
+from stopgo.runtime.journal.question import Question
 from stopgo.runtime.json_text import dump_wire
 
 

@@ -12,8 +12,9 @@ from stopgo.actors.approvals.kinds import approval_of
 from stopgo.actors.log import events as e
 from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.log.step import is_within
-from stopgo.runtime.journal.memory import Intent
-from stopgo.runtime.journal.protocol import Command, Event, Question, Row
+from stopgo.runtime.journal.memory_stream import Intent
+from stopgo.runtime.journal.protocol import Command, Event, Row
+from stopgo.runtime.journal.question import Question
 
 from .plan import DENIED_ABOVE
 from .trees import walk

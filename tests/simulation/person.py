@@ -14,7 +14,8 @@ import trio
 from stopgo.actors.agent import _NAMESPACE, Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
-from stopgo.runtime.journal.protocol import Journal, Question
+from stopgo.runtime.journal.protocol import Journal
+from stopgo.runtime.journal.question import Question
 from tests.runtime.journal.kept import reply_of
 
 from .world import World

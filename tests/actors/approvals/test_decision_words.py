@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stopgo.actors.approvals.decided import MAX_TEXT, Decided
 from stopgo.actors.approvals.kinds import KINDS
 from stopgo.actors.common.errors import AgentError, already
-from stopgo.runtime.journal.protocol import Question
+from stopgo.runtime.journal.question import Question
 from stopgo.runtime.json_text import MAX_DEPTH
 
 YES: list[dict[str, Any]] = [

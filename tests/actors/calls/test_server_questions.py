@@ -23,7 +23,7 @@ from stopgo.actors.tools.tool import (
     ToolInputRequired,
     ToolResult,
 )
-from stopgo.runtime.journal.protocol import Question
+from stopgo.runtime.journal.question import Question
 from tests.actors.world import (
     HARMLESS,
     READ_ONLY,

@@ -52,6 +52,7 @@ MORE = {
     "last seq, negative": SUMMARY.format("last_seq = -1"),
     "last seq, no number": SUMMARY.format("last_seq = 'x'"),
     "summary, no run": SUMMARY.format("""body = '{"run":{"id":"r"}}'"""),
+    "summary, its owner": SUMMARY.format("owner = X'FF'"),
     "summary, its status": SUMMARY.format("status = X'FF'"),
     "question, its id": QUESTION.format("id = substr(id, 2)"),
     "question, its time": QUESTION.format("created = 'x'"),

@@ -14,7 +14,8 @@ from trio.testing import MockClock
 from stopgo.actors.conversation.timers import LONGEST_SLEEP, timers
 from stopgo.actors.log.topics import EXPIRIES
 from stopgo.runtime.event_bus import EventBus
-from stopgo.runtime.journal.protocol import MOST_DUE, Accepted, Journal, Json, Question, QuestionPage
+from stopgo.runtime.journal.protocol import Accepted, Journal, Json
+from stopgo.runtime.journal.question import MOST_DUE, Question, QuestionPage
 from stopgo.runtime.supervision import open_supervisor
 
 

@@ -32,7 +32,8 @@ from stopgo.actors.tools.needs import Wanted
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import CloseQuestion, Event
+from stopgo.runtime.journal.protocol import Event
+from stopgo.runtime.journal.question import CloseQuestion
 from tests.questions import asked
 from tests.runtime.journal.kept import reply_of
 

@@ -50,6 +50,7 @@ def begin(journal: Journal) -> Begin:
         title: str = "",
         open: bool = False,
         body: Json | None = None,
+        owner: str = "",
     ) -> Fence:
         await journal.deliver(stream, "first", "message", {}, new=True)
         fence = await journal.claim(stream, "me")
@@ -58,7 +59,7 @@ def begin(journal: Journal) -> Begin:
             0,
             [NewEvent("created", {})],
             ack=["first"],
-            summary=Summary(status, title, open, body or {}),
+            summary=Summary(status, title, open, body or {}, owner),
         )
         return fence
 

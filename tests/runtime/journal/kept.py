@@ -6,8 +6,10 @@ import sqlite3
 from typing import Any
 
 from stopgo.runtime import json_text
-from stopgo.runtime.journal.memory import Intent, MemoryJournal
-from stopgo.runtime.journal.protocol import Journal, Json, Question, Row
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory_stream import Intent
+from stopgo.runtime.journal.protocol import Journal, Json, Row
+from stopgo.runtime.journal.question import Question
 from stopgo.runtime.journal.sqlite import SqliteJournal
 
 

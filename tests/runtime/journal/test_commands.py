@@ -10,19 +10,15 @@ import trio
 from stopgo.runtime.journal.errors import QuestionTaken
 from stopgo.runtime.journal.protocol import (
     Accepted,
-    Already,
-    CloseQuestion,
     Command,
     Journal,
     KeyReused,
-    NewQuestion,
     NotAccepted,
     Repeated,
     Saved,
     Summary,
-    Unknown,
-    Won,
 )
+from stopgo.runtime.journal.question import Already, CloseQuestion, NewQuestion, Unknown, Won
 from tests.runtime.journal.kept import question_of, reply_of, row_of
 
 

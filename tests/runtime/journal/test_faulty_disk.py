@@ -17,7 +17,8 @@ import trio
 
 from stopgo.runtime.journal import database
 from stopgo.runtime.journal.errors import JournalBroken
-from stopgo.runtime.journal.protocol import Journal, NewEvent, NewQuestion, Summary, Won
+from stopgo.runtime.journal.protocol import Journal, NewEvent, Summary
+from stopgo.runtime.journal.question import NewQuestion, Won
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.runtime.journal.kept import question_of, row_of
 

@@ -15,16 +15,8 @@ from hypothesis import strategies as st
 
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import (
-    CloseQuestion,
-    Fence,
-    Journal,
-    NewEvent,
-    NewIntent,
-    NewQuestion,
-    SettleIntent,
-    Summary,
-)
+from stopgo.runtime.journal.protocol import Among, Fence, Journal, NewEvent, NewIntent, SettleIntent, Summary
+from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.runtime.journal.kept import intents_of, reply_of
 
@@ -33,6 +25,7 @@ Step = tuple[Any, ...]
 streams = st.sampled_from(["s", "t"])
 keys = st.sampled_from(["k1", "k2", "k3"])
 question_ids = st.sampled_from(["q1", "q2", "q3"])
+owners = st.sampled_from(["", "o", "p"])
 statuses = st.sampled_from(["", "active", "done"])
 bodies = st.sampled_from([{}, {"v": 1}, {"v": True}, {"é": ["x"]}])
 times = st.none() | st.sampled_from([2.0, 5.0])
@@ -57,7 +50,7 @@ saves = st.fixed_dictionaries(
         "questions": st.lists(question_changes, max_size=2),
         "ack": st.lists(keys, max_size=2),
         "replies": st.dictionaries(keys, bodies, max_size=2),
-        "summary": st.builds(Summary, statuses, st.sampled_from(["A", "Bé"]), st.booleans(), bodies),
+        "summary": st.builds(Summary, statuses, st.sampled_from(["A", "Bé"]), st.booleans(), bodies, owners),
     },
 )
 delivery = st.fixed_dictionaries(
@@ -116,7 +109,14 @@ class Driver:
             seen += [await journal.row(stream), await journal.events_since(stream, 0)]
             seen += [await journal.inbox(stream), await intents_of(journal, stream)]
             seen += [await reply_of(journal, stream, key) for key in ("k1", "k2", "k3")]
-        for page in (await journal.list(), await journal.list(status="active"), await journal.list(q="É")):
+        amongs = [Among(""), Among("o"), Among("p", ("s",)), Among("", ("t", "t", "nobody"))]
+        for page in (
+            await journal.list(),
+            await journal.list(status="active"),
+            await journal.list(q="É"),
+            *[await journal.list(among=among) for among in amongs],
+            *[await journal.list(among=among, status="active", q="a", limit=1) for among in amongs],
+        ):
             seen.append((page.rows, dict(page.tally)))
         seen.append(await journal.questions(state=None, limit=2))
         seen.append(await journal.questions(streams=["t"]))

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from stopgo.runtime.journal.errors import BadCursor
-from stopgo.runtime.journal.protocol import CloseQuestion, Journal, NewEvent, NewIntent, NewQuestion, Summary
-from tests.runtime.journal.kept import intents_of, reply_of
+from stopgo.runtime.journal.protocol import Among, Journal, NewEvent, NewIntent, Summary
+from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
+from tests.runtime.journal.kept import intents_of, reply_of, row_of
 
 # ------------------------------------------------------------------------- events
 
@@ -128,6 +129,54 @@ async def test_the_tally_follows_every_change(journal: Journal, begin: Any) -> N
     assert await tally() == {"done": 1, "early": 1}
     await journal.delete(first)
     assert await tally() == {"early": 1}
+
+
+@pytest.mark.parametrize(
+    ("among", "filters", "found", "tally"),
+    [
+        (Among("ann"), {}, "dca", {"active": 2, "done": 1}),
+        (Among("ann"), {"status": "active"}, "da", {"active": 2, "done": 1}),
+        (Among("ann"), {"q": "TITLE c"}, "c", {"active": 2, "done": 1}),
+        (Among("ann", ("b", "c", "b", "none")), {}, "dcba", {"active": 3, "done": 1}),
+        (Among("ann", ("b", "e")), {"status": "done"}, "ec", {"active": 3, "done": 2}),
+        (Among("nobody", ("b", "e")), {}, "eb", {"active": 1, "done": 1}),
+        (Among("nobody", ("b", "e")), {"q": "title b"}, "b", {"active": 1, "done": 1}),
+        (Among("nobody"), {}, "", {}),
+        (Among(""), {}, "", {}),
+        (Among("", ("e",)), {}, "e", {"done": 1}),
+    ],
+)
+async def test_streams_of_an_owner_or_with_a_name_are_listed_and_counted(
+    journal: Journal, begin: Any, among: Among, filters: Any, found: str, tally: Any
+) -> None:
+    for name, owner, status in (
+        *(("a", "ann", "active"), ("b", "bob", "active"), ("c", "ann", "done")),
+        *(("d", "ann", "active"), ("e", "", "done")),
+    ):
+        await begin(name, owner=owner, status=status, title=f"Title {name}")
+    await journal.deliver("none", "k", "message", {}, new=True)
+    for limit in (1, 2, 50):
+        listed = await pages(journal, among=among, limit=limit, **filters)
+        assert "".join(name for page in listed for name in page) == found
+    assert dict((await journal.list(among=among, **filters)).tally) == tally
+
+
+async def test_an_owner_is_kept_and_can_change(journal: Journal, begin: Any) -> None:
+    async def listed(owner: str) -> tuple[list[str], dict[str, int]]:
+        page = await journal.list(among=Among(owner))
+        return [row.stream for row in page.rows], dict(page.tally)
+
+    fence = await begin("s", owner="ann", status="active")
+    await journal.save(fence, 1, [NewEvent("a", {})])
+    assert await listed("ann") == (["s"], {"active": 1})
+    await journal.save(fence, 2, summary=Summary("active", "", open=False, body={}, owner="bob"))
+    assert (await row_of(journal, "s")).summary == Summary("active", "", open=False, body={}, owner="bob")
+    assert (await listed("ann"), await listed("bob")) == (([], {}), (["s"], {"active": 1}))
+    assert dict((await journal.list()).tally) == {"active": 1}
+    await journal.save(fence, 2, summary=Summary("done", "", open=False, body={}, owner="bob"))
+    assert await listed("bob") == (["s"], {"done": 1})
+    await journal.delete(fence)
+    assert await listed("bob") == ([], {})
 
 
 @pytest.mark.parametrize(

@@ -17,21 +17,19 @@ from stopgo.runtime.journal.errors import (
     QuestionTaken,
     UnknownStream,
 )
-from stopgo.runtime.journal.memory import Intent
+from stopgo.runtime.journal.memory_stream import Intent
 from stopgo.runtime.journal.protocol import (
     LONGEST_NOTE,
-    CloseQuestion,
     Event,
     Fence,
     Journal,
     NewEvent,
     NewIntent,
-    NewQuestion,
-    Question,
     Saved,
     SettleIntent,
     Summary,
 )
+from stopgo.runtime.journal.question import CloseQuestion, NewQuestion, Question
 from tests.runtime.journal.kept import intents_of, question_of, reply_of, row_of
 
 

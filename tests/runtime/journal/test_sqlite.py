@@ -27,20 +27,13 @@ from stopgo.runtime.journal.errors import (
     JournalTooNew,
 )
 from stopgo.runtime.journal.files import announce
-from stopgo.runtime.journal.protocol import (
-    Fence,
-    Journal,
-    NewEvent,
-    NewIntent,
-    NewQuestion,
-    NotAccepted,
-    Summary,
-)
+from stopgo.runtime.journal.protocol import Among, Fence, Journal, NewEvent, NewIntent, NotAccepted, Summary
+from stopgo.runtime.journal.question import NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.runtime.journal.kept import row_of
 
 
-async def write(journal: Journal, stream: str = "s", *, status: str = "active") -> Fence:
+async def write(journal: Journal, stream: str = "s", *, status: str = "active", owner: str = "") -> Fence:
     await journal.deliver(stream, "k", "message", {}, new=True)
     fence = await journal.claim(stream, "me")
     await journal.save(
@@ -49,7 +42,7 @@ async def write(journal: Journal, stream: str = "s", *, status: str = "active") 
         [NewEvent("created", {})],
         intents=[NewIntent("c", 1, "once", {})],
         questions=[NewQuestion(f"q-{stream}", "tool", {}, expires=1.0)],
-        summary=Summary(status, "title", open=False, body={}),
+        summary=Summary(status, "title", open=False, body={}, owner=owner),
     )
     return fence
 
@@ -336,12 +329,15 @@ async def test_an_older_journal_is_brought_up_to_date(
 async def test_the_first_version_is_brought_up_to_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(database, "STEPS", database.STEPS[:1])
-        async with open_sqlite(tmp_path) as journal:
-            await write(journal)
+    db = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+    database.migrate(db, database.STEPS[:1])
+    db.execute(
+        "INSERT INTO stream (name, status, title, last_seq, created, updated)"
+        " VALUES ('s', 'active', '\"title\"', 1, 1.0, 1.0)"
+    )
+    db.close()
     async with open_sqlite(tmp_path) as journal:
-        assert await journal.row("s") is not None
+        assert (await row_of(journal, "s")).summary == Summary("active", "title", open=False, body={})
         await journal.write_notes("a", {"x": {"n": 1}})
         assert await journal.notes("a") == {"x": {"n": 1}}
     monkeypatch.setattr(database, "STEPS", database.STEPS[:1])
@@ -758,6 +754,12 @@ async def test_no_page_costs_more_when_more_is_stored(tmp_path: Path) -> None:
         "streams, deep": lambda db: sql_stream.page(db, None, None, 20, 60),
         "streams by status": lambda db: sql_stream.page(db, "rare", None, 20, None),
         "streams by status, deep": lambda db: sql_stream.page(db, "active", None, 20, 60),
+        "streams of an owner": lambda db: sql_stream.page(db, None, None, 20, None, Among("ann")),
+        "streams of an owner, deep": lambda db: sql_stream.page(db, None, None, 5, 60, Among("ann")),
+        "streams of an owner by status": lambda db: sql_stream.page(
+            db, "active", None, 20, None, Among("bob", ("s1", "s140"))
+        ),
+        "streams by name": lambda db: sql_stream.page(db, None, None, 2, None, Among("", ("s1", "s140"))),
         "questions": lambda db: sql_question.page(db, "pending", None, None, 20, 0),
         "questions, deep": lambda db: sql_question.page(db, "pending", None, None, 20, 60),
         "questions in every state": lambda db: sql_question.page(db, None, None, None, 20, 0),
@@ -771,7 +773,9 @@ async def test_no_page_costs_more_when_more_is_stored(tmp_path: Path) -> None:
 
         async def fill(numbers: range) -> None:
             for number in numbers:
-                fence = await write(journal, f"s{number}", status="active" if number > 25 else "rare")
+                status = "active" if number > 25 else "rare"
+                owner = "bob" if number == 30 else ("ann", "")[number % 2]
+                fence = await write(journal, f"s{number}", status=status, owner=owner)
                 await journal.save(fence, 1, ack=["k"])
 
         def measure() -> dict[str, int]:

@@ -1,0 +1,88 @@
+"""Questions to people, and the results of their decisions. Bodies and decisions are JSON objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+QuestionState: TypeAlias = Literal["pending", "decided", "expired", "void"]
+
+MOST_DUE = 100
+"""Maximum number of questions that `Journal.due` returns."""
+
+
+@attrs.frozen
+class NewQuestion:
+    """A question to a person, to be opened by a save. Its id is unique across all streams."""
+
+    id: str
+    kind: str
+    body: Mapping[str, Any]
+    expires: float | None = None
+
+
+@attrs.frozen
+class CloseQuestion:
+    """Closes a pending question without a decision.
+
+    `patch` is merged into the question's body, for example the id of the question that replaces it.
+    """
+
+    id: str
+    state: Literal["expired", "void"]
+    patch: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Question:
+    id: str
+    stream: str
+    kind: str
+    """The kind of the question's subject, for example ``tool``."""
+    state: QuestionState
+    """``void`` means withdrawn before a decision."""
+    body: Mapping[str, Any]
+    decision: Mapping[str, Any] | None
+    """The accepted decision as stored; None if there is none."""
+    created: float
+    expires: float | None
+    settled: float | None
+    """The time at which the state stopped being ``pending``."""
+
+
+@attrs.frozen
+class Due:
+    """A question that has expired, with the fields that are needed to notify its stream."""
+
+    id: str
+    stream: str
+    expires: float
+
+
+@attrs.frozen
+class Won:
+    """The decision was accepted. Its command is in the stream's inbox."""
+
+    question: Question
+
+
+@attrs.frozen
+class Already:
+    """The question is no longer pending, or it is past `expires`. Nothing was written."""
+
+    question: Question
+
+
+@attrs.frozen
+class Unknown:
+    """The question does not exist."""
+
+
+@attrs.frozen
+class QuestionPage:
+    questions: tuple[Question, ...]
+    next_cursor: str | None
+    damaged: Mapping[str, str] = attrs.field(factory=dict)
+    """Streams whose questions are missing here because they are damaged, with the reasons."""
