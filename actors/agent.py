@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 
 import attrs
 import trio
 
 from ..runtime.journal.protocol import NotAccepted, Notes
+from .access.principal import Principal
 from .agent_reads import AgentReads
 from .approvals.kinds import Approval
 from .common import errors
@@ -54,6 +55,18 @@ class Agent(AgentReads):
     """Small values that outlast the process. A program may use any kind except those of the agent itself."""
     started: float
     """The time at which this process opened the agent, in UTC seconds since the epoch."""
+
+    def acting_as(self, principal: Principal | None) -> Self:
+        """The same agent, restricted to the rights of a principal; None: not restricted.
+
+        All methods then raise ``role_required`` where a role is missing, and treat conversations that the
+        principal may not read as missing.
+        """
+        return self if principal is self.principal else attrs.evolve(self, principal=principal)
+
+    @property
+    def _by(self) -> str | None:
+        return None if self.principal is None else self.principal.id
 
     # --------------------------------------------------------------- commands
 
@@ -106,7 +119,10 @@ class Agent(AgentReads):
         if message is not None:
             _check_message(message)
         id = id or str(uuid.uuid5(_NAMESPACE, key) if key else uuid.uuid4())
-        create = Create(message, session_id, token is not None, message_id, origin)
+        self._require("create")
+        if (guard := self._guard) is not None:
+            await guard.check_new(id)
+        create = Create(message, session_id, token is not None, message_id, origin, self._by)
         wait = wait or message is None
         result = await self._sender.command(id, key, create, token=token, wait=wait, new=True)
         return await self._turn(id, result)
@@ -159,11 +175,12 @@ class Agent(AgentReads):
             AgentError: ``conversation_not_found``, ``conversation_completed``, ``queue_full``, ...
         """
         _check_message(text)
+        await self._check("command", id)
         log = self._cast.services.live.get(id)
         result = await self._sender.command(
             id,
             key,
-            Say(text, token is not None, task, message_id, origin),
+            Say(text, token is not None, task, message_id, origin, self._by),
             token=token,
             wait=wait,
             limit=QUEUE_LIMIT + (log.begun if log else 0),
@@ -213,7 +230,11 @@ class Agent(AgentReads):
         with self._sender.serving():
             id = approval if isinstance(approval, str) else approval.id
             question = await self.look_at(id, token)
+            if (guard := self._guard) is not None:
+                await guard.check_approval("decide", question)
             decided = await checked(question, decision, self.config, self._cast.services.registry)
+        if self._by is not None:
+            decided = decided.made_by(self._by)
         decided = attrs.evolve(decided, token=token is not None)
         result = await self._sender.decide(question, decided.to_json(), key, token=token, wait=wait)
         return await self._turn(question.stream, result)
@@ -231,12 +252,14 @@ class Agent(AgentReads):
     async def cancel(self, id: str, *, key: str | None = None, run: str | None = None) -> Turn:
         """Cancel the active run, if there is one. Its pending approvals become void. With `run`, cancel only
         the run with that id."""
-        return await self._turn(id, await self._sender.command(id, key, Cancel(run)))
+        await self._check("command", id)
+        return await self._turn(id, await self._sender.command(id, key, Cancel(run, self._by)))
 
     async def complete(self, id: str, *, key: str | None = None) -> Turn:
         """Complete a conversation: it accepts no further messages. Raises `AgentError` ``run_in_progress``
         while a run is active."""
-        return await self._turn(id, await self._sender.command(id, key, Complete()))
+        await self._check("command", id)
+        return await self._turn(id, await self._sender.command(id, key, Complete(self._by)))
 
     @overload
     async def resume(
@@ -246,7 +269,9 @@ class Agent(AgentReads):
     async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool) -> Turn: ...
     async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool = True) -> Turn:
         """Give a run in state ``auth_required`` the bearer token that it needs to continue."""
-        result = await self._sender.command(id, key, Resume(token=True), token=token, wait=wait)
+        await self._check("command", id)
+        command = Resume(token=True, by=self._by)
+        result = await self._sender.command(id, key, command, token=token, wait=wait)
         return await self._turn(id, result)
 
     async def accept_tool(self, name: str, hash: str) -> ListedTool:
@@ -256,6 +281,7 @@ class Agent(AgentReads):
         definition again has no effect. Raises `AgentError` ``tool_not_found``, or ``tool_changed`` if the
         definition has changed since.
         """
+        self._require("administer")
         with self._sender.serving():
             found = await self._cast.services.registry.ask(Accept(name, hash))
         if isinstance(found, NotFound):
@@ -266,6 +292,7 @@ class Agent(AgentReads):
 
     async def delete(self, id: str) -> None:
         """Cancel the active run, if there is one, and delete the conversation from the journal."""
+        await self._check("delete", id)
         try:
             await self._sender.command(id, None, Delete())
         except AgentError as error:

@@ -13,6 +13,8 @@ from ..config.agent_config import AgentConfig
 from ..runtime.journal.errors import BadCursor
 from ..runtime.journal.protocol import Event, Journal
 from ..runtime.journal.question import QuestionState
+from .access.principal import Principal
+from .access.rights import Right, may, require
 from .approvals.kinds import Approval
 from .common import errors
 from .common.errors import AgentError
@@ -29,11 +31,12 @@ from .conversation.lists import (
 from .conversation.precedents import Precedent, precedents
 from .conversation.watch import BUFFER, Filter, Watch, Watched
 from .gate.gate import PolicyScope, descend, root_scope
+from .guard import Guard, Sight
 from .log import stored
 from .log.deltas import AnyDelta
 from .log.inbox import Received
 from .log.state import Conversation
-from .log.topics import EVERYTHING
+from .log.topics import EVERYTHING, Published
 from .supervisor import Cast
 from .tools.catalogue import Catalogue
 from .tools.health import Health, health_of
@@ -47,6 +50,23 @@ class AgentReads:
     """The configuration of this agent."""
     _cast: Cast
     _journal: Journal
+    principal: Principal | None = attrs.field(default=None, kw_only=True)
+    """The principal on whose behalf the methods run; None: they are not restricted."""
+
+    @property
+    def _guard(self) -> Guard | None:
+        if self.principal is None:
+            return None
+        return Guard(self.principal, self._journal, self._cast.services.live)
+
+    async def _check(self, right: Right, id: str) -> None:
+        if (guard := self._guard) is not None:
+            with errors.damage_as_agent_error():
+                await guard.check(right, id)
+
+    def _require(self, right: Right) -> None:
+        if self.principal is not None:
+            require(self.principal, right)
 
     @property
     def id(self) -> str:
@@ -64,6 +84,7 @@ class AgentReads:
         Raises:
             AgentError: ``conversation_not_found``, ``conversation_broken``.
         """
+        await self._check("read", id)
         with errors.damage_as_agent_error():
             return await self._read(id)
 
@@ -84,6 +105,7 @@ class AgentReads:
 
     async def log_end(self, id: str) -> LogEnd:
         """Return the last seq and the session of a conversation. Raises as `events` does."""
+        await self._check("read", id)
         with errors.damage_as_agent_error():
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
@@ -91,6 +113,7 @@ class AgentReads:
 
     async def inbox(self, id: str) -> tuple[Received, ...]:
         """Return the open commands, oldest first. Raises `AgentError` ``conversation_broken``."""
+        await self._check("read", id)
         with errors.damage_as_agent_error():
             return await stored.inbox(self._journal, id)
 
@@ -115,8 +138,10 @@ class AgentReads:
         With `full`, each item has the whole conversation. Conversations that cannot be read appear only in
         `ConversationPage.broken`. Without `full`, damage to events is not detected.
         """
+        guard = self._guard
+        among = None if guard is None else await guard.among()
         try:
-            page = await self._journal.list(status=status, q=q, limit=limit, cursor=cursor)
+            page = await self._journal.list(status=status, q=q, limit=limit, cursor=cursor, among=among)
         except BadCursor as error:
             raise errors.bad_cursor() from error
         return await conversation_page(page, self._journal, self._read_if_present if full else None)
@@ -137,7 +162,10 @@ class AgentReads:
             raise errors.bad_cursor() from error
         # Narrows the type: `questions` returns only approvals.
         approvals = tuple(each for each in page.questions if isinstance(each, Approval))
-        return ApprovalPage(approvals, page.next_cursor, page.damaged)
+        if (guard := self._guard) is None or may(guard.principal, "read"):
+            return ApprovalPage(approvals, page.next_cursor, page.damaged)
+        visible = tuple([each for each in approvals if await guard.may_see(each)])
+        return ApprovalPage(visible, page.next_cursor)
 
     async def approval(self, id: str) -> Approval:
         """Return the approval with this id, in any state.
@@ -147,12 +175,15 @@ class AgentReads:
         """
         with errors.damage_as_agent_error():
             question = await stored.question(self._journal, id)
-        if question is None:
-            raise errors.no_approval(id)
+            if question is None:
+                raise errors.no_approval(id)
+            if (guard := self._guard) is not None:
+                await guard.check_approval("read", question)
         return question
 
     async def title(self, id: str) -> str:
         """Return the title of a conversation. Raises as `get` does."""
+        await self._check("read", id)
         with errors.damage_as_agent_error():
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
@@ -160,7 +191,8 @@ class AgentReads:
 
     async def precedents(self, approval: Approval) -> tuple[Precedent, ...]:
         """Return earlier decisions about calls of the same tool, newest first."""
-        return await precedents(self._journal, approval)
+        guard = self._guard
+        return await precedents(self._journal, approval, None if guard is None else guard.may_see)
 
     @property
     def catalogue(self) -> Catalogue:
@@ -169,6 +201,7 @@ class AgentReads:
 
     def tools(self) -> tuple[ListedTool, ...]:
         """Return the tools that models can call, as the registry last published them."""
+        self._require("look")
         catalogue = self._cast.directory.catalogue
         tools = (each for group in catalogue.groups for each in listed_tools(group, self._root))
         return (*tools, *listed_agents(catalogue, self._root))
@@ -222,10 +255,16 @@ class AgentReads:
     ) -> Iterator[AsyncIterator[Watched]]:
         """Watch the events of all conversations from now on. The iterator ends when the agent stops.
 
-        An empty filter matches everything. `statuses` are matched against the status of the conversation
-        after the event; ``approval.*`` in `types` matches all types with that prefix. A slow watcher gets a
-        `Gap` in place of missed events. To keep a list up to date, enter the block first, then read the list.
+        Under a principal, only those of the conversations that it may read. An empty filter matches
+        everything. `statuses` are matched against the status of the conversation after the event;
+        ``approval.*`` in `types` matches all types with that prefix. A slow watcher gets a `Gap` in place of
+        missed events. To keep a list up to date, enter the block first, then read the list.
         """
         wanted = Filter(statuses, types, conversations, deltas)
-        with self._cast.services.bus.subscribe(EVERYTHING, BUFFER, wanted.wants) as live:
-            yield Watch(live)
+        guard = self._guard
+
+        def wants(published: Published) -> bool:
+            return (guard is None or guard.admits(published)) and wanted.wants(published)
+
+        with self._cast.services.bus.subscribe(EVERYTHING, BUFFER, wants) as live:
+            yield Watch(live, None if guard is None else Sight(guard).sees)

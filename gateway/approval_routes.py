@@ -31,10 +31,13 @@ class Approvals:
         """By id of the operation."""
         return {"listApprovals": self.list, "getApproval": self.get, "decideApproval": self.decide}
 
+    def _for(self, request: Request) -> Agent:
+        return self.agent.acting_as(request.principal)
+
     async def list(self, request: Request) -> Reply:
         args = request.args
         query.known(args, ("state", "kind", "limit", "cursor"))
-        page = await self.agent.approvals(
+        page = await self._for(request).approvals(
             state=query.word(args, "state", STATES) or "pending",
             kind=query.word(args, "kind", KINDS),
             limit=query.limit(args),
@@ -48,10 +51,10 @@ class Approvals:
     async def decide(self, request: Request, uuid: str) -> Reply:
         key = headers.post_key(request)
         decision = await request.json()
-        token = headers.bearer(request.headers)
+        token = headers.tool_token(request)
         wait = not headers.wants_async(request.headers)
         try:
-            turn = await self.agent.decide(uuid, decision, key=key, token=token, wait=wait)
+            turn = await self._for(request).decide(uuid, decision, key=key, token=token, wait=wait)
         except AgentError as error:
             if error.code not in ("already_decided", "expired", "void"):
                 raise
@@ -59,8 +62,8 @@ class Approvals:
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
     async def _named(self, request: Request, uuid: str) -> Approval:
-        approval = await self.agent.approval(uuid)
-        await name_conversation(self.agent, request, approval.stream)
+        approval = await self._for(request).approval(uuid)
+        await name_conversation(self._for(request), request, approval.stream)
         return approval
 
     async def _settled(self, request: Request, uuid: str, error: AgentError) -> Reply:

@@ -36,14 +36,17 @@ class Conversations:
             "deleteConversation": self.delete,
         }
 
+    def _for(self, request: Request) -> Agent:
+        return self.agent.acting_as(request.principal)
+
     async def create(self, request: Request) -> Reply:
         key = headers.post_key(request)
         message = message_of(await request.json(("message",)))
-        turn = await self.agent.start_conversation(
+        turn = await self._for(request).start_conversation(
             message,
             key=key,
             session_id=request.session_id(key),
-            token=headers.bearer(request.headers),
+            token=headers.tool_token(request),
             origin=_origin(request),
         )
         location = {"Location": f"/conversations/{turn.conversation.id}"}
@@ -52,7 +55,7 @@ class Conversations:
     async def list(self, request: Request) -> Reply:
         args = request.args
         query.known(args, ("status", "q", "limit", "cursor", "view"))
-        page = await self.agent.conversations(
+        page = await self._for(request).conversations(
             status=query.word(args, "status", views.STATUSES),
             q=query.text(args, "q"),
             limit=query.limit(args),
@@ -62,7 +65,7 @@ class Conversations:
         return await reply_in_parts(views.conversations_view(page, tree=self.agent.config.has_tree))
 
     async def get(self, request: Request, id: str) -> Reply:
-        conversation = await self.agent.get(id)
+        conversation = await self._for(request).get(id)
         set_conversation(conversation.id, conversation.head.session_id)
         view = views.conversation_view(conversation, tree=self.agent.config.has_tree)
         return await reply_in_parts(ConversationBody(conversation=view))
@@ -73,24 +76,24 @@ class Conversations:
         if message is None:
             raise RequestError(400, "message_required", "message is required")
         wait = not headers.wants_async(request.headers)
-        token = headers.bearer(request.headers)
-        turn = await self.agent.send(id, message, key=key, token=token, wait=wait, origin=_origin(request))
+        token, origin = headers.tool_token(request), _origin(request)
+        turn = await self._for(request).send(id, message, key=key, token=token, wait=wait, origin=origin)
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
     async def cancel(self, request: Request, id: str) -> Reply:
         key = headers.post_key(request)
         await request.json(known=())
-        return await turn_reply(self.agent, await self.agent.cancel(id, key=key))
+        return await turn_reply(self.agent, await self._for(request).cancel(id, key=key))
 
     async def complete(self, request: Request, id: str) -> Reply:
         key = headers.post_key(request)
         await request.json(known=())
-        return await turn_reply(self.agent, await self.agent.complete(id, key=key))
+        return await turn_reply(self.agent, await self._for(request).complete(id, key=key))
 
     async def resume(self, request: Request, id: str) -> Reply:
         key = headers.post_key(request)
         await request.json(known=())
-        token = headers.bearer(request.headers)
+        token = headers.tool_token(request)
         if token is None:
             raise RequestError(
                 400,
@@ -98,11 +101,11 @@ class Conversations:
                 "a bearer token is required",
                 hint="Send it as `Authorization: Bearer TOKEN`.",
             )
-        return await turn_reply(self.agent, await self.agent.resume(id, token=token, key=key))
+        return await turn_reply(self.agent, await self._for(request).resume(id, token=token, key=key))
 
     async def delete(self, request: Request, id: str) -> Reply:
-        await name_conversation(self.agent, request, id)
-        await self.agent.delete(id)
+        await name_conversation(self._for(request), request, id)
+        await self._for(request).delete(id)
         return nothing()
 
 

@@ -50,14 +50,16 @@ class Live:
         after, deltas = await self._place(request, id)
         if request.method == "HEAD":
             return stream_reply()
-        return stream_reply(StreamBody(self._replayed(id, after, deltas), self.agent.draining.wait, id))
+        agent = self.agent.acting_as(request.principal)
+        return stream_reply(StreamBody(_replayed(agent, id, after, deltas), agent.draining.wait, id))
 
     async def follow_socket(self, socket: Socket, id: str) -> None:
+        agent = self.agent.acting_as(socket.request.principal)
         after, deltas = await self._place(socket.request, id)
         await socket.accept()
         deleted = False
         try:
-            async with aclosing(self.agent.events(id, after, deltas=deltas)) as events:
+            async with aclosing(agent.events(id, after, deltas=deltas)) as events:
                 async for event in events:
                     await socket.send(as_message(event))
                     deleted = isinstance(event, Event) and event.type == CONVERSATION_DELETED
@@ -76,19 +78,13 @@ class Live:
         # A client that reconnects sends it to its first URL, so it is newer than the `after` in that URL.
         last_id = request.headers.get("Last-Event-ID")
         seen = None if last_id is None else query.whole_number(last_id, "Last-Event-ID", least=0)
-        end = await self.agent.log_end(id)
+        end = await self.agent.acting_as(request.principal).log_end(id)
         request.set_conversation(id, end.session_id)
         if seen is not None:  # beyond the last event if an older backup of the journal was restored
             return min(seen, end.last_seq), deltas
         if after > end.last_seq:
             raise query.invalid("after", f"the last event is {end.last_seq}, not {after}")
         return after, deltas
-
-    async def _replayed(self, id: str, after: int, deltas: bool) -> AsyncGenerator[bytes, None]:
-        yield sse.retry(RETRY)
-        async with aclosing(self.agent.events(id, after, deltas=deltas)) as events:
-            async for event in events:
-                yield as_sse(event)
 
     # ------------------------------------------------------------ all conversations
 
@@ -107,12 +103,19 @@ class Live:
 
     def _watched(self, request: Request) -> AbstractContextManager[AsyncIterator[Watched]]:
         query.known(request.args, ("status", "type", "conversation", "deltas"))
-        return self.agent.all_events(
+        return self.agent.acting_as(request.principal).all_events(
             statuses=query.several(request.args, "status", STATUSES),
             types=query.several(request.args, "type", TYPE_FILTERS),
             conversations=query.several(request.args, "conversation"),
             deltas=query.flag(request.args, "deltas"),
         )
+
+
+async def _replayed(agent: Agent, id: str, after: int, deltas: bool) -> AsyncGenerator[bytes, None]:
+    yield sse.retry(RETRY)
+    async with aclosing(agent.events(id, after, deltas=deltas)) as events:
+        async for event in events:
+            yield as_sse(event)
 
 
 async def _live(watched: AbstractContextManager[AsyncIterator[Watched]]) -> AsyncGenerator[bytes, None]:

@@ -24,12 +24,13 @@ def named_on_error(agent: Agent, view: Callable[..., Awaitable[T]]) -> Callable[
         try:
             return await view(target, **variables)
         except Exception:
-            id = variables.get("id")
+            request = target.request if isinstance(target, Socket) else target
+            own, id = agent.acting_as(request.principal), variables.get("id")
             with suppress(AgentError, JournalError):
                 if "uuid" in variables:
-                    id = (await agent.approval(variables["uuid"])).stream
+                    id = (await own.approval(variables["uuid"])).stream
             if id is not None:
-                await name_conversation(agent, target.request if isinstance(target, Socket) else target, id)
+                await name_conversation(own, request, id)
             raise
 
     return wrapped

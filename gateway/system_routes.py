@@ -74,7 +74,7 @@ class System:
         return reply(health_view(health), 200 if health.ready else 503)
 
     async def tools(self, request: Request) -> Reply:
-        tools = [tool_view(listed) for listed in self.agent.tools()]
+        tools = [tool_view(listed) for listed in self.agent.acting_as(request.principal).tools()]
         return reply({"tools": tools, "warnings": list(self.agent.warnings)})
 
     async def accept(self, request: Request, name: str) -> Reply:
@@ -84,7 +84,9 @@ class System:
             raise query.invalid(
                 "hash", "hash must be the hash of the definition to accept", "GET /tools has it."
             )
-        return reply({"tool": tool_view(await self.agent.accept_tool(name, hash))})
+        return reply(
+            {"tool": tool_view(await self.agent.acting_as(request.principal).accept_tool(name, hash))}
+        )
 
     async def document(self, request: Request) -> Reply:
         return Reply(self.openapi)

@@ -9,12 +9,13 @@
     send, cancel, complete, resume  no        its own   no                     its own                all
     delete                          no        its own   no                     no                     all
     decide an approval              no        no        in its scope           its own conversations  all
+    see tools and health            yes       yes       yes                    yes                    yes
     accept a tool, halt             no        no        no                     no                     yes
     ==============================  ========  ========  =====================  =====================  =====
 
-A principal with several roles has all their rights. Every principal with a role may read the tools and the
-health. A conversation that a principal may not read does not exist for it (404); if it may read the
-conversation, but lacks a right, the error names the roles that have the right (403).
+A principal with several roles has all their rights. A conversation that a principal may not read does not
+exist for it (404); if it may read the conversation, but lacks a right, the error names the roles that have
+the right (403).
 
 A conversation without an owner was created without authentication; it belongs to the admins.
 """
@@ -23,13 +24,14 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from ...config.auth import Role
+from ...config.auth import ROLES, Role
 from ..common.errors import AgentError
 from .principal import Principal
 
-Right: TypeAlias = Literal["read", "create", "command", "delete", "decide", "administer"]
+Right: TypeAlias = Literal["look", "read", "create", "command", "delete", "decide", "administer"]
 
 _OF_ALL: dict[Right, tuple[Role, ...]] = {
+    "look": ROLES,
     "read": ("viewer", "admin"),
     "create": ("operator", "relay", "admin"),
     "command": ("admin",),

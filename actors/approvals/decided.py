@@ -1,13 +1,14 @@
 """The base class of all decisions, and parsing of requests. Pure.
 
 A decision is stored as ``{"approved": bool, ...}`` or ``{"action": word, ...}``, with the fields of its class
-and the optional fields of all classes: ``"reason"``, ``"decided_by"`` and ``"token"``.
+and the optional fields of all classes: ``"reason"``, ``"decided_by"``, ``"claimed_by"``, ``"principal"`` and
+``"token"``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
 from attrs.validators import instance_of, optional
@@ -41,8 +42,17 @@ class Decided:
     """The key and value that identify the class in the stored form."""
     reason: str | None = attrs.field(default=None, validator=optional(TEXT))
     decided_by: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The principal that decided; without authentication, the name that the client gave."""
+    claimed_by: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """With authentication: the name that the client gave."""
+    principal: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The id of the principal that decided; None without authentication."""
     token: bool = attrs.field(default=False, validator=instance_of(bool))
     """Whether it came with a bearer token. The token itself is never stored."""
+
+    def made_by(self, principal: str) -> Self:
+        """The decision as one of an authenticated principal."""
+        return attrs.evolve(self, decided_by=principal, claimed_by=self.decided_by, principal=principal)
 
     @property
     def rejects(self) -> bool:

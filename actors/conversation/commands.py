@@ -117,12 +117,12 @@ class Commands:
                 await self._expire(received, question)
             case Withdraw(question, reason):
                 await self._withdraw(received, question, reason)
-            case Resume():
-                await self._resume(received)
+            case Resume() as resume:
+                await self._resume(received, resume.by)
             case Cancel() as cancel:
                 await self._cancel(received, cancel)
-            case Complete():
-                await self._complete(received)
+            case Complete() as complete:
+                await self._complete(received, complete.by)
             case Delete():
                 await self._delete()
             case _:
@@ -183,7 +183,7 @@ class Commands:
         last, prompt = state.head.run, config.prompt
         shown = state.messages[0].content if state.messages else prompt  # no messages: `_created` comes first
         return (
-            e.MessageAdded(message, key),
+            e.MessageAdded(message, key, command.by),
             e.RunStarted(
                 str(uuid.uuid4()),
                 last.turn + 1 if last else 1,
@@ -196,6 +196,7 @@ class Commands:
                 task=command.task if isinstance(command, Say) else None,
                 message_id=command.message_id,
                 origin=command.origin,
+                by=command.by,
             ),
         )
 
@@ -258,12 +259,13 @@ class Commands:
                 return True
         return False
 
-    async def _resume(self, received: Received) -> None:
+    async def _resume(self, received: Received, by: str | None) -> None:
         head = self._log.state.head.run
         if head is None or head.state != "auth_required":
             await self._refuse(received, "not_waiting_for_credential", "the run waits for no bearer token")
             return
-        await self._log.save(e.RunResumed(head.id, received.key, True, answer=True), ack=[received.key])
+        key = received.key
+        await self._log.save(e.RunResumed(head.id, key, True, answer=True, by=by), ack=[key])
 
     async def _answer_waiting(self, waiting: list[Received]) -> None:
         """If the live run needs a token and a waiting message came with one, resume the run with that. If the
@@ -293,12 +295,12 @@ class Commands:
             why = "the call it was asked in was lost with the process"
             await save_and_void(self._log, where=lambda asked: asked.id in lost, why=why)
 
-    async def _complete(self, received: Received) -> None:
+    async def _complete(self, received: Received, by: str | None) -> None:
         if self._run_is_live() or self._queued:
             text = "a run is in progress; wait for it or cancel it first"
             await self._refuse(received, "run_in_progress", text)
             return
-        events = () if self._log.state.head.completed else (e.ConversationCompleted(),)
+        events = () if self._log.state.head.completed else (e.ConversationCompleted(by),)
         await self._log.save(*events, ack=[received.key], replies={received.key: reply_of(None)})
 
     async def _cancel(self, received: Received, cancel: Cancel) -> None:
@@ -306,7 +308,7 @@ class Commands:
             await self._stop_run()
         if self._run_is_live(cancel.run):  # otherwise it has finished meanwhile
             key = received.key
-            await self._close(lambda run: e.RunCancelled(run.id, (*run.unsettled, key)), (key,))
+            await self._close(lambda run: e.RunCancelled(run.id, (*run.unsettled, key), cancel.by), (key,))
             self._services.wake(self._log.state.id)  # to run the next message: this `look` has passed it
         else:
             await self._log.save(ack=[received.key], replies={received.key: reply_of(None)})
@@ -316,7 +318,7 @@ class Commands:
             await self._stop_run()
         if self._run_is_live() and not self._log.state.read_only:
             await self._close(lambda run: e.RunCancelled(run.id, tuple(run.unsettled)))
-        await erase(self._services, self._log.fence, self._log.state.last_seq, self._log.state.head.status)
+        await erase(self._services, self._log.fence, self._log.state.last_seq, self._log.state.head)
         self.deleted = True
         del self._services.live[self._log.state.id]
 
@@ -395,6 +397,4 @@ class Commands:
 
 
 _READ_ONLY = "a newer version of the agent wrote the conversation; this version can only read or delete it"
-_DECIDED = (
-    "a newer version of the agent wrote the conversation; the decision is stored, and that version applies it"
-)
+_DECIDED = "a newer version of the agent wrote the conversation, and will apply the decision, which is stored"

@@ -30,6 +30,7 @@ from ...runtime.journal.errors import StreamDamaged, UnknownStream
 from ...runtime.message import Message
 from ..common import errors
 from ..log import stored
+from ..log.head import Head
 from ..log.inbox import Delete
 from ..log.log import open_log
 from ..log.topics import Idle, reply_topic, topic
@@ -133,7 +134,8 @@ async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage
         fence = await journal.claim(id, services.owner)
         inbox = await stored.inbox(journal, id, skip_damaged=True)
         if any(isinstance(each.command, Delete) for each in inbox):
-            await erase(services, fence, row.last_seq, "active")
+            head = Head(owner=row.summary.owner if row.summary else "")
+            await erase(services, fence, row.last_seq, head)
             deleted = True
             return
         keys = [command.key for command in inbox]

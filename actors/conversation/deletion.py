@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from ...runtime.journal.protocol import Event, Fence, NewEvent
 from ..log import events as e
-from ..log.head import Status
-from ..log.topics import EVERYTHING, reply_topic, topic
+from ..log.head import Head
+from ..log.topics import EVERYTHING, Published, reply_topic, topic
 from ..nodes.services import Services
 
 
-async def erase(services: Services, fence: Fence, last_seq: int, status: Status) -> None:
+async def erase(services: Services, fence: Fence, last_seq: int, head: Head) -> None:
     """Delete a conversation; notify its followers, and the senders of commands without an answer."""
     id, bus = fence.stream, services.bus
     unanswered = await services.journal.delete(fence)
     services.tokens.forget(id)
     bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
     deleted = Event(id, last_seq + 1, e.CONVERSATION_DELETED, services.wall(), {})
-    bus.publish(EVERYTHING, (deleted, status))
+    bus.publish(EVERYTHING, Published(deleted, head.status, head.owner))
     for key in unanswered:
         bus.publish(reply_topic(id, key), None)

@@ -6,8 +6,7 @@ the cost does not grow with the journal.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from itertools import islice
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Literal, TypeAlias
 
 import attrs
@@ -37,11 +36,19 @@ class Precedent:
     """The outcome of the call. None: the call was not sent, or its end is not among the last events."""
 
 
-async def precedents(journal: Journal, approval: Approval) -> tuple[Precedent, ...]:
-    """The precedents of an approval, newest first."""
+async def precedents(
+    journal: Journal, approval: Approval, may_see: Callable[[Approval], Awaitable[bool]] | None = None
+) -> tuple[Precedent, ...]:
+    """The precedents of an approval, newest first; with `may_see`, only those that it allows."""
     page = await stored.decided(journal, MAX_APPROVALS)
-    similar = (each for each in page.questions if isinstance(each, Approval) and _is_similar(each, approval))
-    earlier = tuple(islice(similar, MAX_PRECEDENTS))
+    earlier: list[Approval] = []
+    for each in page.questions:
+        if not (isinstance(each, Approval) and _is_similar(each, approval)):
+            continue
+        if may_see is None or await may_see(each):
+            earlier.append(each)
+        if len(earlier) == MAX_PRECEDENTS:
+            break
     rows: dict[str, Row] = {}
     outcomes: dict[tuple[str, str], Outcome] = {}
     for id in {each.stream: None for each in earlier}:

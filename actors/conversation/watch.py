@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeAlias, cast
 
 import attrs
@@ -11,6 +11,7 @@ from ...runtime.event_bus import Subscription
 from ...runtime.journal.protocol import Event
 from ..log.deltas import MODEL_DELTA, TOOL_PROGRESS, AnyDelta, ModelDelta
 from ..log.head import Status
+from ..log.topics import Published
 
 BUFFER = 1024
 """Events that are kept for a slow watcher. When more arrive, the oldest are dropped."""
@@ -32,8 +33,6 @@ class Gap:
 
 
 Watched: TypeAlias = Announced | AnyDelta | Gap
-Published: TypeAlias = tuple[Event | AnyDelta, Status]
-"""An item of the topic `EVERYTHING`."""
 
 
 @attrs.frozen
@@ -48,7 +47,7 @@ class Filter:
     """Whether to include deltas: pieces of model replies, and the progress of tool calls."""
 
     def wants(self, published: Published) -> bool:
-        item, status = published
+        item, status, _ = published
         match item:
             case Event(stream=conversation, type=type):
                 pass
@@ -71,13 +70,18 @@ class Watch:
 
     _live: Subscription
     """A subscription to the topic `EVERYTHING`."""
+    _sees: Callable[[Published], Awaitable[bool]] | None = None
+    """Whether the watcher may see an item; None: every item."""
 
     def __aiter__(self) -> Watch:
         return self
 
     async def __anext__(self) -> Watched:
-        item, status = cast(Published, await anext(self._live))
-        if self._live.take_missed():
-            self._live.skip()  # the buffered events are older than the data that the watcher reloads
-            return Gap()
-        return Announced(item, status) if isinstance(item, Event) else item
+        while True:
+            published = cast(Published, await anext(self._live))
+            if self._live.take_missed():
+                self._live.skip()  # the buffered events are older than the data that the watcher reloads
+                return Gap()
+            if self._sees is None or await self._sees(published):
+                item = published.item
+                return Announced(item, published.status) if isinstance(item, Event) else item

@@ -41,6 +41,8 @@ class ConversationCreated:
     session_id: str
     prompt: str
     """The system prompt. It is the conversation's first message until a run has a different one."""
+    owner: str | None = None
+    """The id of the principal that created it; None without authentication."""
 
 
 @attrs.frozen
@@ -51,6 +53,8 @@ class MessageAdded:
     text: str
     command: str
     """The key of the command in the inbox."""
+    by: str | None = None
+    """The id of the principal that sent the command; None without authentication. So in all events."""
 
 
 @attrs.frozen
@@ -66,6 +70,7 @@ class StateSet:
 @attrs.frozen
 class ConversationCompleted:
     type: ClassVar = "conversation.completed"
+    by: str | None = None
 
 
 ConversationEvent: TypeAlias = ConversationCreated | MessageAdded | StateSet | ConversationCompleted
@@ -262,6 +267,8 @@ class RunStarted:
     origin: Origin | None = None
     prompt: str | None = None
     """The system prompt, if it has changed; it becomes the conversation's first message."""
+    by: str | None = None
+    """The requester: the principal that sent the message."""
 
 
 @attrs.frozen
@@ -309,6 +316,7 @@ class RunResumed:
     answer: bool
     """The sender of `command` waits for the result of this run. False for a queued message that lends its
     token: its own run answers it."""
+    by: str | None = None
 
 
 @attrs.frozen
@@ -333,6 +341,7 @@ class RunCancelled:
     type: ClassVar = "run.cancelled"
     run: str
     settles: Sequence[str]
+    by: str | None = None
 
 
 RunEnd: TypeAlias = RunFinished | RunFailed | RunCancelled

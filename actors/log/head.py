@@ -56,6 +56,8 @@ class Head(NamedTuple):
     """Pending elicitations of calls in flight. They cannot be answered after this process ends."""
     usage: Spent = NOTHING
     """Tokens and cost of all runs."""
+    owner: str = ""
+    """The id of the principal that created the conversation; empty without authentication."""
 
     @property
     def status(self) -> Status:
@@ -76,6 +78,7 @@ class Head(NamedTuple):
                 "run": _stored(run) if run else None,
                 "used": list(self.usage),
             },
+            owner=self.owner,
         )
 
 
@@ -142,6 +145,7 @@ def head_of_summary(summary: Summary) -> Head:
         completed=summary.status == "completed",
         run=run,
         usage=Spent(*body.used),
+        owner=summary.owner,
     )
 
 
@@ -166,8 +170,8 @@ def fold_head(head: Head, events: Iterable[e.LogEvent]) -> Head:
 def advance(head: Head, event: e.LogEvent) -> Head:
     """The head after one event."""
     match event:
-        case e.ConversationCreated(session_id=session_id):
-            return head._replace(session_id=session_id)
+        case e.ConversationCreated(session_id=session_id, owner=owner):
+            return head._replace(session_id=session_id, owner=owner or "")
         case e.MessageAdded(text=text):
             return head if head.title else head._replace(title=" ".join(text.split())[:TITLE_LENGTH])
         case e.ConversationCompleted():

@@ -26,6 +26,8 @@ class Create:
     message_id: str | None = None
     """As in `RunStarted`, like `origin`."""
     origin: Origin | None = None
+    by: str | None = None
+    """The id of the principal that sent the command; None without authentication. So in all commands."""
 
 
 @attrs.frozen
@@ -39,6 +41,7 @@ class Say:
     """As in `RunStarted`, like `message_id` and `origin`."""
     message_id: str | None = None
     origin: Origin | None = None
+    by: str | None = None
 
 
 @attrs.frozen
@@ -74,6 +77,7 @@ class Resume:
     kind: ClassVar = "resume"
     token: bool
     """As in `Create`."""
+    by: str | None = None
 
 
 @attrs.frozen
@@ -83,6 +87,7 @@ class Cancel:
     kind: ClassVar = "cancel"
     run: str | None = None
     """Cancel only this run; None: any."""
+    by: str | None = None
 
 
 @attrs.frozen
@@ -90,6 +95,7 @@ class Complete:
     """Complete the conversation, which then accepts no further messages."""
 
     kind: ClassVar = "complete"
+    by: str | None = None
 
 
 @attrs.frozen

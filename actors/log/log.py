@@ -43,7 +43,7 @@ from .head import Head, fold_head
 from .record import Run
 from .state import Conversation
 from .stored import read
-from .topics import EVERYTHING, EXPIRIES, reply_topic, topic
+from .topics import EVERYTHING, EXPIRIES, Published, reply_topic, topic
 from .waits import Waits
 from .write_behind import Flusher, PendingWrites
 
@@ -279,7 +279,8 @@ class ConversationLog(Waits):
 
     def _publish(self, item: Event | AnyDelta) -> None:
         self.bus.publish(topic(self.state.id), item)
-        self.bus.publish(EVERYTHING, (item, self.state.head.status))
+        head = self.state.head
+        self.bus.publish(EVERYTHING, Published(item, head.status, head.owner))
 
     def _asked(self, approval: str) -> Asked[Any]:
         return self.state.approvals[approval].asked

@@ -165,6 +165,8 @@ class Run:
     message_id: str | None = None
     """As in `RunStarted`, like `origin`."""
     origin: Origin | None = None
+    requester: str | None = None
+    """The id of the principal that sent the message; None without authentication."""
     unsettled: list[str] = attrs.field(factory=list)
     """Commands whose senders have no answer yet."""
     commands: list[str] = attrs.field(factory=list)

@@ -351,6 +351,7 @@ def _start_run(c: Conversation, event: e.RunStarted) -> None:
         commands=[event.command],
         message_id=event.message_id,
         origin=event.origin,
+        requester=event.by,
     )
 
 

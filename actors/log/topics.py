@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import attrs
+
+from ...runtime.journal.protocol import Event
+from .deltas import AnyDelta
+from .head import Status
 
 EXPIRIES = "expiries"
 """The earliest expiry time of the approvals that a commit added, in UTC seconds since the epoch."""
 
 EVERYTHING = "everything"
-"""The events and deltas of all conversations, as pairs `(item, status)`. The status is that of the
-conversation after the commit."""
+"""The events and deltas of all conversations, as `Published`."""
+
+
+class Published(NamedTuple):
+    """An item of the topic `EVERYTHING`."""
+
+    item: Event | AnyDelta
+    status: Status
+    """The status of the conversation after the commit."""
+    owner: str = ""
+    """The owner of the conversation."""
+
+    @property
+    def conversation(self) -> str:
+        return self.item.stream if isinstance(self.item, Event) else self.item.conversation
 
 
 def topic(conversation: str) -> str:

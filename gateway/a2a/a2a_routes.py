@@ -180,23 +180,23 @@ class A2A:
     async def _answer(
         self, http: HTTPRequest, wanted: Request, dialect: Dialect, extensions: frozenset[str]
     ) -> Answer:
-        hitl = HITL in extensions
+        hitl, tasks = HITL in extensions, self._tasks_for(http)
         match wanted:
             case Send():
                 modes = OutputModes(wanted.modes)
                 modes.check()
-                answer = await self._tasks.send(wanted, self._caller(http, wanted, dialect, extensions))
+                answer = await tasks.send(wanted, self._caller(http, wanted, dialect, extensions))
                 shown = modes.item(answer)
                 assert isinstance(shown, type(answer))
                 return shown
             case GetTask():
                 if LOOK in extensions:
-                    await self._tasks.look(wanted)
-                return await self._tasks.get(wanted, hitl=hitl, with_pending=LOOK in extensions)
+                    await tasks.look(wanted)
+                return await tasks.get(wanted, hitl=hitl, with_pending=LOOK in extensions)
             case CancelTask():
-                return await self._tasks.cancel(wanted, hitl=hitl)
+                return await tasks.cancel(wanted, hitl=hitl)
             case ListTasks():
-                return await self._tasks.list(wanted, hitl=hitl)
+                return await tasks.list(wanted, hitl=hitl)
             case GetCard() if not dialect.is_v1:
                 raise A2AError(
                     "EXTENDED_AGENT_CARD_NOT_CONFIGURED", "there is no card for authenticated clients"
@@ -205,7 +205,7 @@ class A2A:
                 return card(self._about(http), self.offered, extended=True)
             case SetPush() | GetPush() | ListPush() | DeletePush():
                 assert self._push is not None  # `_check` has refused the request otherwise
-                return await self._push.answer(wanted, SetBy(dialect.is_v1, hitl, http.peer))
+                return await self._push.answer(wanted, SetBy(dialect.is_v1, hitl, http.peer), tasks.agent)
             case Subscribe():
                 raise AssertionError("a subscription is answered with a stream")
             case _:
@@ -216,11 +216,12 @@ class A2A:
     ) -> AsyncGenerator[StreamItem, None]:
         modes = OutputModes(wanted.modes if isinstance(wanted, Send) else ())
         modes.check()
+        tasks = self._tasks_for(http)
         match wanted:
             case Send():
-                items = self._tasks.stream(wanted, self._caller(http, wanted, dialect, extensions))
+                items = tasks.stream(wanted, self._caller(http, wanted, dialect, extensions))
             case Subscribe():
-                items = self._tasks.subscribe(wanted, hitl=HITL in extensions)
+                items = tasks.subscribe(wanted, hitl=HITL in extensions)
             case _:
                 assert_never(wanted)
         async with aclosing(items):
@@ -264,15 +265,20 @@ class A2A:
             if not self._streams[peer]:
                 del self._streams[peer]
 
+    def _tasks_for(self, http: HTTPRequest) -> TaskServer:
+        return attrs.evolve(self._tasks, agent=self.agent.acting_as(http.principal))
+
     def _caller(self, http: HTTPRequest, send: Send, dialect: Dialect, extensions: frozenset[str]) -> Caller:
         """Raises `A2AError`."""
         try:
-            token = headers.bearer(http.headers)
+            token = headers.tool_token(http)
             key = headers.idempotency_key(http.headers, "POST", "/a2a")
         except RequestError as error:
             raise A2AError("INVALID_PARAMS", error.message) from error
         if key is None and IDEMPOTENCY in extensions and send.message.id:
             key = hashlib.sha256(f"{IDEMPOTENCY}\n{send.message.id}".encode()).hexdigest()
+        if key is not None:
+            key = headers.own_key(http, key)
         return Caller(
             session_id=http.session_id(key),
             key=key,

@@ -128,11 +128,13 @@ class PushNotifier:
     """By task and id, the oldest first."""
     _writing: trio.Lock = attrs.field(factory=trio.Lock)
 
-    async def answer(self, request: PushRequest, by: SetBy) -> PushConfig | Sequence[PushConfig] | None:
-        """Answer a request about configurations. Returned configurations contain neither token nor
-        credentials, because any client that knows the task may ask."""
+    async def answer(
+        self, request: PushRequest, by: SetBy, agent: Agent
+    ) -> PushConfig | Sequence[PushConfig] | None:
+        """Answer a request about configurations; `agent` acts for its sender. Returned configurations contain
+        neither token nor credentials, because any client that knows the task may ask."""
         id = request.config.task if isinstance(request, SetPush) else request.task
-        tasks = await read_tasks(self._agent, context_of(id))
+        tasks = await read_tasks(agent, context_of(id))
         task = known_task(tasks, id)
         match request:
             case SetPush(config=config):

@@ -26,13 +26,14 @@ class AGUI:
 
     async def run(self, request: Request) -> Reply:
         run_input = parse_run_input(await request.json())
+        agent = self.agent.acting_as(request.principal)
         trace = headers.traceparent(request.headers)
         caller = Caller(
-            session_id=request.session_id(key_of("thread", run_input.thread)),
-            token=headers.bearer(request.headers),
+            session_id=request.session_id(key_of(agent, "thread", run_input.thread)),
+            token=headers.tool_token(request),
             origin=None if trace is None else Origin((), trace),
         )
-        run = await open_thread_run(self.agent, run_input, caller)
+        run = await open_thread_run(agent, run_input, caller)
         request.set_conversation(run.conversation, run.session_id)
         body = StreamBody(run.frames(), run.over, run.conversation, last_chunk=run.last_chunk)
         return stream_reply(body)

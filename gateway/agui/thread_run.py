@@ -56,8 +56,10 @@ class Caller:
     origin: Origin | None = None
 
 
-def key_of(*parts: str) -> str:
-    """The idempotency key of a command, scoped to the route."""
+def key_of(agent: Agent, *parts: str) -> str:
+    """The idempotency key of a command, scoped to the route and the principal."""
+    if agent.principal is not None:
+        parts = (agent.principal.id, *parts)
     return hashlib.sha256("\n".join(("POST", "/agui", *parts)).encode()).hexdigest()
 
 
@@ -185,7 +187,7 @@ def _advance(log: AGUIRun, event: Event) -> Sequence[AGUIEvent]:
 
 async def open_thread_run(agent: Agent, run_input: RunInput, caller: Caller) -> ThreadRun:
     """Send the commands of a request. Raises `AgentError`."""
-    key = key_of("thread", run_input.thread)
+    key = key_of(agent, "thread", run_input.thread)
     id = await _find(agent, run_input.thread, str(uuid.uuid5(_NAMESPACE, key)))
     request = _Request(agent, run_input, caller)
     if run_input.message is None:
@@ -235,7 +237,7 @@ class _Request:
 
     async def _send(self, id: str, message: UserMessage) -> ThreadRun:
         agent, token = self.agent, self.caller.token
-        key = key_of("message", id, message.id)
+        key = key_of(agent, "message", id, message.id)
         # The inbox before the log, because a message moves from one to the other.
         queued = {each.key: each.command for each in await agent.inbox(id)}
         log = self._log(id, command=key)
@@ -314,7 +316,7 @@ class _Request:
         decision = decision_in(entry, read.conversation.approvals[entry.interrupt].asked)
         if decision is None:
             return False
-        key = key_of("answer", entry.interrupt, json.dumps(decision, sort_keys=True))
+        key = key_of(agent, "answer", entry.interrupt, json.dumps(decision, sort_keys=True))
         await agent.decide(entry.interrupt, decision, key=key, token=token, wait=False)
         return True
 

@@ -59,9 +59,23 @@ def traceparent(headers: Headers) -> str | None:
     return given if _TRACEPARENT.fullmatch(given) else None
 
 
+def tool_token(request: Request) -> str | None:
+    """The bearer token that calls of tools and agents forward. Raises `RequestError` if it is invalid."""
+    return bearer(request.headers) if request.identity is None else request.identity.token
+
+
 def post_key(request: Request) -> str | None:
-    """`idempotency_key` of a request."""
-    return idempotency_key(request.headers, request.method, request.path)
+    """`idempotency_key` of a request, as a key of its principal."""
+    key = idempotency_key(request.headers, request.method, request.path)
+    return None if key is None else own_key(request, key)
+
+
+def own_key(request: Request, key: str) -> str:
+    """A key that no other principal has. It is derived from the id of the principal, not from its credential,
+    so that it survives the rotation of an API key."""
+    if request.principal is None:
+        return key
+    return hashlib.sha256(f"{request.principal.id}\n{key}".encode()).hexdigest()
 
 
 def wants_async(headers: Headers) -> bool:

@@ -49,10 +49,10 @@ class Page:
         return Reply(b'{"documents":[' + b",".join(documents) + b"]}\n")
 
     async def about(self, request: Request) -> Reply:
-        return reply(await agent_view(self.agent))
+        return reply(await agent_view(self.agent.acting_as(request.principal)))
 
     async def context(self, request: Request, uuid: str) -> Reply:
-        return reply(await context_view(self.agent, uuid))
+        return reply(await context_view(self.agent.acting_as(request.principal), uuid))
 
 
 def _texts(body: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,149 @@
+"""Checks the rights of a principal against the stored conversations.
+
+The rules are in `access/rights.py`. A conversation that the principal may not read is reported as missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from ..runtime.journal.errors import StreamDamaged
+from ..runtime.journal.protocol import Among, Event, Journal
+from .access.principal import Principal
+from .access.rights import Right, covers, may, role_required
+from .approvals.kinds import Approval
+from .common import errors
+from .log import stored
+from .log.events import ApprovalRequested
+from .log.inbox import Create
+from .log.log import ConversationLog
+from .log.topics import Published
+
+PAGE = 200
+MOST_SHOWN = 2000
+"""Maximum number of pending approvals whose conversations an approver's list shows."""
+MOST_KNOWN = 10_000
+"""Maximum number of conversations that a live stream remembers as hidden."""
+
+
+@attrs.frozen(eq=False)
+class Guard:
+    """The rights of a principal. Methods raise `AgentError`."""
+
+    principal: Principal
+    _journal: Journal
+    _live: Mapping[str, ConversationLog]
+
+    async def check(self, right: Right, id: str) -> None:
+        """Require a right in a conversation.
+
+        Raises ``conversation_not_found`` if the principal may not read it, else ``role_required``.
+        """
+        owner = await self._owner(id)
+        if owner is None:
+            raise errors.no_conversation(id)
+        if not (may(self.principal, right, owner) or (right == "read" and await self._approves_in(id))):
+            if right == "read" or not await self.may_read(id):
+                raise errors.no_conversation(id)
+            raise role_required(self.principal, right)
+
+    async def check_new(self, id: str) -> None:
+        """As `check` with ``command``, for a conversation that may not exist yet."""
+        if await self._owner(id) is not None:
+            await self.check("command", id)
+
+    async def check_approval(self, right: Right, approval: Approval) -> None:
+        """Require a right for an approval. Raises ``approval_not_found`` or ``role_required``."""
+        if not await self.may_see(approval):
+            raise errors.no_approval(approval.id)
+        owner = await self._owner(approval.stream)
+        if right != "read" and not (may(self.principal, right, owner) or self._covers(approval)):
+            raise role_required(self.principal, right)
+
+    async def may_read(self, id: str) -> bool:
+        owner = await self._owner(id)
+        return owner is not None and (may(self.principal, "read", owner) or await self._approves_in(id))
+
+    async def may_see(self, approval: Approval) -> bool:
+        """Whether the principal may read an approval: it covers it, or may read the conversation."""
+        return self._covers(approval) or await self.may_read(approval.stream)
+
+    # ----------------------------------------------------------------------- lists
+
+    async def among(self) -> Among | None:
+        """The conversations that lists show; None: all."""
+        if may(self.principal, "read"):
+            return None
+        shown: dict[str, None] = {}
+        cursor: str | None = None
+        while self.principal.has("approver") and len(shown) < MOST_SHOWN:
+            page = await stored.questions(self._journal, state="pending", limit=PAGE, cursor=cursor)
+            shown |= {each.stream: None for each in page.questions if self._covers(each)}
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return Among(self.principal.id, tuple(shown))
+
+    # ----------------------------------------------------------------- live streams
+
+    def admits(self, published: Published) -> bool:
+        """Whether a live stream may contain an item, as far as its owner decides. For approvers, `Sight`
+        decides."""
+        return may(self.principal, "read", published.owner) or self.principal.has("approver")
+
+    def _covers(self, approval: object) -> bool:
+        assert isinstance(approval, Approval)
+        asked = approval.asked
+        return covers(
+            self.principal,
+            kind=asked.kind,
+            server=asked.server or "",
+            tool=asked.tool_name if asked.is_of_call else "",
+            node=asked.node,
+        )
+
+    async def _approves_in(self, id: str) -> bool:
+        if not self.principal.has("approver"):
+            return False
+        approvals, _ = await stored.approvals_of(self._journal, id)
+        return any(map(self._covers, approvals[id]))
+
+    async def _owner(self, id: str) -> str | None:
+        """The owner of a conversation; "" if it has none, or cannot be read; None if there is none with this
+        id."""
+        if (log := self._live.get(id)) is not None and log.state.last_seq:
+            return log.state.head.owner
+        row = await self._journal.row(id)
+        if row is None:
+            return None
+        if row.last_seq:
+            return row.summary.owner if row.summary is not None else ""
+        for each in await stored.inbox(self._journal, id, skip_damaged=True):
+            if isinstance(each.command, Create):
+                return each.command.by or ""
+        return ""
+
+
+@attrs.define(eq=False)
+class Sight:
+    """The conversations whose events a live stream may contain, because of approvals in the scope of its
+    principal. A conversation becomes visible with its first such approval."""
+
+    _guard: Guard
+    _known: dict[str, bool] = attrs.field(factory=dict)
+
+    async def sees(self, published: Published) -> bool:
+        if may(self._guard.principal, "read", published.owner):
+            return True
+        id, item = published.conversation, published.item
+        asks = isinstance(item, Event) and item.type == ApprovalRequested.type
+        if id not in self._known or (asks and not self._known[id]):
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            try:
+                self._known[id] = await self._guard.may_read(id)
+            except StreamDamaged:
+                return False
+        return self._known[id]
