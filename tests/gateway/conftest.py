@@ -121,6 +121,11 @@ class FakeAgent:
     told: int = 0
     """The latest event that a follower went on from."""
 
+    principal: None = None
+
+    def acting_as(self, principal: None) -> FakeAgent:
+        return self
+
     @property
     def conversation(self) -> Conversation:
         return fold(ex.CONVERSATION_ID, self.log)

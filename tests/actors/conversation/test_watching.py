@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from stopgo.actors import agent_reads
 from stopgo.actors.conversation.watch import Announced, Filter, Gap, Watched
 from stopgo.actors.log.deltas import AnyDelta, ModelDelta, ToolProgress
+from stopgo.actors.log.topics import Published
 from stopgo.actors.models.messages import TextDelta
 from stopgo.actors.tools.tool import Progress
 from stopgo.runtime.journal.protocol import Event
@@ -101,4 +102,4 @@ async def test_slow_watcher_gets_one_gap_for_missed_events(
     ],
 )
 def test_filter_selects_events(wanted: dict[str, Any], item: Event | AnyDelta, passes: bool) -> None:
-    assert Filter(**wanted).wants((item, "waiting_approval")) is passes
+    assert Filter(**wanted).wants(Published(item, "waiting_approval")) is passes
