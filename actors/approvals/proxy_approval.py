@@ -20,6 +20,8 @@ from .outcome_approval import Done, Failed, OutcomeQuestion, Retry
 from .tool_approval import ToolQuestion
 from .yes_or_no import Approved, Rejected, YesOrNo
 
+_NOT_SENT = {"token", "principal", "claimed_by"}
+"""Fields of a decision that are not sent to another agent, which learns only who decided here."""
 _COMMON = [field.name for field in attrs.fields(Asked)]
 
 
@@ -165,4 +167,4 @@ def words_of(decision: Decided) -> Mapping[str, Any]:
         case Expired():
             return {"approved": False, "reason": NOT_IN_TIME}
         case _:
-            return {name: value for name, value in decision.to_json().items() if name != "token"}
+            return {name: value for name, value in decision.to_json().items() if name not in _NOT_SENT}

@@ -40,10 +40,9 @@ class CallScope:
     occasion: Callable[[str, str], Occasion]
     """Makes the `Occasion` of a question from the keys of the question and of the call."""
 
-    @property
-    def bearer(self) -> str | None:
-        """The bearer token that the run has now."""
-        return self.tokens.get(self.log.state.id, self.log.run.driving_command)
+    def bearer(self, key: str) -> str | None:
+        """The bearer token that the call has now."""
+        return self.tokens.get(self.log.state.id, self.log.run.command_of(key))
 
     @property
     def hop(self) -> Hop:

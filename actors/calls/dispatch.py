@@ -149,8 +149,8 @@ class Dispatch:
         server: Server,
         on_sent: Callable[[], None] | None = None,
     ) -> None:
-        command = self.scope.log.run.driving_command
-        bearer = self.scope.bearer if server.forwards_bearer else None
+        command = self.scope.log.run.command_of(elicitations.key)
+        bearer = self.scope.bearer(elicitations.key) if server.forwards_bearer else None
         need: Need | None = None
         try:
             result = await server.ref.ask(

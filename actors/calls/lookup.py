@@ -23,6 +23,7 @@ class Lookup:
     """Finds and judges one call of a reply."""
 
     scope: CallScope
+    key: str
     call: ToolCall
     position: AskPosition
 
@@ -63,8 +64,8 @@ class Lookup:
         return invalid("; ".join(fit.mistakes)) if isinstance(fit, Unfit) else fit
 
     def _lacks_token(self, found: Resolved) -> Wanted | None:
-        needs_one = found.server.forwards_bearer and self.scope.log.run.token
-        return Wanted(found.server.name) if needs_one and not self.scope.bearer else None
+        needs_one = found.server.forwards_bearer and self.scope.log.run.has_token(self.key)
+        return Wanted(found.server.name) if needs_one and not self.scope.bearer(self.key) else None
 
     async def _find(self, approvals: Sequence[Approval], sent: Sent | None) -> Resolved | Missing:
         found = await self._look_up(approvals[-1] if approvals else sent, sent)
@@ -102,16 +103,18 @@ class Lookup:
         token, because the tool was there when the call was made.
         """
         scope, log = self.scope, self.scope.log
+        among = None if server is None else [server]
         while True:
             found = await scope.registry.ask(wanted)
             if not isinstance(found, NotFound):
                 return found
             self.position.leave()
-            bearer = scope.bearer
-            if await scope.authorization.present(bearer):
+            bearer = scope.bearer(self.key)
+            is_own = log.run.calls[self.key].own_command is not None
+            if await scope.authorization.present(bearer, among if is_own else None):
                 continue
-            token = scope.authorization.wanted(None if server is None else [server])
-            if token is None or (server is None and (bearer is not None or not log.run.token)):
+            token = scope.authorization.wanted(among)
+            if token is None or (server is None and (bearer is not None or not log.run.has_token(self.key))):
                 return found
             await log.credential(token, scope.work_timers)
 

@@ -58,7 +58,7 @@ class ProxyQuestions:
             item=item,
             refusal=record.need.refusals.get(item.name),
             replaces=latest(log.run, self.key, item),
-            mover=log.run.driving_command if log.run.token else None,
+            mover=log.run.command_of(self.key) if log.run.has_token(self.key) else None,
             expires=scope.expires(),
             on_expiry=scope.policy_scope.policy.on_expiry,
         )

@@ -31,7 +31,7 @@ _ATTEMPT_STATES: Mapping[str, Literal["open", "over", "unknown"]] = {
 
 
 def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
-    """Return the record of the call `key`. `bearer` is the token that its run has now."""
+    """Return the record of the call `key`. `bearer` is the token that it has now."""
     record = log.run.calls[key]
     return Record(log.state.has_ended(record), _sent(log, key, record, bearer))
 
@@ -82,7 +82,7 @@ def _need(
             return None
         case NeedsToken(status, command, challenge):
             return CredentialNeed(
-                Wanted(server, status, challenge), met=run.driving_command != command and bearer is not None
+                Wanted(server, status, challenge), met=run.command_of(key) != command and bearer is not None
             )
         case NeedsAnswers(answers=takes_refusals):
             answers = answers_so_far(run, key, record).values()

@@ -143,10 +143,10 @@ class RemoteExchange:
 
     @property
     def _bearer(self) -> str | None:
-        return self._scope.bearer if self._server.forwards_bearer else None
+        return self._scope.bearer(self._key) if self._server.forwards_bearer else None
 
     async def _exchange(self, lost: bool, may_send: bool) -> None:
-        command = self._scope.log.run.driving_command
+        command = self._scope.log.run.command_of(self._key)
         need: Need | None = None
         rejected = False
         try:

@@ -117,17 +117,18 @@ class Settler:
     async def _carry_out(self, key: str, call: ToolCall) -> None:
         """Carry out the steps of `next_step` until the call has ended."""
         scope, log = self.scope, self.scope.log
-        lookup = Lookup(scope, call, self.position)
+        lookup = Lookup(scope, key, call, self.position)
         found: Resolved | None = None
         judgement: Judgement | Missing | None = None
         resends: int | None = None
         while True:
-            record, approvals = record_of(log, key, scope.bearer), approvals_of(log, key)
+            record, approvals = record_of(log, key, scope.bearer(key)), approvals_of(log, key)
             local = LocalState(resends, scope.draining.is_set())
             match next_step(key, record, judgement, approvals, local):
                 case Judge():
                     found, judgement = await lookup.judge(approvals, record.sent)
-                    if (record, approvals) == (record_of(log, key, scope.bearer), approvals_of(log, key)):
+                    now = record_of(log, key, scope.bearer(key)), approvals_of(log, key)
+                    if (record, approvals) == now:
                         continue
                 case Send() as send:
                     await self._send(key, send, found)

@@ -23,13 +23,14 @@ async def cancel_open(log: ConversationLog, services: Services) -> None:
     The actors of the agents limit the time. An agent that cannot be reached keeps its task.
     """
     run = log.state.live_run
-    open_calls = [record for record in run.calls.values() if _is_open(record)] if run is not None else []
+    calls = run.calls if run is not None else {}
+    open_calls = [(key, record) for key, record in calls.items() if _is_open(record)]
     if not open_calls:
         return
     limiter = trio.CapacityLimiter(MAX_CONCURRENT)
     async with trio.open_nursery() as nursery:
-        for record in open_calls:
-            nursery.start_soon(_cancel, log, services, record, limiter)
+        for key, record in open_calls:
+            nursery.start_soon(_cancel, log, services, key, record, limiter)
 
 
 def _is_open(record: CallRecord) -> bool:
@@ -39,7 +40,7 @@ def _is_open(record: CallRecord) -> bool:
 
 
 async def _cancel(
-    log: ConversationLog, services: Services, record: CallRecord, limiter: trio.CapacityLimiter
+    log: ConversationLog, services: Services, key: str, record: CallRecord, limiter: trio.CapacityLimiter
 ) -> None:
     started, hop = record.started, hop_of(log, services.agent_id)
     assert started is not None
@@ -48,6 +49,6 @@ async def _cancel(
         with suppress(ActorError):
             found = await services.registry.ask(Resolve(started.tool, {}, started.server))
             if isinstance(found, Resolved) and isinstance(found.server, RemoteServer):
-                token = services.tokens.get(log.state.id, log.run.driving_command)
+                token = services.tokens.get(log.state.id, log.run.command_of(key))
                 bearer = token if found.server.forwards_bearer else None
                 await found.server.ref.ask(CancelRemote(task=record.remote, hop=hop, bearer=bearer))

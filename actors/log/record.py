@@ -147,6 +147,9 @@ class CallRecord:
     """The approvals whose ends were delivered to the called agent."""
     rejected: bool = False
     """A person rejected something in the task of the called agent, here or there."""
+    own_command: str | None = None
+    """The command whose token serves this call only: the last decision about it with such a token, unless the
+    run has another token since."""
 
 
 @attrs.define
@@ -159,7 +162,7 @@ class Run:
     tree_id: str
     replay_version: int
     driving_command: str
-    """The key of the command whose bearer token the run uses."""
+    """The key of the command whose bearer token the run uses, except for calls with a token of their own."""
     token: bool
     """Whether that command came with a token."""
     message_id: str | None = None
@@ -171,6 +174,8 @@ class Run:
     """Commands whose senders have no answer yet."""
     commands: list[str] = attrs.field(factory=list)
     """All commands of the run."""
+    own_commands: set[str] = attrs.field(factory=set)
+    """The decisions of principals. Their tokens serve only the calls that were decided."""
     steps: dict[str, StepFinished] = attrs.field(factory=dict)
     """By key. Steps of tool calls are in `calls`."""
     reply_keys: dict[str, list[str]] = attrs.field(factory=dict)
@@ -186,6 +191,32 @@ class Run:
     """Statistics of the replies with calls that have not ended, by key."""
     worked: dict[str, float] = attrs.field(factory=dict)
     """Seconds of work, up to the last wait, of the executions with a time limit, by key."""
+
+    def drive(self, command: str, token: bool) -> None:
+        """Use the token of a command from now on."""
+        if command in self.own_commands:
+            return
+        if token and command != self.driving_command:
+            for record in self.calls.values():
+                record.own_command = None
+        # A command without a token must not replace one with a token. Otherwise a run started with a token
+        # could send calls without it.
+        if token or not self.token:
+            self.driving_command, self.token = command, token
+
+    def drive_call(self, call: str, command: str, token: bool) -> None:
+        """Use the token of a decision for this call only."""
+        self.own_commands.add(command)
+        if token and (record := self.calls.get(call)) is not None:  # None: it is not about a call
+            record.own_command = command
+
+    def command_of(self, call: str) -> str:
+        """The key of the command whose bearer token the call uses."""
+        return self.calls[call].own_command or self.driving_command
+
+    def has_token(self, call: str) -> bool:
+        """Whether that command came with a token."""
+        return self.token or self.calls[call].own_command is not None
 
     def used(self, kind: str) -> int:
         """The number of recorded `model_calls`, or of `tool_calls` that were sent."""

@@ -262,7 +262,10 @@ def _apply_approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> 
             run, approval = _live_run(c), c.approvals[event.id]
             approval.asked.check_kind(decision)
             _add_command(run, event.command)
-            _set_driving_command(run, event)
+            if decision.principal is None:
+                run.drive(event.command, event.token)
+            else:
+                run.drive_call(approval.asked.key, event.command, event.token)
             stored = decision.to_json()
             approval = attrs.evolve(approval, state="decided", decision=stored, settled=entry.at)
             _settle_approval(c, approval, decision)
@@ -329,7 +332,7 @@ def _apply_run(c: Conversation, event: e.RunStarted | e.RunPause | e.RunResumed)
             run = _live_run(c)
             if event.answer:
                 _add_command(run, event.command)
-            _set_driving_command(run, event)
+            run.drive(event.command, event.token)
         case _:
             assert_never(event)
 
@@ -391,10 +394,3 @@ def _live_run(c: Conversation) -> Run:
 def _add_command(run: Run, command: str) -> None:
     run.unsettled.append(command)
     run.commands.append(command)
-
-
-def _set_driving_command(run: Run, event: e.ApprovalResolved | e.RunResumed) -> None:
-    # A command without a token must not replace one with a token. Otherwise a run started with a token could
-    # send calls without it.
-    if event.token or not run.token:
-        run.driving_command, run.token = event.command, event.token

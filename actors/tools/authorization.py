@@ -34,14 +34,14 @@ class Authorization:
                 return wanted
         return None
 
-    async def present(self, bearer: str | None) -> bool:
-        """Give a token to all servers that wait for one. Return, after they tried it, whether one accepted
-        it."""
+    async def present(self, bearer: str | None, servers: Collection[str] | None = None) -> bool:
+        """Give a token to all servers, or to these, that wait for one. Return, after they tried it, whether
+        one accepted it."""
         waiting = self._waiting()
         if bearer is None or not waiting:
             return False
         async with trio.open_nursery() as nursery:
-            for name in waiting:
+            for name in waiting if servers is None else waiting.keys() & servers:
                 nursery.start_soon(self._present_to, name, bearer)
         return self._waiting().keys() != waiting.keys()
 

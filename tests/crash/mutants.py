@@ -41,6 +41,7 @@ TIMEOUT = 300.0
 MATRIX = "tests/crash/test_matrix.py"
 TREES = "tests/crash/test_matrix_trees.py"
 NEEDS = "tests/crash/test_matrix_needs.py"
+APPROVERS_TOKENS = "tests/actors/conversation/test_approvers_tokens.py"
 SEEDS = "tests/simulation/test_smoke.py"
 STRICTER = "tests/actors/gate/test_stricter.py"
 ORACLE = "tests/actors/gate/test_oracle.py"
@@ -381,8 +382,8 @@ DELEGATED = (
     (
         "a token is sent to an agent without forward_bearer",
         EXCHANGE_OF,
-        "return self._scope.bearer if self._server.forwards_bearer else None",
-        "return self._scope.bearer",
+        "return self._scope.bearer(self._key) if self._server.forwards_bearer else None",
+        "return self._scope.bearer(self._key)",
         REMOTE,
     ),
     (
@@ -1078,12 +1079,22 @@ MUTANTS = (
     ),
     Mutant(
         "a refused call is sent again with the same token",
-        (Edit(RECORDED, "run.driving_command != command and ", ""),),
+        (Edit(RECORDED, "run.command_of(key) != command and ", ""),),
         (NEEDS,),
     ),
     Mutant(
+        "the token of an approver serves the whole run",
+        (Edit(STATE, "            if decision.principal is None:\n", "            if True:\n"),),
+        (APPROVERS_TOKENS,),
+    ),
+    Mutant(
+        "an approved call that lost its token is sent with that of the run",
+        (Edit(LOG_RECORD, "self.calls[call].own_command or self.driving", "self.driving"),),
+        (APPROVERS_TOKENS,),
+    ),
+    Mutant(
         "a run that has lost its token calls without one",
-        (Edit(LOOKUP, "needs_one and not self.scope.bearer", "needs_one and False"),),
+        (Edit(LOOKUP, "needs_one and not self.scope.bearer(self.key)", "needs_one and False"),),
         (NEEDS,),
     ),
     Mutant(

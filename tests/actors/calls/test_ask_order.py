@@ -54,7 +54,7 @@ async def test_calls_that_wait_for_a_slot_do_not_delay_questions(
 async def test_call_that_waits_for_a_token_does_not_delay_questions(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def present(_: Authorization, bearer: str | None) -> bool:
+    async def present(_: Authorization, bearer: str | None, servers: object = None) -> bool:
         await trio.sleep(60)
         return False
 

@@ -349,6 +349,23 @@ def test_decision_without_token_keeps_the_runs_token(token: bool, driving: str, 
     assert c.live_run.unsettled == ["k", "k2"]
 
 
+OWN = e.ApprovalResolved("a", Approved(token=True, principal="ann"), "k2", True)
+RESUMED = {
+    "by the decision": (e.RunResumed("r", "k2", True, answer=False), "k2", "k"),
+    "by an end of another call": (e.RunResumed("r", "k", True, answer=False), "k2", "k"),
+    "by an expiry": (e.RunResumed("r", "k3", False, answer=False), "k2", "k"),
+    "with another token": (e.RunResumed("r", "k3", True, answer=True), "k3", "k3"),
+}
+
+
+@pytest.mark.parametrize(("resumed", "call", "run"), RESUMED.values(), ids=RESUMED)
+def test_decision_with_a_token_of_its_own_drives_its_call(resumed: e.RunResumed, call: str, run: str) -> None:
+    question = e.ApprovalRequested(asked(id="a", key="1/:1.0"))
+    live = folded(model(CALL), question, OWN, resumed).live_run
+    assert live is not None
+    assert (live.command_of("1/:1.0"), live.driving_command) == (call, run)
+
+
 def test_answered_commands_are_not_unsettled() -> None:
     c = folded(e.RunWaiting("r", [], ["k"], {}), e.RunResumed("r", "k2", True, answer=True))
     assert c.live_run is not None
