@@ -53,7 +53,7 @@ _OF_OWN: dict[Right, tuple[Role, ...]] = {
 def may(principal: Principal, right: Right, owner: str | None = None) -> bool:
     """Whether the principal has the right in a conversation of this owner, apart from the scopes of
     approvers."""
-    owns = owner is not None and owner == principal.id
+    owns = bool(owner) and owner == principal.id
     return principal.has(*_OF_ALL[right]) or (owns and principal.has(*_OF_OWN.get(right, ())))
 
 
