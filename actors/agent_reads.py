@@ -19,6 +19,7 @@ from .approvals.kinds import Approval
 from .common import errors
 from .common.errors import AgentError
 from .conversation import follow
+from .conversation.guard import Guard, Sight
 from .conversation.lists import (
     ApprovalPage,
     ConversationPage,
@@ -31,7 +32,6 @@ from .conversation.lists import (
 from .conversation.precedents import Precedent, precedents
 from .conversation.watch import BUFFER, Filter, Watch, Watched
 from .gate.gate import PolicyScope, descend, root_scope
-from .guard import Guard, Sight
 from .log import stored
 from .log.deltas import AnyDelta
 from .log.inbox import Received

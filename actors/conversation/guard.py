@@ -9,17 +9,17 @@ from collections.abc import Mapping
 
 import attrs
 
-from ..runtime.journal.errors import StreamDamaged
-from ..runtime.journal.protocol import Among, Event, Journal
-from .access.principal import Principal
-from .access.rights import Right, covers, may, role_required
-from .approvals.kinds import Approval
-from .common import errors
-from .log import stored
-from .log.events import ApprovalRequested
-from .log.inbox import Create
-from .log.log import ConversationLog
-from .log.topics import Published
+from ...runtime.journal.errors import StreamDamaged
+from ...runtime.journal.protocol import Among, Event, Journal
+from ..access.principal import Principal
+from ..access.rights import Right, covers, may, role_required
+from ..approvals.kinds import Approval
+from ..common import errors
+from ..log import stored
+from ..log.events import ApprovalRequested
+from ..log.inbox import Create
+from ..log.log import ConversationLog
+from ..log.topics import Published
 
 PAGE = 200
 MOST_SHOWN = 2000
