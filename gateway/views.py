@@ -93,6 +93,7 @@ def _common(
         "created_at": timestamp(of.created),
         "updated_at": timestamp(of.updated),
         "title": head.title,
+        "owner": head.owner or None,
         "last_seq": of.last_seq,
         "usage": _usage(head.usage),
         "pending_approvals": listed(pending, brief_approval, _size_of_approval),

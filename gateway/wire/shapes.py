@@ -87,7 +87,10 @@ class Decision(Shape):
     content: Json | None = maybe("The answer to a server's question.")
     result: str | None = maybe("With `done`: the result of the call.")
     reason: str | None = maybe("The reason that the person gave.")
-    decided_by: str | None = maybe("The name that the client gave; it is not verified.")
+    decided_by: str | None = maybe(
+        "The principal that decided. Without authentication, the name that the client gave; it is not verified."
+    )
+    claimed_by: str | None = maybe("With authentication: the name that the client gave.")
     decided_at: Time = about("When the decision was recorded.")
 
 
@@ -171,6 +174,7 @@ class ConversationItem(Shape, Parted):
     created_at: Time = about("When it was created.")
     updated_at: Time = about("The time of the last event.")
     title: str = about("The beginning of the first message.")
+    owner: str | None = maybe("With authentication: the principal that created it.")
     last_seq: int = about("The seq of the last event.")
     usage: Usage = about("Usage of all runs of the conversation.")
     pending_approvals: Sequence[Approval] = about("Pending approvals, the oldest first.")

@@ -58,6 +58,7 @@ function waitFacts({ asked, answered, live, word }, add) {
   const decision = answered?.body.decision;
   if (!live) add("Decision", word);
   if (decision?.decided_by) add("By", visible(decision.decided_by));
+  if (decision?.claimed_by) add("On behalf of", visible(decision.claimed_by));
   if (asked.body.rule) add("Rule", visible(asked.body.rule));
   if (live && asked.body.expires) add("Expires", clock(Number(asked.body.expires) * 1000));
 }
