@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # the form `NAME as NAME` makes a name public for type checke
     from .actors.conversation.result import Turn as Turn
     from .actors.conversation.watch import Announced as Announced
     from .actors.conversation.watch import Gap as Gap
+    from .actors.gate.halt import HaltState as HaltState
     from .actors.log.deltas import ModelDelta as ModelDelta
     from .actors.log.deltas import ToolProgress as ToolProgress
     from .actors.log.head import RunHead as RunHead
@@ -90,6 +91,7 @@ _HOMES = {
     "actors.conversation.lists": ("ApprovalPage", "ConversationItem", "ConversationPage", "ListedTool"),
     "actors.conversation.result": ("AnsweredTurn", "Result", "Turn"),
     "actors.conversation.watch": ("Announced", "Gap"),
+    "actors.gate.halt": ("HaltState",),
     "actors.log.deltas": ("ModelDelta", "ToolProgress"),
     "actors.log.head": ("RunHead",),
     "actors.log.record": ("CallView", "Message"),

@@ -24,12 +24,14 @@ from .approvals.kinds import Approval
 from .common import errors
 from .common.errors import AgentError
 from .conversation import follow
+from .conversation.halted import refuse_if_halted
 from .conversation.lists import ListedTool
 from .conversation.remote_questions import withdraw_key
 from .conversation.result import AnsweredTurn, Result, Turn, refused_while_waiting, turn_of
 from .conversation.sender import Sender
 from .gate.check_decision import checked
 from .gate.gate import judge
+from .gate.halt import MAX_REASON, HaltState
 from .log.events import Origin
 from .log.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from .tools.registry import Accept, NotFound
@@ -225,17 +227,20 @@ class Agent(AgentReads):
 
         Raises:
             AgentError: ``approval_not_found``, ``decision_required``, ``invalid_arguments``,
-                ``denied_by_policy``, ``already_decided``, ``expired``, ``void``, ...
+                ``denied_by_policy``, ``halted``, ``already_decided``, ``expired``, ``void``, ...
         """
+        services = self._cast.services
         with self._sender.serving():
             id = approval if isinstance(approval, str) else approval.id
             question = await self.look_at(id, token)
             if (guard := self._guard) is not None:
                 await guard.check_approval("decide", question)
-            decided = await checked(question, decision, self.config, self._cast.services.registry)
+            decided = await checked(question, decision, self.config, services.registry)
+            halts = services.halts.latest.number
+            await refuse_if_halted(question, decided, services, self.acting_as(None).get)
         if self._by is not None:
             decided = decided.made_by(self._by)
-        decided = attrs.evolve(decided, token=token is not None)
+        decided = attrs.evolve(decided, token=token is not None, halts=halts)
         result = await self._sender.decide(question, decided.to_json(), key, token=token, wait=wait)
         return await self._turn(question.stream, result)
 
@@ -289,6 +294,29 @@ class Agent(AgentReads):
         if found == "changed":
             raise errors.tool_changed(name)
         return ListedTool(found, judge(found, {}, self._root).action)
+
+    async def halt(self, reason: str | None = None, *, key: str | None = None) -> HaltState:
+        """Halt the agent: when this returns, no call of effect class `once` is sent until `unhalt`.
+
+        Such a call waits for an approval instead, also if it was approved before. Calls that were sent before
+        may still end. A halt survives restarts. A second halt changes nothing. `key` is an idempotency key.
+
+        Raises:
+            AgentError: ``invalid_request`` if the reason is longer than 500 characters.
+        """
+        self._require("administer")
+        if reason is not None and len(reason) > MAX_REASON:
+            text = f"reason is longer than {MAX_REASON} characters"
+            raise AgentError("invalid_request", text, details={"field": "reason"})
+        await self._cast.services.halts.halt(reason, self._by, key)
+        return self.halt_state()
+
+    async def unhalt(self, *, key: str | None = None) -> HaltState:
+        """End the halt. Calls that wait since then are sent when they are approved. Without a halt, this
+        changes nothing."""
+        self._require("administer")
+        await self._cast.services.halts.unhalt(self._by, key)
+        return self.halt_state()
 
     async def delete(self, id: str) -> None:
         """Cancel the active run, if there is one, and delete the conversation from the journal."""

@@ -32,6 +32,7 @@ from .conversation.lists import (
 from .conversation.precedents import Precedent, precedents
 from .conversation.watch import BUFFER, Filter, Watch, Watched
 from .gate.gate import PolicyScope, descend, root_scope
+from .gate.halt import HaltState
 from .log import stored
 from .log.deltas import AnyDelta
 from .log.inbox import Received
@@ -220,6 +221,10 @@ class AgentReads:
         return health_of(
             self.config, self._cast.directory, self._cast.models(), stopping=self.draining.is_set()
         )
+
+    def halt_state(self) -> HaltState:
+        """Return whether the agent is halted, and the calls in flight."""
+        return self._cast.services.halts.state
 
     @overload
     def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]: ...

@@ -34,6 +34,7 @@ from .conversation.conversation import Wake, conversation, poisoned
 from .conversation.remote_questions import RemoteQuestions
 from .conversation.timers import timers
 from .gate.gate import unapproved_tools
+from .gate.halt import Halts
 from .gate.review import Finding, refuse, review
 from .log.branches import ActiveRuns
 from .log.events import tree_id
@@ -133,6 +134,8 @@ async def _start(
     bus, directory = kernel.bus, ServerDirectory()
     known = KnownTools(journal, trust=config.approval.on_weaker_hints == "trust")
     await known.load(server.name for server in config.enabled_servers)
+    halts = Halts(journal, wall)
+    await halts.load()
     registry_ref = await kernel.start(
         "registry", registry(config, directory.set_catalogue, known), mailbox=LOOKUPS
     )
@@ -160,6 +163,7 @@ async def _start(
         agent_id=await _agent_id(journal),
         wall=wall,
         registry=registry_ref,
+        halts=halts,
         model=models.get,
         tree_id=current,
         tree=tree,

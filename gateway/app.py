@@ -9,6 +9,7 @@ from .a2a.push import PushNotifier
 from .agui.agui_routes import AGUI
 from .approval_routes import Approvals
 from .conversation_routes import Conversations
+from .halt_routes import Emergency
 from .http.host_and_origin import allowed_by
 from .http.quart_app import Application
 from .live_routes import Live
@@ -34,6 +35,7 @@ def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | 
         **Approvals(agent).views(),
         **live.views(),
         **AGUI(agent).views(),
+        **Emergency(agent).views(),
     }
     sockets = live.sockets()
     for operation in OPERATIONS:

@@ -10,6 +10,7 @@ import attrs
 from ..actors.log.head import Status
 from ..runtime.journal.question import QuestionState
 from . import examples as ex
+from .halt_operations import EMERGENCY
 from .http.query import MAX_LIMIT, MAX_TEXT
 from .operation import (
     ACCEPTED,
@@ -244,7 +245,8 @@ APPROVALS = (
             error(
                 409,
                 "`already_decided`: `approval` has the decision. `conversation_read_only`: the decision "
-                "is kept for the newer version that wrote the conversation",
+                "is kept for the newer version that wrote the conversation. `halted`: the approval is still "
+                "pending",
             ),
             error(410, "`expired` or `void`; `superseded_by` names the approval that replaces it, if any"),
             error(
@@ -352,6 +354,7 @@ TAGS = {
     "approvals": APPROVALS,
     "events": EVENTS,
     "ag-ui": AGUI,
+    "emergency stop": EMERGENCY,
     "system": SYSTEM,
 }
-OPERATIONS: tuple[Operation, ...] = (*CONVERSATIONS, *APPROVALS, *EVENTS, *AGUI, *SYSTEM)
+OPERATIONS: tuple[Operation, ...] = tuple(each for group in TAGS.values() for each in group)

@@ -71,7 +71,7 @@ class System:
 
     async def ready(self, request: Request) -> Reply:
         health = self.agent.health()
-        return reply(health_view(health), 200 if health.ready else 503)
+        return reply(health_view(health, self.agent.halt_state()), 200 if health.ready else 503)
 
     async def tools(self, request: Request) -> Reply:
         tools = [tool_view(listed) for listed in self.agent.acting_as(request.principal).tools()]

@@ -12,6 +12,7 @@ import attrs
 from ..actors.common import errors
 from ..actors.conversation.lists import ApprovalPage, ConversationItem, ConversationPage, ListedTool
 from ..actors.conversation.result import Result, Turn
+from ..actors.gate.halt import HaltState
 from ..actors.log.deltas import ModelDelta, ToolProgress
 from ..actors.log.head import Head, RunHead, Status
 from ..actors.log.record import Message
@@ -281,13 +282,19 @@ def _held(tool: Tool) -> s.HeldTool:
     )
 
 
-def health_view(health: Health) -> s.Readiness:
+def halt_view(state: HaltState) -> s.Halt:
+    at = None if state.at is None else timestamp(state.at)
+    return s.Halt(**attrs.asdict(state) | {"at": at})
+
+
+def health_view(health: Health, halt: HaltState) -> s.Readiness:
     return s.Readiness(
         status="ready" if health.ready else "not_ready",
         mcp_servers=[_part(server) for server in health.servers],
         models=[_part(model) for model in health.models],
         store=_part(health.store),
         agents=[_part(agent) for agent in health.agents] or None,
+        halt=halt_view(halt) if halt.halted else None,
     )
 
 

@@ -52,7 +52,7 @@ GROUPS = {
         "Announced",
         "Gap",
     ),
-    "Tools and health": ("ListedTool", "Tool", "Hints", "Health", "PartHealth"),
+    "Tools and health": ("ListedTool", "Tool", "Hints", "Health", "PartHealth", "HaltState"),
     "Models of your own": (
         "Model",
         "ModelRequest",

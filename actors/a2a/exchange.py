@@ -23,7 +23,15 @@ import trio
 
 from ...config.a2a import RemoteAgentConfig
 from ...runtime.restart import Streak
-from ..tools.delegation import CancelRemote, Delegate, Delegated, LookAt, RemoteInputRequired, RemoteTask
+from ..tools.delegation import (
+    WITHHELD,
+    CancelRemote,
+    Delegate,
+    Delegated,
+    LookAt,
+    RemoteInputRequired,
+    RemoteTask,
+)
 from ..tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .agent_link import AgentLink, Contact, Lost, NotSent
 from .outgoing import answer_message, context_of, first_message, token_message
@@ -138,7 +146,7 @@ class Exchange:
         while True:
             try:
                 contact = await self._link.contact()
-                if contact.idempotent and self._request.may_send:
+                if contact.idempotent and self._request.may_send and self._request.may_leave():
                     return await self._send_first()
                 await self._find(contact, why)
                 return None
@@ -169,6 +177,8 @@ class Exchange:
     async def _send_first(self) -> Message | None:
         contact = await self._link.contact()
         await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled exchange sends nothing
+        if not self._request.may_leave():
+            raise NotSent(WITHHELD)
         self._has_left = True
         if self._request.on_sent is not None:
             self._request.on_sent()
@@ -201,9 +211,7 @@ class Exchange:
                 still_open = {item.name for item in items_of(task)}
                 for answer in request.answers:
                     if answer.item.name in still_open:
-                        refusal = await self._remote.answer(
-                            answer_message(request, known, answer), answer.item
-                        )
+                        refusal = await self._remote.answer(answer_message(request, known, answer), answer)
                         if refusal is not None:
                             self._refusals[answer.item.name] = refusal
             case "auth-required" if request.bearer is not None:

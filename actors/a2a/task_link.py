@@ -15,7 +15,7 @@ import trio
 
 from ...config.a2a import RemoteAgentConfig
 from ...runtime.restart import Backoff, Streak
-from ..tools.delegation import Delegate, RemoteItem, RemoteTask
+from ..tools.delegation import WITHHELD, Delegate, RemoteAnswer, RemoteTask
 from ..tools.tool import Progress, ToolOutcomeUnknown
 from .agent_link import SILENCE, AgentLink, Lost, NotSent
 from .remote_state import LONGEST_NAME, items_of
@@ -83,25 +83,28 @@ class TaskLink:
         hop, bearer = self.request.hop, self.request.bearer
         return self._take(await self.link.ask(send, hop, bearer, self.config.timeout))
 
-    async def answer(self, message: Message, item: RemoteItem) -> str | None:
-        """Send the answer to a question. Returns the reason if the agent refuses it; the question stays
-        open."""
+    async def answer(self, message: Message, answer: RemoteAnswer) -> str | None:
+        """Send the answer to a question. Returns the reason if it is not sent, or is refused by the agent;
+        then the question stays open."""
 
         def asks(task: Task) -> bool:
             return task.status.state == "input-required" and any(
-                item.name == each.name for each in items_of(task)
+                answer.item.name == each.name for each in items_of(task)
             )
 
-        return await self._send_on(message, asks)
+        return await self._send_on(message, asks, agrees=answer.agrees)
 
     async def bring_token(self, message: Message) -> None:
         """Send the request's bearer token to a task that waits for one."""
-        await self._send_on(message, lambda task: task.status.state == "auth-required")
+        await self._send_on(message, lambda task: task.status.state == "auth-required", agrees=True)
 
-    async def _send_on(self, message: Message, waits: Callable[[Task], bool]) -> str | None:
-        """Send a message that the task `waits` for until it arrives. Returns the reason if it is refused."""
+    async def _send_on(self, message: Message, waits: Callable[[Task], bool], *, agrees: bool) -> str | None:
+        """Send a message that the task `waits` for until it arrives. Returns the reason if it is refused, or
+        if it `agrees` and may not leave."""
         retries, give_up = Streak(RETRIES), trio.current_time() + self.config.reconnect_timeout
         while True:
+            if agrees and not self.request.may_leave():
+                return WITHHELD
             try:
                 await self.post(message, wait=True)
                 return None if await self._goes_on(waits) else STILL_ASKS

@@ -1,8 +1,8 @@
 """The base class of all decisions, and parsing of requests. Pure.
 
 A decision is stored as ``{"approved": bool, ...}`` or ``{"action": word, ...}``, with the fields of its class
-and the optional fields of all classes: ``"reason"``, ``"decided_by"``, ``"claimed_by"``, ``"principal"`` and
-``"token"``.
+and the optional fields of all classes: ``"reason"``, ``"decided_by"``, ``"claimed_by"``, ``"principal"``,
+``"token"`` and ``"halts"``.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class Decided:
     """The id of the principal that decided; None without authentication."""
     token: bool = attrs.field(default=False, validator=instance_of(bool))
     """Whether it came with a bearer token. The token itself is never stored."""
+    halts: int = attrs.field(default=0, validator=instance_of(int))
+    """The number of halts of the agent before it. A later halt makes it lapse, if it agrees."""
 
     def made_by(self, principal: str) -> Self:
         """The decision as one of an authenticated principal."""
@@ -59,12 +61,19 @@ class Decided:
         """Whether it rejects a call or a checkpoint. The answer of the run then begins with `CANCELLED`."""
         return False
 
+    @property
+    def agrees(self) -> bool:
+        """Whether it lets the call or the run go on, as opposed to ending it."""
+        return False
+
     def to_json(self) -> dict[str, Any]:
         """Return the stored form."""
         fields = attrs.asdict(self, recurse=False)
         common = {name: fields.pop(name) for name in attrs.fields_dict(Decided)}
         key, value = self.marker
-        given = {name: each for name, each in {**fields, **common}.items() if each not in (None, False)}
+        given = {
+            name: each for name, each in {**fields, **common}.items() if each not in (None, False)
+        }  # nor 0
         return {key: value, **given}
 
 

@@ -26,6 +26,10 @@ class Accept(Decided):
     marker: ClassVar = ("action", "accept")
     content: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
 
+    @property
+    def agrees(self) -> bool:
+        return True
+
 
 @attrs.frozen(kw_only=True)
 class Decline(Decided):

@@ -23,6 +23,10 @@ class Retry(Decided):
 
     marker: ClassVar = ("action", "retry")
 
+    @property
+    def agrees(self) -> bool:
+        return True
+
 
 @attrs.frozen(kw_only=True)
 class Done(Decided):

@@ -26,6 +26,10 @@ class Approved(Decided):
     arguments: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
     """All arguments of the call, instead of the ones shown; None if they are unchanged."""
 
+    @property
+    def agrees(self) -> bool:
+        return True
+
 
 @attrs.frozen(kw_only=True)
 class Rejected(Decided):

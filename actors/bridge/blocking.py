@@ -21,6 +21,7 @@ from ...runtime.journal.protocol import Event
 from ..agent import Agent
 from ..conversation.lists import ListedTool
 from ..conversation.watch import Watched
+from ..gate.halt import HaltState
 from ..log.deltas import AnyDelta
 from ..tools.health import Health
 from .agent_thread import AgentThread, Stream
@@ -100,6 +101,8 @@ class BlockingAgent:
     complete = _blocking(Agent.complete)
     resume = _blocking(Agent.resume)
     accept_tool = _blocking(Agent.accept_tool)
+    halt = _blocking(Agent.halt)
+    unhalt = _blocking(Agent.unhalt)
     delete = _blocking(Agent.delete)
     get = _blocking(Agent.get)
     log_end = _blocking(Agent.log_end)
@@ -117,6 +120,10 @@ class BlockingAgent:
     def health(self) -> Health:
         """See `Agent.health`."""
         return self._wait(self._thread.submit(health))
+
+    def halt_state(self) -> HaltState:
+        """See `Agent.halt_state`."""
+        return self._wait(self._thread.submit(halt_state))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -180,6 +187,11 @@ async def tools(agent: Agent) -> tuple[ListedTool, ...]:
 async def health(agent: Agent) -> Health:
     """See `Agent.health`."""
     return agent.health()
+
+
+async def halt_state(agent: Agent) -> HaltState:
+    """See `Agent.halt_state`."""
+    return agent.halt_state()
 
 
 async def warnings(agent: Agent) -> tuple[str, ...]:

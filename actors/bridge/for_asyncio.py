@@ -14,10 +14,11 @@ from ...runtime.journal.protocol import Event
 from ..agent import Agent
 from ..conversation.lists import ListedTool
 from ..conversation.watch import Watched
+from ..gate.halt import HaltState
 from ..log.deltas import AnyDelta
 from ..tools.health import Health
 from .agent_thread import AgentThread, Stream
-from .blocking import BlockingAgent, all_events, health, tools, warnings
+from .blocking import BlockingAgent, all_events, halt_state, health, tools, warnings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,6 +109,8 @@ class AsyncioAgent:
     complete = _awaited(Agent.complete)
     resume = _awaited(Agent.resume)
     accept_tool = _awaited(Agent.accept_tool)
+    halt = _awaited(Agent.halt)
+    unhalt = _awaited(Agent.unhalt)
     delete = _awaited(Agent.delete)
     get = _awaited(Agent.get)
     log_end = _awaited(Agent.log_end)
@@ -125,6 +128,10 @@ class AsyncioAgent:
     async def health(self) -> Health:
         """See `Agent.health`."""
         return await asyncio.wrap_future(self._thread.submit(health))
+
+    async def halt_state(self) -> HaltState:
+        """See `Agent.halt_state`."""
+        return await asyncio.wrap_future(self._thread.submit(halt_state))
 
     async def warnings(self) -> tuple[str, ...]:
         """See `Agent.warnings`."""

@@ -10,6 +10,7 @@ import trio
 from ...runtime.ref import ActorRef
 from ..approvals.asked import Occasion
 from ..gate.gate import PolicyScope
+from ..gate.halt import Halts
 from ..log.branches import WorkTimers
 from ..log.events import Origin
 from ..log.log import ConversationLog
@@ -24,6 +25,7 @@ from ..tools.tokens import Tokens
 class CallScope:
     log: ConversationLog
     registry: ActorRef[RegistryMessage]
+    halts: Halts
     arguments: Arguments
     authorization: Authorization
     tokens: Tokens

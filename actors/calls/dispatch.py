@@ -3,9 +3,9 @@
 The order makes this safe:
 
 1. Wait for slots: of the node, then of the server.
-2. Commit the intent, together with all pending writes before it. From here on, a crash leaves the outcome
-   unknown.
-3. Send the call.
+2. Commit the intent, together with all pending writes before it, unless the agent was halted meanwhile. From
+   here on, a crash leaves the outcome unknown.
+3. Send the call, unless it is of class `once` and the agent was halted meanwhile.
 4. Record its end: a result, a prerequisite of the server, or an unknown outcome. `lifecycle` decides what
    comes next.
 
@@ -25,6 +25,7 @@ import trio
 
 from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ...runtime.journal.protocol import NewIntent, SettleIntent
+from ..gate.halt import Departure, Halt
 from ..log import events as e
 from ..log.deltas import ToolProgress
 from ..log.event_json import encode
@@ -60,15 +61,18 @@ class Dispatch:
     scope: CallScope
     limiter: Slots
 
-    async def send(self, key: str, step: Send, found: Resolved) -> None:
-        """Make an attempt, and record its end. Return without an attempt if a shutdown began before it had
-        its slots."""
-        log, server, tool = self.scope.log, found.server, found.tool
-        with await place_in(self.limiter, server.slots) as held:
+    async def send(self, key: str, step: Send, found: Resolved, halt: Halt) -> bool:
+        """Make an attempt, and record its end. Return False, without an attempt, if a shutdown or a halt
+        began after the step was decided. `halt` is the latest halt at that time."""
+        log, server, tool, halts = self.scope.log, found.server, found.tool, self.scope.halts
+        with (
+            await place_in(self.limiter, server.slots) as held,
+            halts.departure(None if step.held else halt) as departure,
+        ):
             # Return, so that the slots are free: the calls that wait for them have to notice the shutdown,
             # too.
             if self.scope.draining.is_set():
-                return
+                return False
             intent = e.ToolStarted(
                 key,
                 step.attempt,
@@ -83,40 +87,53 @@ class Dispatch:
                 brings=brought_by_next(log, key),
             )
             replies = replies_of(log, key)
-            await log.save(
+            saved = await log.save(
                 *(e.ToolUnknown(key, earlier, INTERRUPTED) for earlier in step.lost),
                 intent,
                 intents=[NewIntent(key, step.attempt, step.effect, encode(intent).body)],
                 settle=[SettleIntent(key, earlier, "unknown") for earlier in step.lost],
+                when=departure.may_leave if step.effect == "once" and not step.held else lambda: True,
             )
+            departure.committed.set()
+            if not saved:
+                return False
             if isinstance(server, RemoteServer):
-                await RemoteExchange.of(self.scope, key, step.attempt, tool, server, held).carry_out()
-                return
+                exchange = RemoteExchange.of(self.scope, key, step.attempt, tool, server, held, departure)
+                await exchange.carry_out()
+                return True
             elicitations = Elicitations(ElicitationAsker(self.scope), key, step.attempt, held, replies)
             try:
                 if step.effect == "once":
-                    await self._call_once(elicitations, step, tool, server)
+                    await self._call_once(elicitations, step, tool, server, departure)
                 else:
                     await self._call(elicitations, step, tool, server)
             finally:
                 await elicitations.close()
+        return True
 
-    async def look_up(self, key: str, step: LookUp, found: Resolved) -> None:
-        """Ask the called agent how an attempt of an earlier process ended, and record that."""
-        assert isinstance(found.server, RemoteServer)
-        with await place_in(self.limiter, found.server.slots) as held:
+    async def look_up(self, key: str, step: LookUp, found: Resolved, halt: Halt) -> None:
+        """Ask the called agent how an attempt of an earlier process ended, and record that. `halt` is as in
+        `send`."""
+        tool, server = found.tool, found.server
+        assert isinstance(server, RemoteServer)
+        with (
+            await place_in(self.limiter, server.slots) as held,
+            self.scope.halts.departure(None if step.held else halt) as departure,
+        ):
+            departure.committed.set()
             if not self.scope.draining.is_set():
-                exchange = RemoteExchange.of(self.scope, key, step.attempt, found.tool, found.server, held)
+                exchange = RemoteExchange.of(self.scope, key, step.attempt, tool, server, held, departure)
                 await exchange.carry_out(lost=True, may_send=step.may_send)
 
-    async def _call_once(self, elicitations: Elicitations, step: Send, tool: Tool, server: Server) -> None:
+    async def _call_once(
+        self, elicitations: Elicitations, step: Send, tool: Tool, server: Server, departure: Departure
+    ) -> None:
         """As `_call`. If the run is cancelled meanwhile, wait up to `CANCEL_GRACE` seconds for the result.
 
         After that, the end of the run records the outcome as unknown; after a shutdown, the next start
         does. A call that has not been sent when the run is cancelled is not sent.
         """
         draining = self.scope.draining
-        sent = trio.Event()
         shield = trio.CancelScope(shield=True)
         if trio.current_effective_deadline() == -math.inf:  # while the intent was being saved
             shield.cancel()
@@ -126,14 +143,14 @@ class Dispatch:
                 await trio.sleep_forever()
             finally:
                 elicitations.cancel()
-                grace = CANCEL_GRACE if sent.is_set() and not draining.is_set() else 0.0
+                grace = CANCEL_GRACE if departure.has_left and not draining.is_set() else 0.0
                 shield.deadline = trio.current_time() + grace
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bound_when_cancelled)
             with shield:
-                await self._call(elicitations, step, tool, server, sent.set)
-            if shield.cancelled_caught and not (sent.is_set() or draining.is_set()):
+                await self._call(elicitations, step, tool, server, departure.leave)
+            if shield.cancelled_caught and not (departure.has_left or draining.is_set()):
                 with trio.CancelScope(shield=True):
                     result = ToolResult(NOT_SENT, is_error=True)
                     await save_ends(

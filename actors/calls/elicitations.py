@@ -6,7 +6,8 @@ kind                        consequences
 before the call acts        The attempt ends with a prerequisite (`NeedsAnswers`). The questions are
 (`ElicitationAsker`)        durable, and the next attempt brings the answers.
 during a call               The call stays in flight, and the conversation in memory, until the
-(`Elicitations`)            answer. A crash loses the call; the next start voids the questions.
+(`Elicitations`)            answer. A crash loses the call; the next start voids the questions. A `once`
+                            call gets no acceptance from before a halt, but a cancellation.
 ==========================  ========================================================================
 """
 
@@ -58,7 +59,8 @@ class ElicitationAsker:
             )
 
         decision = await scope.log.decision(question, put, scope.work_timers)
-        return answer_of(decision)
+        acts = in_flight and started.effect == "once" and decision.agrees
+        return CANCEL if acts and scope.halts.latest.lapses(decision.halts) else answer_of(decision)
 
     async def answers(self, key: str) -> None:
         """Put the questions that the server of the call `key` asked at its last attempt, each once, and

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import attrs
 
 from ..gate.gate import Verdict
+from ..gate.halt import NEVER, Halt
 from ..tools.needs import Wanted
 from ..tools.tool import EffectClass, Tool
 
@@ -32,6 +33,8 @@ class Approval:
     """The arguments in the question."""
     arguments: Mapping[str, Any]
     """The arguments to send: as edited, or as shown."""
+    halts: int = 0
+    """The number of halts before the decision."""
 
 
 @attrs.frozen
@@ -89,6 +92,9 @@ class Sent:
     """A human had this attempt or an earlier one sent again."""
     in_doubt: bool = False
     """An attempt is open, or has an unknown outcome and no human has decided to retry it."""
+    agreed: int | None = None
+    """The number of halts before the oldest agreeing decision that the next attempt acts on: a retry, and
+    the answers that it brings. None: there is no such decision."""
 
 
 @attrs.frozen
@@ -130,3 +136,5 @@ class LocalState:
     """The number of resends left without asking; None until this process has sent the call."""
     draining: bool = False
     """A shutdown has begun."""
+    halt: Halt = NEVER
+    """The latest halt."""

@@ -32,7 +32,8 @@ have happened" if one of its attempts is open, or has an unknown outcome and no 
     5     has not been judged on these facts                   `Judge`
     6     may have happened, and
           a. its last attempt is open, sent to another agent   `LookUp`, or `AwaitCredential` as in rule 12;
-             that is still configured                          a call that does not pass the gate is not sent
+             that is still configured                          a call that does not pass the gate, or is
+                                                               held, is not sent
           b. today its tool is gone, it is denied, it does     `Unknown` if an attempt is open, else `End`:
              not pass the gate, or it is of class `once`       the model gets the unknown outcome
     7     has no tool today, or arguments that do not fit it   `End`, as not sent
@@ -40,7 +41,8 @@ have happened" if one of its attempts is open, or has an unknown outcome and no 
           of the tool
     9     has a pending approval                               `AwaitDecision`
     10    is denied by the gate                                `End`, as denied
-    11    does not pass the gate                               `Ask`
+    11    does not pass the gate, or is held by a halt, and    `Ask`
+          brings more than refusals
     12    lacks a token: its run came with one, and its        `AwaitCredential`
           server is passed the tokens of runs
     13    otherwise                                            `Send`
@@ -52,6 +54,11 @@ A call passes the gate (`_passes`)
     * otherwise, if the gate lets it run, or asks by a rule that an approval covers: the rule of that
       approval, or the rule that asks today about the arguments that were shown in it.
 
+A halt of the agent holds a call (`_is_held`) of class `once`
+    * while it stands;
+    * after it, if the last human who agreed to the call did so before it. Calls that nobody had to agree to
+      go on.
+
 During a shutdown, `Ask`, `AskOutcome`, `AwaitAnswers`, `AwaitRemote`, `LookUp`, `Replace` and `Send` become
 `Park`.
 """
@@ -62,6 +69,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from ..gate.gate import effect_class, stricter
+from ..gate.halt import RULE
 from ..tools.tool import EffectClass
 from .facts import (
     AnswersNeed,
@@ -145,7 +153,7 @@ def _next(
         if judgement.lacks_token is not None:
             return AwaitCredential(judgement.lacks_token)
         may_send = judgement.verdict.action != "deny" and _passes(sent, judgement, approvals)
-        return LookUp(sent.attempt, may_send)  # 6a
+        return LookUp(sent.attempt, may_send, _is_held(sent, judgement, approvals, local))  # 6a
     if sent is not None and sent.in_doubt and not _may_be_repeated(sent, judgement, approvals):
         return Unknown(sent.open) if sent.open else _end_in_doubt(sent)  # 6b
     if isinstance(judgement, Missing):
@@ -213,9 +221,10 @@ def _at_the_gate(
     if judgement.verdict.action == "deny":  # 10
         done = "Nothing was done" if sent is None else "It was not sent again"
         return End("denied", f"Denied by policy: {judgement.verdict.rule}. {done}.")
-    if not _passes(sent, judgement, approvals):  # 11
+    passes, held = _passes(sent, judgement, approvals), _is_held(sent, judgement, approvals, local)
+    if not passes or (held and not _only_refuses(sent)):  # 11
         replaces = None if last is None else last.id
-        return Ask(following, judgement.arguments, judgement.verdict.rule, replaces)
+        return Ask(following, judgement.arguments, RULE if passes else judgement.verdict.rule, replaces)
     if judgement.lacks_token is not None:  # 12
         return AwaitCredential(judgement.lacks_token)
     effect, asks = _class(sent, judgement, approvals)
@@ -227,6 +236,7 @@ def _at_the_gate(
         asks=asks,
         lost=lost,
         resends=RESENDS if local.resends is None else local.resends - repeats,
+        held=held,
     )
 
 
@@ -241,6 +251,23 @@ def _passes(sent: Sent | None, judgement: Judgement, approvals: Sequence[Approva
         return bool(approved) or sent.fingerprint in (None, tool)
     allowed = judgement.allowed.union(approval.rule for approval in approved)
     return judgement.verdict.action == "run" or judgement.verdict.rule in allowed
+
+
+def _is_held(
+    sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval], local: LocalState
+) -> bool:
+    """Whether a halt of the agent holds the call; the rules are at the top of this file."""
+    if _class(sent, judgement, approvals)[0] != "once":
+        return False
+    agreed = [each.halts for each in approvals if each.state == "approved"]
+    if sent is not None and sent.agreed is not None:
+        agreed.append(sent.agreed)
+    return local.halt.lapses(max(agreed, default=local.halt.number))
+
+
+def _only_refuses(sent: Sent | None) -> bool:
+    """Whether the next attempt only brings another agent the decisions of humans who refused."""
+    return sent is not None and isinstance(sent.need, DecisionsNeed) and sent.agreed is None
 
 
 def _class(

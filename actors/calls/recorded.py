@@ -19,7 +19,7 @@ from ..tools.needs import NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable, W
 from ..tools.tool import ElicitationAnswer
 from .facts import AnswersNeed, Approval, CredentialNeed, DecisionsNeed, Record, Sent
 from .lifecycle import outcome_key
-from .proxies import has_approved_question, has_settled_question
+from .proxies import brought_by_next, has_approved_question, has_settled_question
 
 DECLINE = ElicitationAnswer("decline")
 
@@ -61,7 +61,18 @@ def _sent(log: ConversationLog, key: str, record: CallRecord, bearer: str | None
             state != "finished" and _outcome(run, key, attempt) != "retry"
             for attempt, state in record.attempts.items()
         ),
+        agreed=_agreed(log, key, record, last),
     )
+
+
+def _agreed(log: ConversationLog, key: str, record: CallRecord, last: int) -> int | None:
+    run = log.run
+    ids = [run.asked.get(outcome_key(key, last)), *brought_by_next(log, key)]
+    if isinstance(record.need, NeedsAnswers) and record.asked is not None:
+        questions = range(len(record.asked.requests))
+        ids.extend(run.asked.get(question_key(key, record.asked_at, number)) for number in questions)
+    decisions = (run.decisions.get(id or "") for id in ids)
+    return min((each.halts for each in decisions if each is not None and each.agrees), default=None)
 
 
 def _outcome(run: Run, key: str, attempt: int) -> Literal["unasked", "pending", "retry", "known"]:
@@ -141,6 +152,7 @@ def _approval(approval: kinds.Approval, run: Run) -> Approval:
         rule=asked.rule,
         shown=asked.tool_args,
         arguments=asked.tool_args if edited is None else edited,
+        halts=0 if decision is None else decision.halts,
     )
 
 

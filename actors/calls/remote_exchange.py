@@ -23,6 +23,7 @@ import attrs
 import trio
 
 from ...runtime.errors import ActorCrashed, ActorError, ActorUnavailable
+from ..gate.halt import Departure
 from ..log import events as e
 from ..log.deltas import ToolProgress
 from ..log.past import NOT_SENT
@@ -51,12 +52,12 @@ class RemoteExchange:
     _tool: Tool
     _server: RemoteServer
     _held: Held
+    _departure: Departure
     _text: str
     _brings: Sequence[str]
     """The approvals whose ends it delivers to the agent."""
     _task: RemoteTask | None
     _anew: bool
-    _is_sent: bool = False
     _is_over: bool = False
     _accepted: trio.Event = attrs.field(factory=trio.Event)
     _saving: trio.Lock = attrs.field(factory=trio.Lock)
@@ -64,16 +65,22 @@ class RemoteExchange:
 
     @classmethod
     def of(
-        cls, scope: CallScope, key: str, attempt: int, tool: Tool, server: RemoteServer, held: Held
+        cls,
+        scope: CallScope,
+        key: str,
+        attempt: int,
+        tool: Tool,
+        server: RemoteServer,
+        held: Held,
+        departure: Departure,
     ) -> RemoteExchange:
         """The exchange for an attempt whose intent is on record."""
         record = scope.log.run.calls[key]
         assert record.started is not None
         text = str(record.started.arguments.get(MESSAGE, ""))
         repeats = record.attempts.get(attempt - 1) == "unknown"
-        return cls(
-            scope, key, attempt, tool, server, held, text, record.started.brings, record.remote, repeats
-        )
+        brings, task = record.started.brings, record.remote
+        return cls(scope, key, attempt, tool, server, held, departure, text, brings, task, repeats)
 
     async def carry_out(self, *, lost: bool = False, may_send: bool = True) -> None:
         """Make the exchange, and record its end.
@@ -85,7 +92,7 @@ class RemoteExchange:
         shield = trio.CancelScope(shield=True)
         if trio.current_effective_deadline() == -math.inf:  # while the intent was being saved
             shield.cancel()
-        self._is_sent = self._task is not None or lost
+        self._departure.has_left = self._task is not None or lost
         if self._task is not None and not self._anew:
             self._accepted.set()  # on record: the next start can follow the task
         try:
@@ -95,7 +102,7 @@ class RemoteExchange:
                 nursery.start_soon(self._leave_at_shutdown, shield)
                 with shield:
                     await self._exchange(lost, may_send)
-                if shield.cancelled_caught and not (self._is_sent or self._draining):
+                if shield.cancelled_caught and not (self._departure.has_left or self._draining):
                     await self._save_end(e.ToolFinished(self._key, self._attempt, ToolResult(NOT_SENT, True)))
                 self._is_over = True
                 nursery.cancel_scope.cancel()
@@ -128,7 +135,7 @@ class RemoteExchange:
         try:
             await trio.sleep_forever()
         finally:
-            waits = self._is_sent and not (self._is_over or self._draining)
+            waits = self._departure.has_left and not (self._is_over or self._draining)
             shield.deadline = trio.current_time() + (REMOTE_GRACE if waits else 0.0)
             if waits and self._task is not None:
                 with trio.CancelScope(shield=True, deadline=shield.deadline), suppress(ActorError):
@@ -187,6 +194,7 @@ class RemoteExchange:
             may_send=may_send,
             anew=self._anew,
             bearer=self._bearer,
+            may_leave=self._departure.may_leave,
             on_sent=self._set_sent,
             on_accepted=self._accept,
             on_progress=self._tell,
@@ -198,7 +206,7 @@ class RemoteExchange:
                 await save_ends(self._scope.log, end, before=self._new_task())
 
     def _set_sent(self) -> None:
-        self._is_sent = True
+        self._departure.has_left = True
 
     def _accept(self, task: RemoteTask) -> None:
         self._task = task

@@ -14,6 +14,7 @@ import attrs
 from ...runtime.journal.protocol import SettleIntent
 from ..approvals.decided import Expired
 from ..common.errors import NodeFailed
+from ..gate.halt import Halt
 from ..log import events as e
 from ..log.log import ConversationLog
 from ..log.outcomes import NotSent
@@ -123,7 +124,7 @@ class Settler:
         resends: int | None = None
         while True:
             record, approvals = record_of(log, key, scope.bearer(key)), approvals_of(log, key)
-            local = LocalState(resends, scope.draining.is_set())
+            local = LocalState(resends, scope.draining.is_set(), scope.halts.latest)
             match next_step(key, record, judgement, approvals, local):
                 case Judge():
                     found, judgement = await lookup.judge(approvals, record.sent)
@@ -131,12 +132,12 @@ class Settler:
                     if (record, approvals) == now:
                         continue
                 case Send() as send:
-                    await self._send(key, send, found)
-                    resends = send.resends
+                    if await self._send(key, send, found, local.halt):
+                        resends = send.resends
                 case LookUp() as look_up:
                     assert found is not None
                     self.position.leave()
-                    await self.dispatch.look_up(key, look_up, found)
+                    await self.dispatch.look_up(key, look_up, found, local.halt)
                 case End(outcome, content, lost):
                     if outcome is not None:
                         await self._unsent(key, NotSent(outcome, content), lost)
@@ -145,14 +146,18 @@ class Settler:
                     await self._perform(key, step, found)
             judgement = None
 
-    async def _send(self, key: str, send: Send, found: Resolved | None) -> None:
+    async def _send(self, key: str, send: Send, found: Resolved | None, halt: Halt) -> bool:
+        """Make an attempt. False if it was not made, so that the next step has to be decided anew."""
         assert found is not None
         limit = self.scope.max_calls
         if send.is_first and not self.scope.log.take("tool_calls", limit):
             text = f"the run stopped after {limit} tool calls (limits.max_tool_calls)"
             raise NodeFailed("limit_reached", text, fatal=True)
         self.position.leave()
-        await self.dispatch.send(key, send, found)
+        made = await self.dispatch.send(key, send, found, halt)
+        if send.is_first and not made:
+            self.scope.log.give_back("tool_calls")
+        return made
 
     async def _perform(
         self,

@@ -83,6 +83,8 @@ class LookUp:
     attempt: int
     may_send: bool
     """The message may be sent again, if the agent recognizes a message that it has received before."""
+    held: bool = False
+    """The call is held: the agent gets no message, no agreeing answer and no token."""
 
 
 @attrs.frozen(kw_only=True)
@@ -98,6 +100,8 @@ class Send:
     """Earlier attempts without an end; the commit of the intent records their outcomes as unknown."""
     resends: int
     """`LocalState.resends` after this step."""
+    held: bool = False
+    """The call is held: another agent gets refusals only. No other call is sent while it is held."""
 
     @property
     def is_first(self) -> bool:

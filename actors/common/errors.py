@@ -169,6 +169,14 @@ def key_reused() -> AgentError:
     )
 
 
+def halted(said: str) -> AgentError:
+    return AgentError(
+        "halted",
+        f"the agent is {said}",
+        hint="Reject it, or decide after the halt. Until then nothing is sent.",
+    )
+
+
 def bad_cursor() -> AgentError:
     return AgentError("invalid_cursor", "the cursor is not valid for this list")
 

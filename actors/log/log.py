@@ -261,6 +261,10 @@ class ConversationLog(Waits):
         self._used[kind] = used + 1
         return True
 
+    def give_back(self, kind: str) -> None:
+        """Undo one `take`."""
+        self._used[kind] -= 1
+
     def _numbered(self, written: NewEvent, now: float) -> Event:
         """The next event of the log, in its stored form."""
         at = now if written.at is None else written.at

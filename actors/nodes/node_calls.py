@@ -53,6 +53,7 @@ def _call_scope(
     return CallScope(
         log=scope.log,
         registry=services.registry,
+        halts=services.halts,
         arguments=services.arguments,
         authorization=services.authorization,
         tokens=services.tokens,

@@ -13,6 +13,7 @@ from ...runtime.event_bus import EventBus
 from ...runtime.journal.protocol import Journal, Json
 from ...runtime.ref import ActorRef
 from ..gate.gate import PolicyScope, root_scope
+from ..gate.halt import Halts
 from ..log.branches import ActiveRuns
 from ..log.log import ConversationLog
 from ..log.write_behind import Flusher
@@ -38,6 +39,7 @@ class Services:
     name."""
     wall: WallClock
     registry: ActorRef[RegistryMessage]
+    halts: Halts
     model: Callable[[str], Awaitable[StartedModel]]
     """Returns a model by name, started at its first use. Raises `ModelFailed`."""
     tree_id: str

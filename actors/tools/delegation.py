@@ -22,6 +22,12 @@ SERVER = "a2a:"
 MESSAGE = "message"
 """The argument of a call that is sent to the agent."""
 
+WITHHELD = "it was not sent, because this agent was halted"
+
+
+def _always() -> bool:
+    return True
+
 
 def is_remote(server: str) -> bool:
     """Return whether the server with this name is another agent."""
@@ -67,6 +73,8 @@ class RemoteAnswer:
     item: RemoteItem
     words: Mapping[str, Any]
     """The decision, as for `Agent.decide`."""
+    agrees: bool = True
+    """Whether it lets the other agent go on, as opposed to ending what it asks about."""
 
 
 @attrs.frozen(kw_only=True)
@@ -132,6 +140,9 @@ class Delegate(Request["RemoteAgentMessage", Delegated]):
     one."""
     bearer: str | None = attrs.field(default=None, repr=False)
     """The bearer token to forward with this exchange. Never stored, never logged."""
+    may_leave: Callable[[], bool] = attrs.field(default=_always, eq=False, repr=False)
+    """Asked just before a message, an agreeing answer or a token is sent. It is not sent if the result is
+    False. It must not block."""
     on_sent: Callable[[], None] | None = attrs.field(default=None, eq=False, repr=False)
     """Called just before the message is sent. It must not block."""
     on_accepted: Callable[[RemoteTask], None] | None = attrs.field(default=None, eq=False, repr=False)

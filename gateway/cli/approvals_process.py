@@ -12,6 +12,7 @@ import attrs
 from ...actors.approvals.description import call_text, shortened
 from .agent_client import AgentClient, Json, ServerError, UnknownId, full_id, open_client
 from .deciding import tell_refusal
+from .halt_process import halt_of
 from .interrupt import run_until_interrupted
 from .options import FAILED, WRONG
 from .terminal import Terminal, printable
@@ -76,6 +77,8 @@ class _Work:
         async with open_client(self.url, self.bearer) as client:
             match action:
                 case "list":
+                    if not self.as_json and (line := await halt_of(client)) is not None:
+                        Terminal.of_this_process().tell(line, "bad")
                     self._print(await pending(client), list_lines)
                 case "show":
                     approval = await self._approval(client)

@@ -16,6 +16,7 @@ from .chat_conversation import ChatConversation
 from .chat_terminal import ChatTerminal
 from .ctrl_c import CtrlC
 from .deciding import tell_refusal
+from .halt_process import halt_of
 from .options import URL
 
 HELP = """\
@@ -70,6 +71,8 @@ class Chat:
         self.terminal.tell(
             f"{self.client.url}: {page['summary']['total']} conversations; /help lists the commands", "quiet"
         )
+        if (line := await halt_of(self.client)) is not None:
+            self.terminal.tell(line, "bad")
         while isinstance(step, Open):
             try:
                 step = await (self._begin() if step.id is None else self._open(step.id))

@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         approvals_command,
         chat_command,
         config_command,
+        halt_command,
         mcp_command,
         mcp_resources_command,
         policy_command,
@@ -84,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     run_command.register(commands)
     chat_command.register(commands)
     approvals_command.register(commands)
+    halt_command.register(commands)
     config_command.register(commands)
     tree_command.register(commands)
     policy_command.register(commands)

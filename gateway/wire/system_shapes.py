@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ...actors.gate.gate import Action
 from .declaration import Shape, about, maybe
-from .shapes import Approval
+from .shapes import Approval, Time
 
 
 class Alive(Shape):
@@ -91,6 +91,22 @@ class PartHealth(Shape):
     )
 
 
+class Halt(Shape):
+    """The emergency stop."""
+
+    halted: bool = about("Whether the agent is halted.")
+    in_flight: int = about("Number of calls of class `once` that were sent and have no result yet.")
+    reason: str | None = maybe("The reason that was given for the halt.")
+    by: str | None = maybe("The principal who halted the agent. Absent without authentication.")
+    at: Time | None = maybe("The time of the halt.")
+
+
+class HaltRequest(Shape):
+    """A request to halt the agent."""
+
+    reason: str | None = maybe("The reason, for people; at most 500 characters.")
+
+
 class Readiness(Shape):
     """The state of the agent's parts."""
 
@@ -101,6 +117,7 @@ class Readiness(Shape):
     models: Sequence[PartHealth] = about("The models.")
     store: PartHealth = about("The journal.")
     agents: Sequence[PartHealth] | None = maybe("Remote agents. They do not affect readiness.")
+    halt: Halt | None = maybe("Only while the agent is halted, which does not affect readiness.")
 
 
 class Error(Shape):

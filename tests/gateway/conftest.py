@@ -30,6 +30,7 @@ from stopgo.actors.conversation.lists import (
 from stopgo.actors.conversation.precedents import Precedent
 from stopgo.actors.conversation.result import Result, Turn, turn_of
 from stopgo.actors.conversation.watch import Announced, Watched
+from stopgo.actors.gate.halt import HaltState
 from stopgo.actors.log import events
 from stopgo.actors.log.deltas import AnyDelta
 from stopgo.actors.log.event_json import encode
@@ -113,6 +114,7 @@ class FakeAgent:
     """Where the next page of approvals begins."""
     broken: dict[str, str] = attrs.field(factory=dict)
     ready: bool = True
+    halted: bool = False
     warnings: tuple[str, ...] = ()
     started: float = AT
     catalogue: Catalogue = attrs.field(factory=Catalogue)
@@ -231,6 +233,17 @@ class FakeAgent:
     async def accept_tool(self, name: str, hash: str) -> ListedTool:
         await self._read("accept_tool", (name, hash), {})
         return self.tools()[0]
+
+    def halt_state(self) -> HaltState:
+        return HaltState(self.halted, 0)
+
+    async def halt(self, reason: str | None, **options: Any) -> HaltState:
+        await self._read("halt", (reason,), options)
+        return HaltState(True, 1, reason, None, AT)
+
+    async def unhalt(self, **options: Any) -> HaltState:
+        await self._read("unhalt", (), options)
+        return HaltState(False, 0)
 
     def health(self) -> Health:
         server = PartHealth("resources", "connected" if self.ready else "connecting", None)

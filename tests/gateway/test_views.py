@@ -13,6 +13,7 @@ from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common import errors
 from stopgo.actors.conversation.lists import ApprovalPage, ConversationPage, ListedTool
 from stopgo.actors.conversation.result import Result, turn_of
+from stopgo.actors.gate.halt import HaltState
 from stopgo.actors.log import events
 from stopgo.actors.log.deltas import ModelDelta
 from stopgo.actors.log.head import RunHead
@@ -26,6 +27,8 @@ from stopgo.gateway.wire.declaration import SHAPES
 from stopgo.runtime.journal.protocol import Event
 from stopgo.runtime.journal.question import Question
 from stopgo.runtime.json_text import dump_wire
+
+NOT_HALTED = HaltState(False, 0)
 
 
 def shown(view: Any) -> Any:
@@ -208,7 +211,7 @@ def test_held_tool_shows_both_hints() -> None:
         ],
     )
     part = PartHealth("s", "connected", held=("t: worse",))
-    assert shown(views.health_view(Health(True, (part,), (), part)))["mcp_servers"] == [
+    assert shown(views.health_view(Health(True, (part,), (), part), NOT_HALTED))["mcp_servers"] == [
         {"name": "s", "state": "connected", "held": ["t: worse"]}
     ]
 
@@ -235,12 +238,23 @@ def test_failed_or_blocked_run_has_its_reason() -> None:
 
 def test_unready_part_has_its_error() -> None:
     broken = PartHealth("resources", "disconnected", "connection refused")
-    view = shown(views.health_view(Health(False, (broken,), (), PartHealth("journal", "ready"))))
+    view = shown(views.health_view(Health(False, (broken,), (), PartHealth("journal", "ready")), NOT_HALTED))
     assert view["status"] == "not_ready"
     assert view["mcp_servers"] == [
         {"name": "resources", "state": "disconnected", "error": "connection refused"}
     ]
     assert view["store"] == {"name": "journal", "state": "ready"}
+    assert "halt" not in view
+
+
+def test_halted_agent_is_ready() -> None:
+    view = views.health_view(
+        Health(True, (), (), PartHealth("journal", "ready")), HaltState(True, 2, "drill", at=0.0)
+    )
+    assert (shown(view)["status"], shown(view)["halt"]) == (
+        "ready",
+        {"halted": True, "in_flight": 2, "reason": "drill", "at": "1970-01-01T00:00:00.000Z"},
+    )
 
 
 def test_arguments_delta_names_its_call() -> None:
