@@ -8,6 +8,7 @@ from .a2a.agent_card import ALL_OFFERED, Offered
 from .a2a.push import PushNotifier
 from .agui.agui_routes import AGUI
 from .approval_routes import Approvals
+from .auth.authenticator import Authenticator
 from .conversation_routes import Conversations
 from .halt_routes import Emergency
 from .http.host_and_origin import allowed_by
@@ -16,18 +17,29 @@ from .live_routes import Live
 from .openapi import document
 from .operations import OPERATIONS
 from .refused_request import named_on_error
+from .secured_operation import schemes_of
 from .system_routes import System, docs_page
 from .web.page_routes import Page
 
 
-def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | None = None) -> Application:
+def make_app(
+    agent: Agent,
+    offered: Offered = ALL_OFFERED,
+    push: PushNotifier | None = None,
+    authenticator: Authenticator | None = None,
+) -> Application:
     """Build the application: every route of the contract, A2A, and the page.
 
-    Without `push`, A2A offers no push notifications.
+    Without `push`, A2A offers no push notifications. An agent with `auth:` needs an authenticator.
     """
-    app = Application(__name__, allowed_by(agent.config.server))
-    described = document(agent.config.name, agent.config.description)
-    system = System(agent, described, docs_page(described))
+    if agent.config.auth is not None and authenticator is None:
+        raise ValueError("an agent with `auth:` is not served without authentication")
+    app = Application(__name__, allowed_by(agent.config.server), authenticator)
+    auth = agent.config.auth
+    described = document(
+        agent.config.name, agent.config.description, None if auth is None else schemes_of(auth)
+    )
+    system = System(agent, described, docs_page(described), authenticator)
     live = Live(agent)
     views = {
         **system.views(),
@@ -43,7 +55,7 @@ def make_app(agent: Agent, offered: Offered = ALL_OFFERED, push: PushNotifier | 
             app.add_socket(operation.path, operation.id, named_on_error(agent, sockets[operation.id]))
         else:
             view = named_on_error(agent, views[operation.id])
-            app.add(operation.path, operation.id, view, [operation.method])
+            app.add(operation.path, operation.id, view, [operation.method], public=operation.is_public)
     A2A.of(agent, offered, push).add_to(app)
     Page(agent).add_to(app)
     return app

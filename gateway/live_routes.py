@@ -20,10 +20,9 @@ from ..runtime.journal.protocol import Event
 from .frames import as_message, as_sse
 from .http import query, sse
 from .http.event_stream import StreamBody, stream_reply
-from .http.quart_app import SocketView
 from .http.request import Request
 from .http.responses import Reply, View
-from .http.web_socket import STOPS, Socket
+from .http.web_socket import STOPS, Socket, SocketView
 from .views import STATUSES
 
 RETRY = 1.0

@@ -9,6 +9,7 @@ from typing import Any
 from ..runtime.json_text import dump_wire
 from .operation import OTHERWISE, Answer, Operation, Parameter
 from .operations import OPERATIONS, TAGS
+from .secured_operation import SCHEMES, Scheme, security, with_auth
 from .wire.declaration import Shape
 from .wire.shape_schema import components, is_never_empty, schema
 from .wire.system_shapes import Endpoint, EndpointList
@@ -18,13 +19,17 @@ DISTRIBUTION = "agent-stop-and-go"
 
 
 @cache
-def document(name: str, description: str) -> bytes:
-    """The document of an agent, as JSON."""
+def document(name: str, description: str, schemes: tuple[Scheme, ...] | None = None) -> bytes:
+    """The document of an agent, as JSON.
+
+    Args:
+        schemes: how clients authenticate; None: there is no authentication.
+    """
     paths: dict[str, dict[str, Any]] = {}
     for tag, operations in TAGS.items():
         for operation in operations:
             methods = paths.setdefault(operation.path, {})
-            methods[operation.method.lower()] = _operation(operation, tag)
+            methods[operation.method.lower()] = _operation(operation, tag, schemes)
     return dump_wire(
         {
             "openapi": "3.1.0",
@@ -34,7 +39,9 @@ def document(name: str, description: str) -> bytes:
             "paths": paths,
             "components": {
                 "schemas": components(),
-                "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+                "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}
+                if schemes is None
+                else {name: SCHEMES[name] for name in schemes},
             },
         }
     )
@@ -47,7 +54,9 @@ def endpoint_list() -> EndpointList:
     return EndpointList(title=PRODUCT, version=version(DISTRIBUTION), endpoints=endpoints)
 
 
-def _operation(operation: Operation, tag: str) -> dict[str, Any]:
+def _operation(operation: Operation, tag: str, schemes: tuple[Scheme, ...] | None) -> dict[str, Any]:
+    if schemes is not None:
+        operation = with_auth(operation)
     answers = {str(answer.status): _answer(answer) for answer in operation.answers}
     described: dict[str, Any] = {
         "operationId": operation.id,
@@ -58,7 +67,9 @@ def _operation(operation: Operation, tag: str) -> dict[str, Any]:
     if operation.description:
         described["description"] = operation.description
     # OpenAPI describes Authorization under `security` and ignores it among the parameters.
-    if any(parameter.name == "Authorization" for parameter in operation.parameters):
+    if schemes is not None:
+        described["security"] = security(operation, schemes)
+    elif any(parameter.name == "Authorization" for parameter in operation.parameters):
         described["security"] = [{}, {"bearer": []}]
     described["parameters"] = [
         _parameter(parameter) for parameter in operation.parameters if parameter.name != "Authorization"

@@ -60,6 +60,8 @@ class Operation:
     description: str = ""
     keyed: bool = True
     """Whether a POST takes an Idempotency-Key."""
+    is_public: bool = False
+    """Whether it needs no credential, also with `auth:`."""
 
     @property
     def method(self) -> str:

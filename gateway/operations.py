@@ -293,12 +293,14 @@ SYSTEM = (
         "GET /health",
         "Check that the process is alive",
         (Answer(200, "The process is alive", s.Alive(status="ok")),),
+        is_public=True,
     ),
     Operation(
         "getReadiness",
         "GET /health/ready",
         "Check the tool servers, the models and the store",
         (Answer(200, "All are ready", ex.READINESS), Answer(503, "Not all are ready", s.Readiness)),
+        is_public=True,
     ),
     Operation(
         "listTools",
@@ -324,6 +326,7 @@ SYSTEM = (
         "GET /docs",
         "Read this documentation",
         (Answer(200, "A page", str, content_type="text/html"),),
+        is_public=True,
     ),
     Operation(
         "listEndpoints",
@@ -340,12 +343,14 @@ SYSTEM = (
                 ),
             ),
         ),
+        is_public=True,
     ),
     Operation(
         "getOpenApi",
         "GET /openapi.json",
         "Read this documentation as OpenAPI 3.1",
         (Answer(200, "The document", Mapping[str, Any]),),
+        is_public=True,
     ),
 )
 

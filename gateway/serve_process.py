@@ -32,6 +32,7 @@ from ..runtime.journal.errors import JournalError
 from ..runtime.journal.files import announce
 from .a2a.push import open_push
 from .app import make_app
+from .auth.open_authenticator import open_authenticator
 from .http.http_server import BindError, Server, bind, open_server
 from .log_lines import configure
 from .signals import distinct, receive_stops
@@ -76,7 +77,12 @@ async def _serve(config: AgentConfig, host: str, port: int, record: Path | None)
             async with (
                 open_agent(config, record=record) as agent,
                 open_push(agent) as push,
-                open_server(make_app(agent, push=push), sockets, config.server.max_connections) as server,
+                open_authenticator(config) as authenticator,
+                open_server(
+                    make_app(agent, push=push, authenticator=authenticator),
+                    sockets,
+                    config.server.max_connections,
+                ) as server,
             ):
                 _settle_memory()
                 announce(config.data_dir, f"listening on {server.url}")

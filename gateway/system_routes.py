@@ -12,6 +12,8 @@ import attrs
 
 from ..actors.agent import Agent
 from .http import headers, query
+from .http.entrance import Entrance
+from .http.errors import RequestError
 from .http.request import Request
 from .http.responses import Reply, View, reply
 from .openapi import endpoint_list
@@ -53,6 +55,7 @@ class System:
     openapi: bytes
     """The OpenAPI document, as served."""
     docs: DocsPage
+    entrance: Entrance | None = None
 
     def views(self) -> Mapping[str, View]:
         """By id of the operation."""
@@ -71,7 +74,20 @@ class System:
 
     async def ready(self, request: Request) -> Reply:
         health = self.agent.health()
-        return reply(health_view(health, self.agent.halt_state()), 200 if health.ready else 503)
+        view = health_view(health, self.agent.halt_state())
+        body = view if await self._is_known(request) else {"status": view.status}
+        return reply(body, 200 if health.ready else 503)
+
+    async def _is_known(self, request: Request) -> bool:
+        """Whether the request has a credential, if the agent needs one. This route is public."""
+        if self.entrance is not None:
+            try:
+                await self.entrance.identify(request)
+            except RequestError as error:
+                if error.status != 401:
+                    raise
+                return False
+        return True
 
     async def tools(self, request: Request) -> Reply:
         tools = [tool_view(listed) for listed in self.agent.acting_as(request.principal).tools()]

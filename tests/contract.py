@@ -12,9 +12,14 @@ import httpx2
 from jsonschema import Draft202012Validator
 
 from stopgo.gateway.openapi import document
+from stopgo.gateway.secured_operation import SCHEMES
 
 SPEC = json.loads(document("an agent", ""))
-ROUTES = [(re.compile(re.sub(r"{\w+}", "[^/]+", path)), methods) for path, methods in SPEC["paths"].items()]
+SPEC_WITH_AUTH = json.loads(document("an agent", "", tuple(SCHEMES)))
+ROUTES, ROUTES_WITH_AUTH = (
+    [(re.compile(re.sub(r"{\w+}", "[^/]+", path)), methods) for path, methods in spec["paths"].items()]
+    for spec in (SPEC, SPEC_WITH_AUTH)
+)
 OF_THE_PAGE = re.compile(r"/|/favicon\.ico|/page/.*")
 """Paths that only the page uses, so no contract describes them."""
 OF_NO_ROUTE = {"not_found": 404, "method_not_allowed": 405}
@@ -38,18 +43,20 @@ def _validator(schema: str) -> Draft202012Validator:
     return Draft202012Validator({**_strict(json.loads(schema)), "components": COMPONENTS})
 
 
-def _hold(method: str, url: str, status: int, headers: httpx2.Headers, body: bytes | None) -> None:
+def _hold(
+    method: str, url: str, status: int, headers: httpx2.Headers, body: bytes | None, *, auth: bool = False
+) -> None:
     path = urlsplit(url).path
     [operation] = [
         methods[method.lower()]
-        for route, methods in ROUTES
+        for route, methods in (ROUTES_WITH_AUTH if auth else ROUTES)
         if route.fullmatch(path) and method.lower() in methods
     ] or [None]
     told = f"{method} {path} {status} {body!r}"
     if operation is None:
         if not OF_THE_PAGE.fullmatch(path) and method not in ("HEAD", "OPTIONS"):
             assert body is not None
-            assert OF_NO_ROUTE.get(json.loads(body)["code"], status) == status, told
+            assert OF_NO_ROUTE.get(json.loads(body).get("code"), status) == status, told
         return
     described = operation["responses"].get(str(status))
     answer = described or operation["responses"]["default"]
@@ -78,14 +85,15 @@ def hold(response: httpx2.Response) -> None:
     )
 
 
-async def hold_async(response: httpx2.Response) -> None:
-    """The same, of a client that is asynchronous."""
+async def hold_async(response: httpx2.Response, *, auth: bool = False) -> None:
+    """The same, of a client that is asynchronous. `auth`: the agent has `auth:`."""
     _hold(
         response.request.method,
         str(response.request.url),
         response.status_code,
         response.headers,
         await response.aread() if _is_json(response) else None,
+        auth=auth,
     )
 
 

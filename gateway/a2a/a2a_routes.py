@@ -88,7 +88,7 @@ class A2A:
 
     def add_to(self, app: Application) -> None:
         for path in ("/.well-known/agent-card.json", "/.well-known/agent.json"):
-            app.add(path, path, self.card, ["GET"])
+            app.add(path, path, self.card, ["GET"], public=True)
         for path in ("/a2a", "/a2a/"):
             app.add(path, path, self.json_rpc, ["POST"])
         app.add("/a2a/{path:path}", "/a2a/...", self.http, ["GET", "POST", "DELETE"])

@@ -24,26 +24,19 @@ from ...actors.access.principal import Grants, Principal, granted
 from ...config.auth import OidcConfig
 from ..http.identity import Identity, Lifetime
 from .jwks import Jwks
+from .principal_names import is_subject
+from .verifiers import Unverified
 
 LEEWAY = 30.0
 """Seconds by which the clocks of the issuer and the agent may differ."""
-MAX_SUBJECT = 200
 MOST_ROLES = 200
 """Maximum number of roles of a token that are considered."""
 
 
-class Unverified(Exception):
-    """A credential that does not verify. The text says why, and quotes nothing of it."""
-
-
 def subject_of(value: object) -> str:
     """A subject as the issuer or a proxy names it (rule 3). Raises `Unverified`. Pure."""
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_SUBJECT:
-        raise Unverified("it names no subject")
-    if not value.isprintable() or value != value.strip():
-        raise Unverified("its subject has characters that are not printed")
-    if value.startswith("key:"):
-        raise Unverified("its subject begins with `key:`, which is reserved for API keys")
+    if not isinstance(value, str) or not is_subject(value):
+        raise Unverified("it names no valid subject")
     return value
 
 

@@ -25,7 +25,7 @@ from ..http.quart_app import Application
 from ..http.request import Request
 from ..http.responses import Reply
 from .issuer import IssuerError
-from .jwt_verifier import JwtVerifier, Unverified, principal_of
+from .jwt_verifier import JwtVerifier, principal_of
 from .login_transaction import (
     LOGIN_COOKIE,
     LOGIN_SECONDS,
@@ -34,6 +34,7 @@ from .login_transaction import (
     read_transaction,
 )
 from .sessions import COOKIE, Sessions, cookie
+from .verifiers import Unverified
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +80,8 @@ class Login:
     """States of completed logins, the oldest first."""
 
     def add_to(self, app: Application) -> None:
-        app.add("/login", "login", self.begin, ["GET"])
-        app.add(CALLBACK, "login callback", self.finish, ["GET"])
+        app.add("/login", "login", self.begin, ["GET"], public=True)
+        app.add(CALLBACK, "login callback", self.finish, ["GET"], public=True)
 
     async def begin(self, request: Request) -> Reply:
         """Send the browser to the issuer."""

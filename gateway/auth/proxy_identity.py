@@ -21,7 +21,8 @@ from ...actors.access.principal import Grants, Principal, granted
 from ...config.auth import TrustedProxyConfig
 from ..http.identity import Identity
 from ..http.request import Headers
-from .jwt_verifier import MOST_ROLES, Unverified, subject_of
+from .jwt_verifier import MOST_ROLES, subject_of
+from .verifiers import Unverified
 
 SECRET_HEADER = "X-Proxy-Secret"
 

@@ -75,6 +75,7 @@ class RequestError(Exception):
         *,
         hint: str | None = None,
         details: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] = {},
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -82,6 +83,23 @@ class RequestError(Exception):
         self.message = message
         self.hint = hint
         self.details: Mapping[str, Any] = details or {}
+        self.headers = headers
+        """Headers of the reply."""
+
+
+CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'Bearer realm="stopgo"'}
+"""Headers of every 401 (RFC 9110, section 11.6.1)."""
+
+
+def unauthenticated() -> RequestError:
+    """The one answer to every credential that is unknown, expired, revoked, forged or malformed."""
+    return RequestError(
+        401,
+        "unauthenticated",
+        "the credential is not valid",
+        hint="It may have expired, or was revoked.",
+        headers=CHALLENGE,
+    )
 
 
 def error_reply(
@@ -140,9 +158,10 @@ def _words(status: int) -> tuple[str, str]:
 
 def reply_to(error: Exception, path: str) -> Reply:
     """The reply for an error raised by the view of `path`."""
+    headers: Mapping[str, str] = {}
     match error:
         case RequestError():
-            status = error.status
+            status, headers = error.status, error.headers
         case AgentError():
             status = STATUS[error.code]
         case JournalBroken():  # the disk is full or broken; the process ends
@@ -152,7 +171,9 @@ def reply_to(error: Exception, path: str) -> Reply:
             return _routing_reply(error, path)
         case _:
             return _fault_reply(error)
-    return error_reply(status, error.code, error.message, hint=error.hint, details=error.details)
+    return error_reply(
+        status, error.code, error.message, hint=error.hint, details=error.details, headers=headers
+    )
 
 
 def _routing_reply(error: HTTPException, path: str) -> Reply:

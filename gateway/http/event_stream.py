@@ -8,17 +8,17 @@ Two tasks share an `_Outlet`, a buffer of encoded events:
   write, because one write costs as much as encoding many events. After `HEARTBEAT` seconds without an event
   it sends a comment.
 
-The stream ends when the events end, when they fail, or when `ended` returns, for instance at a shutdown. In
-the last two cases the bytes that `last_chunk` returns follow. The status line has been sent by then, so an
-error can only be logged; the client reconnects.
+The stream ends when the events end, when they fail, or when one of the waits in `ends` returns, for instance
+at a shutdown. In the last two cases the bytes that `last_chunk` returns follow. The status line has been sent
+by then, so an error can only be logged; the client reconnects.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 import trio
 
@@ -26,6 +26,8 @@ from ...actors.common.errors import AgentError
 from . import sse
 from .errors import log_fault
 from .responses import STRETCH, IteratedBody, Reply
+
+Wait: TypeAlias = Callable[[], Awaitable[None]]
 
 HEARTBEAT = 15.0
 """Seconds without an event after which a comment keeps the connection alive."""
@@ -41,12 +43,17 @@ class StreamBody(IteratedBody):
     def __init__(
         self,
         events: AsyncGenerator[bytes, None],
-        ended: Callable[[], Awaitable[None]],
+        ended: Wait,
         conversation: str,
         *,
         last_chunk: Callable[[], bytes] = bytes,
     ) -> None:
-        self._followed = _follow(events, ended, conversation, last_chunk)
+        self._ends: list[Wait] = [ended]
+        self._followed = _follow(events, self._ends, conversation, last_chunk)
+
+    def end_with(self, ended: Wait) -> None:
+        """End the stream when `ended` returns, too. Call it before the stream begins."""
+        self._ends.append(ended)
 
     async def __aenter__(self) -> Self:
         self._outlet = await self._followed.__aenter__()
@@ -106,13 +113,13 @@ class _Outlet:
 @asynccontextmanager
 async def _follow(
     events: AsyncGenerator[bytes, None],
-    ended: Callable[[], Awaitable[None]],
+    ends: Sequence[Wait],
     conversation: str,
     last_chunk: Callable[[], bytes],
 ) -> AsyncIterator[_Outlet]:
     outlet = _Outlet()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_pump, events, ended, conversation, last_chunk, outlet)
+        nursery.start_soon(_pump, events, ends, conversation, last_chunk, outlet)
         try:
             yield outlet
         finally:
@@ -121,14 +128,15 @@ async def _follow(
 
 async def _pump(
     events: AsyncGenerator[bytes, None],
-    ended: Callable[[], Awaitable[None]],
+    ends: Sequence[Wait],
     conversation: str,
     last_chunk: Callable[[], bytes],
     out: _Outlet,
 ) -> None:
     last = last_chunk
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_cancel_when, ended, nursery.cancel_scope)
+        for ended in ends:
+            nursery.start_soon(cancel_when, ended, nursery.cancel_scope)
         try:
             async with aclosing(events):
                 async for event in events:
@@ -143,7 +151,8 @@ async def _pump(
         nursery.cancel_scope.cancel()
 
 
-async def _cancel_when(ended: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+async def cancel_when(ended: Wait, scope: trio.CancelScope) -> None:
+    """Cancel the scope when `ended` returns."""
     await ended()
     scope.cancel()
 

@@ -25,18 +25,27 @@ def bearer(headers: Headers) -> str | None:
 
     A token that cannot be forwarded is refused, because otherwise the calls would be sent without one.
     """
-    scheme, _, token = headers.get("Authorization", "").strip().partition(" ")
+    return bearer_of(headers.get("Authorization", ""))
+
+
+def bearer_of(value: str) -> str | None:
+    """`bearer` of the value of a header. Raises `invalid_token`."""
+    scheme, _, token = value.strip().partition(" ")
     if scheme.lower() != "bearer":
         return None
     token = token.strip()
     if not _TOKEN.fullmatch(token) or len(token) > MAX_TOKEN:
-        raise RequestError(
-            400,
-            "invalid_token",
-            "the bearer token is not valid",
-            hint=f"Send `Authorization: Bearer TOKEN`, at most {MAX_TOKEN} characters without spaces.",
-        )
+        raise invalid_token()
     return token
+
+
+def invalid_token(header: str = "Authorization") -> RequestError:
+    return RequestError(
+        400,
+        "invalid_token",
+        "the bearer token is not valid",
+        hint=f"Send `{header}: Bearer TOKEN`, at most {MAX_TOKEN} characters without spaces.",
+    )
 
 
 def idempotency_key(headers: Headers, method: str, path: str) -> str | None:

@@ -38,3 +38,5 @@ class Identity:
     """The bearer token that calls of tools and agents forward. Never the credential itself, unless
     `auth.forward_credential` allows it."""
     lifetime: Lifetime = attrs.field(factory=Lifetime)
+    forward_to: tuple[str, ...] | None = None
+    """The servers and agents (`a2a:NAME`) that may get the token; None: all that forward tokens."""

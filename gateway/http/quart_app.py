@@ -6,8 +6,8 @@ Quart creates a request from the ASGI scope and finds its route. From there on, 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from hypercorn.typing import (
     ASGIReceiveCallable,
@@ -33,13 +33,12 @@ from werkzeug.routing import MapAdapter, Rule
 from werkzeug.routing.exceptions import WebsocketMismatch
 
 from . import errors
+from .entrance import Entrance
+from .event_stream import StreamBody
 from .host_and_origin import Allowed, check_admission
 from .request import SESSION_HEADER, Request, current
 from .responses import SAFE_HEADERS, Reply, View, nothing
-from .web_socket import Socket
-
-SocketView: TypeAlias = Callable[..., Awaitable[None]]
-"""Serves one websocket. Takes the socket and the variables of the path."""
+from .web_socket import Socket, SocketView, serve_until_ended
 
 _NO_SESSION = NullSession()
 
@@ -107,21 +106,30 @@ class MatchedRule(Rule):
 
 
 class Application(QuartTrio):
-    """A Quart application without hooks, signals, sessions, application contexts or routes by host."""
+    """A Quart application without hooks, signals, sessions, application contexts or routes by host.
+
+    With an entrance, each route needs a credential, unless it is added as public, and the streams of a
+    request end with its credential. OPTIONS, and the errors of routing, need none.
+    """
 
     asgi_http_class = ASGIRequest
     request_class = QuartRequest
 
-    def __init__(self, name: str, allowed: Allowed) -> None:
+    def __init__(self, name: str, allowed: Allowed, entrance: Entrance | None = None) -> None:
         super().__init__(name, static_folder=None)
         self.allowed = allowed
+        self._entrance = entrance
+        self._public: set[str] = set()
         self._views: dict[str, View] = {}
         self._sockets: dict[str, SocketView] = {}
         self.url_map.merge_slashes = False  # otherwise Werkzeug redirects, with an HTML body
 
-    def add(self, path: str, id: str, view: View, methods: list[str]) -> None:
-        """Add a route. Variables in `path` are in braces."""
+    def add(self, path: str, id: str, view: View, methods: list[str], *, public: bool = False) -> None:
+        """Add a route. Variables in `path` are in braces. A public one needs no credential, and gets no
+        identity."""
         self._views[id] = view
+        if public:
+            self._public.add(id)
         self.url_map.add(MatchedRule(_rule(path), endpoint=id, methods=[*methods, "OPTIONS"]))
 
     def add_socket(self, path: str, id: str, view: SocketView) -> None:
@@ -178,9 +186,18 @@ class Application(QuartTrio):
             if raw.method == "OPTIONS":
                 methods = cast(MapAdapter, request_ctx.url_adapter).allowed_methods()
                 return nothing({"Allow": ", ".join(sorted(methods))})
-            return await self._views[raw.url_rule.endpoint](request, **raw.view_args)
+            return await self._view(raw.url_rule.endpoint, request, raw.view_args)
         except Exception as error:
             return errors.reply_to(error, request.path)
+
+    async def _view(self, id: str, request: Request, variables: Mapping[str, Any]) -> Reply:
+        if self._entrance is None or id in self._public:
+            return await self._views[id](request, **variables)
+        identity = request.facts["identity"] = await self._entrance.identify(request)
+        reply = await self._views[id](request, **variables)
+        if isinstance(reply.body, StreamBody):
+            reply.body.end_with(identity.lifetime.ended)
+        return reply
 
     # ------------------------------------------------------------------- websockets
 
@@ -191,7 +208,11 @@ class Application(QuartTrio):
         socket = Socket(request, send)
         try:
             id, variables = self._socket_route(scope["scheme"], request.path)
-            await self._sockets[id](socket, **variables)
+            if self._entrance is None:
+                await self._sockets[id](socket, **variables)
+            else:
+                identity = request.facts["identity"] = await self._entrance.identify(request)
+                await serve_until_ended(self._sockets[id], socket, variables, identity.lifetime)
         except Exception as error:
             if socket.accepted:
                 await socket.close(1011, f"internal error {errors.log_fault(error)}")

@@ -24,10 +24,10 @@ from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from ...config.web_config import WebConfig
 from ..http.errors import NotFound
 from ..http.host_and_origin import allowed_by
-from ..http.quart_app import Application, SocketView
+from ..http.quart_app import Application
 from ..http.request import Request
 from ..http.responses import Reply, View
-from ..http.web_socket import Socket
+from ..http.web_socket import Socket, SocketView
 from ..operations import OPERATIONS
 from ..web.page_files import read_page
 from .older_routes import OlderRoutes

@@ -59,9 +59,9 @@ class PageFiles:
     """The other files by name."""
 
     def add_to(self, app: Application) -> None:
-        app.add("/", "page", self._answer_first, ["GET"])
-        app.add("/page/{name}", "page file", self._answer, ["GET"])
-        app.add("/favicon.ico", "page icon", self._answer_icon, ["GET"])
+        app.add("/", "page", self._answer_first, ["GET"], public=True)
+        app.add("/page/{name}", "page file", self._answer, ["GET"], public=True)
+        app.add("/favicon.ico", "page icon", self._answer_icon, ["GET"], public=True)
 
     async def _answer_first(self, request: Request) -> Reply:
         return self.first.reply(request.headers)

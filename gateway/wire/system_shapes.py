@@ -130,6 +130,7 @@ class Error(Shape):
     errors: Sequence[str] | None = maybe("With `invalid_arguments`: each mistake.")
     approval: Approval | None = maybe("With `already_decided`, `expired` and `void`: the approval.")
     superseded_by: str | None = maybe("With `void`: UUID of the approval that replaces it.")
+    roles: Sequence[str] | None = maybe("With `role_required`: the roles of which one is needed.")
     accepted: bool | None = maybe(
         "With `shutting_down`: whether the request is on disk, to continue at the next start."
     )

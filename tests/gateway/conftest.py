@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ import httpx2
 import pytest
 import trio
 
+from stopgo.actors.access.principal import Principal
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
@@ -46,6 +48,7 @@ from stopgo.config.agent_config import AgentConfig
 from stopgo.config.nodes import LlmNode
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
+from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.cli import run_command, serve_command, web_command
 from stopgo.gateway.cli.main import main
 from stopgo.gateway.http.http_server import Server, bind, open_server
@@ -118,6 +121,8 @@ class FakeAgent:
     warnings: tuple[str, ...] = ()
     started: float = AT
     catalogue: Catalogue = attrs.field(factory=Catalogue)
+    principals: list[Principal | None] = attrs.field(factory=list)
+    """On whose behalf it was used."""
     _grown: trio.Event = attrs.field(factory=trio.Event)
     following: int = 0
     told: int = 0
@@ -131,6 +136,10 @@ class FakeAgent:
     @property
     def conversation(self) -> Conversation:
         return fold(ex.CONVERSATION_ID, self.log)
+
+    def acting_as(self, principal: Principal | None) -> FakeAgent:
+        self.principals.append(principal)
+        return self
 
     def grow(self, new: events.LogEvent) -> None:
         self.publish(encode(new))
@@ -281,11 +290,16 @@ class FakeAgent:
 
 
 @asynccontextmanager
-async def served(agent: Any) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
+async def served(
+    agent: Any, authenticator: Authenticator | None = None
+) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
     async with (
-        open_server(make_app(agent), bind("127.0.0.1", 0)) as server,
+        open_server(make_app(agent, authenticator=authenticator), bind("127.0.0.1", 0)) as server,
         httpx2.AsyncClient(
-            base_url=server.url, timeout=None, verify=False, event_hooks={"response": [hold_async]}
+            base_url=server.url,
+            timeout=None,
+            verify=False,
+            event_hooks={"response": [partial(hold_async, auth=authenticator is not None)]},
         ) as client,
     ):
         yield server, client
@@ -341,8 +355,9 @@ def client(server_and_client: tuple[Server, httpx2.AsyncClient]) -> httpx2.Async
 
 
 @pytest.fixture
-def serve() -> Callable[[Any], Any]:
-    """Serve another agent than the fake one: ``async with serve(agent) as (server, client)``."""
+def serve() -> Callable[..., Any]:
+    """Serve another agent than the fake one: ``async with serve(agent) as (server, client)``. An agent with
+    `auth:` needs an authenticator."""
     return served
 
 

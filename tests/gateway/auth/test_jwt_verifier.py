@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.gateway.auth.jwks import PAUSE, RENEW_AFTER, USABLE_FOR, pick
-from stopgo.gateway.auth.jwt_verifier import LEEWAY, Unverified, is_for, principal_of, roles_of
+from stopgo.gateway.auth.jwt_verifier import LEEWAY, is_for, principal_of, roles_of
+from stopgo.gateway.auth.verifiers import Unverified
 from stopgo.gateway.http.errors import RequestError
 
 from .fake_issuer import (

@@ -6,8 +6,8 @@ import pytest
 from werkzeug.datastructures import Headers
 
 from stopgo.config.auth import TrustedProxyConfig
-from stopgo.gateway.auth.jwt_verifier import Unverified
 from stopgo.gateway.auth.proxy_identity import proxy_identity
+from stopgo.gateway.auth.verifiers import Unverified
 
 from .fake_issuer import KNOWN
 

@@ -1,0 +1,208 @@
+"""Requests and streams of an agent with `auth:`, over real sockets, with real keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx2
+import pytest
+import trio
+from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
+
+from stopgo.actors.access.principal import all_grants
+from stopgo.config.auth import AuthConfig
+from stopgo.gateway import examples as ex
+from stopgo.gateway.app import make_app
+from stopgo.gateway.auth.api_keys import ApiKeys
+from stopgo.gateway.auth.authenticator import Authenticator
+from stopgo.gateway.auth.key_changes import new_key, revoked
+from stopgo.gateway.auth.key_file import KeyFile
+from stopgo.gateway.http.http_server import Server
+from stopgo.gateway.http.quart_app import Application
+from stopgo.runtime.clock import system_clock
+
+PUBLIC = {
+    "/",
+    "/.well-known/agent-card.json",
+    "/.well-known/agent.json",
+    "/docs",
+    "/docs/json",
+    "/favicon.ico",
+    "/health",
+    "/health/ready",
+    "/openapi.json",
+    "/page/{name}",
+}
+CONVERSATION = f"/conversations/{ex.CONVERSATION_ID}"
+
+
+@attrs.define(eq=False)
+class Site:
+    """A served agent with API keys."""
+
+    server: Server
+    client: httpx2.AsyncClient
+    agent: Any
+    keys: ApiKeys
+
+    def add(self, name: str = "ci", *roles: str) -> str:
+        """A new key, known to the server."""
+        with self.keys.file.changing() as stored:
+            key, text = new_key(stored, name, roles or ("admin",), None, now=system_clock())
+            stored.append(key)
+        self.keys.look()
+        return text
+
+    def revoke(self, name: str = "ci") -> None:
+        with self.keys.file.changing() as stored:
+            stored[:] = revoked(stored, name, now=system_clock())
+        self.keys.look()
+
+
+@pytest.fixture
+def auth() -> AuthConfig:
+    return AuthConfig(api_keys=True)
+
+
+@pytest.fixture
+async def site(
+    agent: Any, serve: Callable[..., Any], auth: AuthConfig, tmp_path: Path
+) -> AsyncIterator[Site]:
+    agent.config = attrs.evolve(agent.config, auth=auth)
+    keys = ApiKeys(KeyFile.in_directory(tmp_path), all_grants({}))
+    async with serve(agent, Authenticator(auth, keys)) as (server, client):
+        yield Site(server, client, agent, keys)
+
+
+def routes(app: Application) -> dict[str, set[str]]:
+    """Methods by path; a websocket has the method WS."""
+    found: dict[str, set[str]] = {}
+    for rule in app.url_map.iter_rules():
+        path = re.sub(r"<(?:path:)?(\w+)>", r"{\1}", rule.rule)
+        methods = {"WS"} if rule.websocket else (rule.methods or set()) - {"HEAD", "OPTIONS"}
+        found[path] = found.get(path, set()) | methods
+    return found
+
+
+def filled(path: str) -> str:
+    """The path with values for its variables."""
+    values = {"id": ex.CONVERSATION_ID, "uuid": ex.APPROVAL_ID, "name": "main.js", "path": "v1/card"}
+    return path.format_map({name: values.get(name, "x") for name in re.findall(r"{(\w+)}", path)})
+
+
+@asynccontextmanager
+async def socket(server: Server, path: str, key: str | None) -> AsyncIterator[WebSocketConnection]:
+    headers = [] if key is None else [(b"X-API-Key", key.encode())]
+    async with await trio.open_tcp_stream("127.0.0.1", server.port) as stream, trio.open_nursery() as nursery:
+        host = f"127.0.0.1:{server.port}"
+        connection = await wrap_client_stream(nursery, stream, host, path, extra_headers=headers)
+        yield connection
+        await connection.aclose()
+
+
+async def exhaust(connection: WebSocketConnection) -> None:
+    while True:
+        await connection.get_message()
+
+
+async def test_each_route_but_the_public_ones_needs_a_credential(site: Site) -> None:
+    app = make_app(site.agent, authenticator=Authenticator(AuthConfig(api_keys=True), site.keys))
+    open_to_all = set()
+    for path, methods in routes(app).items():
+        for method in methods - {"WS"}:
+            for headers in ({}, {"X-API-Key": "sg_1_" + "0" * 48}):
+                answer = await site.client.request(method, filled(path), headers=headers)
+                if answer.status_code != 401:
+                    open_to_all.add(path)
+                    continue
+                assert answer.json()["code"] == "unauthenticated"
+                assert answer.headers["WWW-Authenticate"] == 'Bearer realm="stopgo"'
+        if "WS" in methods:
+            with pytest.raises(BaseExceptionGroup) as refused:
+                async with socket(site.server, filled(path), None):
+                    pass
+            assert isinstance(rejected := refused.value.exceptions[0], ConnectionRejected)
+            assert rejected.status_code == 401
+            assert b'"unauthenticated"' in (rejected.body or b"")
+    assert open_to_all == PUBLIC
+    assert site.agent.calls == []
+
+
+async def test_options_and_unknown_paths_need_no_credential(site: Site) -> None:
+    assert (await site.client.options("/conversations")).headers["Allow"] == "GET, HEAD, OPTIONS, POST"
+    assert (await site.client.get("/unknown")).status_code == 404
+    assert (await site.client.put("/conversations")).status_code == 405
+
+
+async def test_a_key_is_accepted_in_either_header(site: Site) -> None:
+    for header, value in (("X-API-Key", "{}"), ("Authorization", "Bearer {}")):
+        headers = {header: value.format(site.add())}
+        assert (await site.client.get("/conversations", headers=headers)).status_code == 200
+        site.revoke()
+        assert (await site.client.get("/conversations", headers=headers)).status_code == 401
+
+
+async def test_readiness_is_short_without_a_credential(site: Site) -> None:
+    key = site.add()
+    for ready, status, word in ((True, 200, "ready"), (False, 503, "not_ready")):
+        site.agent.ready = ready
+        for headers in ({}, {"X-API-Key": "wrong"}):
+            answer = await site.client.get("/health/ready", headers=headers)
+            assert (answer.status_code, answer.json()) == (status, {"status": word})
+        whole = await site.client.get("/health/ready", headers={"X-API-Key": key})
+        assert whole.status_code == status
+        assert {"status", "mcp_servers", "models", "store"} <= whole.json().keys()
+
+
+@pytest.mark.parametrize("path", [f"{CONVERSATION}/events", "/events"])
+async def test_event_streams_end_with_the_credential(site: Site, path: str) -> None:
+    key = site.add()
+    async with site.client.stream("GET", path, headers={"X-API-Key": key}) as answer:
+        lines = answer.aiter_lines()
+        while not (await anext(lines)).startswith("data: "):
+            pass
+        site.revoke()
+        assert [line async for line in lines][-1] == ""
+    assert (await site.client.get(path, headers={"X-API-Key": key})).status_code == 401
+
+
+@pytest.mark.parametrize("path", [f"{CONVERSATION}/ws", "/events/ws"])
+async def test_websockets_end_with_the_credential(site: Site, path: str) -> None:
+    key, other = site.add(), site.add("other")
+    async with socket(site.server, path, key) as ending, socket(site.server, path, other) as staying:
+        for connection in (ending, staying):
+            assert "conversation.created" in await connection.get_message()
+        site.revoke()
+        with pytest.raises(ConnectionClosed) as caught:
+            await exhaust(ending)
+        assert caught.value.reason is not None
+        assert (caught.value.reason.code, caught.value.reason.reason) == (1008, "credential ended")
+        assert "seq" in await staying.get_message()
+
+
+async def test_the_token_for_tools_is_not_the_credential(site: Site) -> None:
+    key = site.add()
+    for headers, token in (
+        ({"X-API-Key": key, "Authorization": "Bearer B"}, "B"),
+        ({"X-API-Key": key, "X-Tool-Authorization": "Bearer T", "Authorization": "Bearer B"}, "T"),
+        ({"Authorization": f"Bearer {key}", "X-Tool-Authorization": "Bearer T"}, "T"),
+        ({"Authorization": f"Bearer {key}"}, None),
+    ):
+        answer = await site.client.post("/conversations", json={"message": "hello"}, headers=headers)
+        assert answer.status_code == 201
+        assert site.agent.calls[-1][2]["token"] == token
+    answer = await site.client.post(
+        "/conversations", json={}, headers={"X-API-Key": key, "Authorization": f"Bearer {key}"}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (400, "credential_as_tool_token")
+
+
+def test_an_agent_with_authentication_is_not_served_without_it(agent: Any, auth: AuthConfig) -> None:
+    agent.config = attrs.evolve(agent.config, auth=auth)
+    with pytest.raises(ValueError, match="without authentication"):
+        make_app(agent)
