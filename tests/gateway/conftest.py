@@ -123,6 +123,7 @@ class FakeAgent:
     catalogue: Catalogue = attrs.field(factory=Catalogue)
     principals: list[Principal | None] = attrs.field(factory=list)
     """On whose behalf it was used."""
+    principal: Principal | None = None
     _grown: trio.Event = attrs.field(factory=trio.Event)
     following: int = 0
     told: int = 0
