@@ -129,18 +129,13 @@ class FakeAgent:
     told: int = 0
     """The latest event that a follower went on from."""
 
-    principal: None = None
-
-    def acting_as(self, principal: None) -> FakeAgent:
+    def acting_as(self, principal: Principal | None) -> FakeAgent:
+        self.principals.append(principal)
         return self
 
     @property
     def conversation(self) -> Conversation:
         return fold(ex.CONVERSATION_ID, self.log)
-
-    def acting_as(self, principal: Principal | None) -> FakeAgent:
-        self.principals.append(principal)
-        return self
 
     def grow(self, new: events.LogEvent) -> None:
         self.publish(encode(new))
