@@ -35,6 +35,7 @@ from .gate.halt import MAX_REASON, HaltState
 from .log.events import Origin
 from .log.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from .tools.registry import Accept, NotFound
+from .tools.tokens import Token
 
 QUEUE_LIMIT = 16
 """Maximum number of messages that wait in the inbox of one conversation."""
@@ -69,6 +70,11 @@ class Agent(AgentReads):
     @property
     def _by(self) -> str | None:
         return None if self.principal is None else self.principal.id
+
+    def _held(self, token: str | None) -> Token | None:
+        if token is None:
+            return None
+        return Token(token, None if self.principal is None else self.principal.token_servers)
 
     # --------------------------------------------------------------- commands
 
@@ -126,7 +132,7 @@ class Agent(AgentReads):
             await guard.check_new(id)
         create = Create(message, session_id, token is not None, message_id, origin, self._by)
         wait = wait or message is None
-        result = await self._sender.command(id, key, create, token=token, wait=wait, new=True)
+        result = await self._sender.command(id, key, create, token=self._held(token), wait=wait, new=True)
         return await self._turn(id, result)
 
     @overload
@@ -183,7 +189,7 @@ class Agent(AgentReads):
             id,
             key,
             Say(text, token is not None, task, message_id, origin, self._by),
-            token=token,
+            token=self._held(token),
             wait=wait,
             limit=QUEUE_LIMIT + (log.begun if log else 0),
             unless=frozenset({"waiting_approval", "completed"}),
@@ -241,14 +247,15 @@ class Agent(AgentReads):
         if self._by is not None:
             decided = decided.made_by(self._by)
         decided = attrs.evolve(decided, token=token is not None, halts=halts)
-        result = await self._sender.decide(question, decided.to_json(), key, token=token, wait=wait)
+        held = self._held(token)
+        result = await self._sender.decide(question, decided.to_json(), key, token=held, wait=wait)
         return await self._turn(question.stream, result)
 
     async def look_at(self, approval: str, token: str | None = None) -> Approval:
         """Return an approval. If another agent asked it and no longer waits for the decision, withdraw it
         first."""
         question = await self.approval(approval)
-        withdraw = await self._cast.remote_questions.look(question, token)
+        withdraw = await self._cast.remote_questions.look(question, self._held(token))
         if withdraw is None:
             return question
         await self._sender.command(question.stream, withdraw_key(withdraw), withdraw)
@@ -276,7 +283,7 @@ class Agent(AgentReads):
         """Give a run in state ``auth_required`` the bearer token that it needs to continue."""
         await self._check("command", id)
         command = Resume(token=True, by=self._by)
-        result = await self._sender.command(id, key, command, token=token, wait=wait)
+        result = await self._sender.command(id, key, command, token=self._held(token), wait=wait)
         return await self._turn(id, result)
 
     async def accept_tool(self, name: str, hash: str) -> ListedTool:

@@ -12,6 +12,8 @@ from .shape import about
 
 _DAY = 86_400.0
 
+API_KEY_HEADER = "X-API-Key"
+
 EXCHANGE_TIMEOUT = 600.0
 
 REMOTE_NAME = {
@@ -58,6 +60,16 @@ class RemoteAgentConfig:
         factory=dict,
         repr=False,
         metadata=about("Headers of every HTTP request; write API keys as `${VAR}`.", **HEADERS),
+    )
+    api_key: str | None = attrs.field(
+        default=None,
+        repr=False,
+        metadata=about(
+            "API key of this agent at the other one, which is sent as `X-API-Key`; write it as `${VAR}`.",
+            not_empty=True,
+            pattern=HEADERS["items"].pattern,
+            meaning=HEADERS["items"].meaning,
+        ),
     )
     forward_bearer: bool | None = attrs.field(
         default=None,
@@ -116,6 +128,11 @@ class RemoteAgentConfig:
     def tool_name(self) -> str:
         """Name of the tool by which models delegate to it."""
         return f"a2a_{self.name}"
+
+    @property
+    def all_headers(self) -> Mapping[str, str]:
+        """The headers of every HTTP request, with the API key."""
+        return self.headers if self.api_key is None else {**self.headers, API_KEY_HEADER: self.api_key}
 
     @property
     def own_credentials(self) -> str | None:

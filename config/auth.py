@@ -147,7 +147,8 @@ class AuthConfig:
         default=(),
         metadata=about(
             "Tool servers and agents (`a2a:NAME`) that get the caller's JWT, although it is a credential of "
-            "this agent. Default: none."
+            "this agent. Default: none.",
+            needs="oidc",
         ),
     )
     limits: PrincipalLimits = attrs.field(

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from typing import TypeVar
 
-from .a2a import REMOTE_NAME, RemoteAgentConfig
+from .a2a import API_KEY_HEADER, REMOTE_NAME, RemoteAgentConfig
 from .agent_config import AgentConfig
 from .delegates import Delegate, delegates
 from .mcp import McpServerConfig
@@ -20,6 +21,8 @@ from .tree import nodes_of
 from .unknown_names import unknown_names
 from .values import KeyPath, Mark, Scalar, Table, Value, as_list, dotted, entry, items, quoted
 from .wording import nearest
+
+S = TypeVar("S", bound=McpServerConfig | RemoteAgentConfig)
 
 
 def check_tree(reader: Reader, written: Value) -> None:
@@ -180,26 +183,39 @@ def check_names(reader: Reader, root: Table, config: AgentConfig) -> None:
 
 
 def check_bearers(reader: Reader, root: Table, config: AgentConfig) -> None:
-    """Report servers and agents whose own credentials would be replaced by the tokens of requests."""
+    """Report servers and agents whose own credentials would be replaced by the tokens of requests, and agents
+    with two API keys."""
     _check_bearers(reader, root, "mcp_servers", config.mcp_servers)
     _check_bearers(reader, root, "a2a", config.a2a)
+    for agent, given, path in _entries(root, "a2a", config.a2a):
+        if agent.api_key is not None and any(name.lower() == "x-api-key" for name in agent.headers):
+            message, hint = f"headers has {API_KEY_HEADER}, too", "leave out one of the two"
+            mark, at = given.entries["api_key"].mark, (*path, "api_key")
+            reader.report("conflicting_keys", message, mark, at, hint=hint)
 
 
 def _check_bearers(
     reader: Reader, root: Table, section: str, servers: tuple[McpServerConfig | RemoteAgentConfig, ...]
 ) -> None:
-    written = root.entries.get(section)
-    keys: tuple[str | int, ...] = tuple(written.entries) if isinstance(written, Table) else ()
-    entries = items(written) or (as_list(written).items if isinstance(written, Table) else ())
-    for index, (server, given) in enumerate(zip(servers, entries, strict=True)):
-        if server.forward_bearer and (own := server.own_credentials) and isinstance(given, Table):
+    for server, given, path in _entries(root, section, servers):
+        if server.forward_bearer and (own := server.own_credentials):
             reader.report(
                 "conflicting_keys",
                 f"forward_bearer: true would send the tokens of requests in place of {own}",
                 given.entries["forward_bearer"].mark,
-                (section, keys[index] if keys else index, "forward_bearer"),
+                (*path, "forward_bearer"),
                 hint="leave out one of the two",
             )
+
+
+def _entries(root: Table, section: str, servers: tuple[S, ...]) -> Iterator[tuple[S, Table, KeyPath]]:
+    """The servers or agents of a section, with their entries in the file: a list or a mapping."""
+    written = root.entries.get(section)
+    keys: tuple[str | int, ...] = tuple(written.entries) if isinstance(written, Table) else ()
+    entries = items(written) or (as_list(written).items if isinstance(written, Table) else ())
+    for index, (server, given) in enumerate(zip(servers, entries, strict=True)):
+        if isinstance(given, Table):
+            yield server, given, (section, keys[index] if keys else index)
 
 
 def check_delegates(reader: Reader, root: Table, config: AgentConfig) -> None:

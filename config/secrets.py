@@ -80,9 +80,10 @@ def secrets_of(server: McpServerConfig | RemoteAgentConfig) -> Iterator[str]:
     """The secrets in the configuration of a server or an agent."""
     yield from server.secrets
     yield from secrets_in("", server.url or "")
-    yield from secrets_of_values(server.headers)
     if isinstance(server, RemoteAgentConfig):
+        yield from secrets_of_values(server.all_headers)
         return
+    yield from secrets_of_values(server.headers)
     if server.oauth is not None:
         yield server.oauth.client_secret
     yield from secrets_of_values(server.env)

@@ -56,6 +56,7 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
                 yield _unknown("server", value, (*path, "mcp_servers", index), servers, is_mistake=True)
         yield from _unknown_agents(config, written, (node, at, path))
     callees = [*servers, *_agent_ids(config, written)]
+    yield from _unknown_receivers(config, written, callees)
     for rules, below in rule_lists(config, written):
         named = [(node.name, name_in_file(at)) for node, at, _ in below if isinstance(node, _CALLERS)]
         silent = {node.name for node, _, _ in below if not isinstance(node, _CALLERS)}
@@ -72,6 +73,17 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
                 if kind == "node" and pattern in silent:
                     found = attrs.evolve(found, message=_SILENT, hint=_ITS_OWN)
                 yield found
+
+
+def _unknown_receivers(config: AgentConfig, written: Table, callees: list[Named]) -> Iterator[UnknownName]:
+    """Unknown servers and agents in `auth.forward_credential`."""
+    names = {name for name, _ in callees}
+    given = () if config.auth is None else config.auth.forward_credential
+    entries = items(entry(entry(written, "auth"), "forward_credential"))
+    for index, (name, value) in enumerate(zip(given, entries, strict=True)):
+        if name not in names:
+            path: KeyPath = ("auth", "forward_credential", index)
+            yield _unknown("server", value, path, callees, is_mistake=True)
 
 
 def rule_lists(config: AgentConfig, written: Table) -> Iterator[tuple[list[PlacedRule], list[Placed]]]:

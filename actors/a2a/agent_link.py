@@ -199,7 +199,7 @@ class AgentLink:
         self, call: HttpCall, hop: Hop, bearer: str | None, silence: float
     ) -> AsyncIterator[httpx2.Response]:
         """Send a call. The response is no error of HTTP, and its body is unread."""
-        headers = {**call.headers, **self.config.headers, "X-Session-ID": hop.session_id}
+        headers = {**call.headers, **self.config.all_headers, "X-Session-ID": hop.session_id}
         if hop.traceparent is not None:
             headers["traceparent"] = hop.traceparent
         if bearer is not None:
@@ -207,6 +207,8 @@ class AgentLink:
         async with self._open(call, headers, silence) as response:
             status = response.status_code
             if status in (401, 403):
+                if self.config.api_key is not None:  # a bearer token is not checked then
+                    raise NotSent(f"it refuses the API key (HTTP {status})")
                 challenge = response.headers.get("www-authenticate")
                 text = f"the agent answered HTTP {status}"
                 raise ToolAuthRequired(text, status=status, challenge=challenge)
@@ -280,7 +282,7 @@ class AgentLink:
             call = HttpCall("GET", url, {"Accept": "application/json"}, None)
             try:
                 async with self._open(
-                    call, {**call.headers, **self.config.headers}, CARD_TIMEOUT
+                    call, {**call.headers, **self.config.all_headers}, CARD_TIMEOUT
                 ) as response:
                     if response.status_code in (404, 405, 410):
                         continue

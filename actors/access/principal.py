@@ -48,6 +48,9 @@ class Principal:
     """The id of the credential, such as the id of an API key. A vote lapses with its credential."""
     is_person: bool = True
     """Whether the credential names a subject, so that its votes count towards a quorum."""
+    token_servers: frozenset[str] | None = None
+    """The tool servers and agents that get the bearer token of its request, because the token is also its
+    credential; None: all that get bearer tokens."""
 
     def has(self, *roles: Role) -> bool:
         """Whether the principal has one of the roles."""

@@ -18,7 +18,7 @@ from ..tools.arguments import Arguments
 from ..tools.authorization import Authorization
 from ..tools.delegation import Hop
 from ..tools.registry import RegistryMessage
-from ..tools.tokens import Tokens
+from ..tools.tokens import Token, Tokens
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -42,7 +42,7 @@ class CallScope:
     occasion: Callable[[str, str], Occasion]
     """Makes the `Occasion` of a question from the keys of the question and of the call."""
 
-    def bearer(self, key: str) -> str | None:
+    def token(self, key: str) -> Token | None:
         """The bearer token that the call has now."""
         return self.tokens.get(self.log.state.id, self.log.run.command_of(key))
 

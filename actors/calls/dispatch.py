@@ -32,7 +32,7 @@ from ..log.event_json import encode
 from ..log.past import NOT_SENT
 from ..tools import needs
 from ..tools.needs import Need, Unaskable
-from ..tools.registry import RemoteServer, Resolved, Server
+from ..tools.registry import RemoteServer, Resolved, Server, bearer_for
 from ..tools.slots import Slots, place_in
 from ..tools.tool import (
     CallTool,
@@ -167,7 +167,7 @@ class Dispatch:
         on_sent: Callable[[], None] | None = None,
     ) -> None:
         command = self.scope.log.run.command_of(elicitations.key)
-        bearer = self.scope.bearer(elicitations.key) if server.forwards_bearer else None
+        bearer = bearer_for(server, self.scope.token(elicitations.key))
         need: Need | None = None
         try:
             result = await server.ref.ask(

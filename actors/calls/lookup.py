@@ -65,7 +65,7 @@ class Lookup:
 
     def _lacks_token(self, found: Resolved) -> Wanted | None:
         needs_one = found.server.forwards_bearer and self.scope.log.run.has_token(self.key)
-        return Wanted(found.server.name) if needs_one and not self.scope.bearer(self.key) else None
+        return Wanted(found.server.name) if needs_one and not self.scope.token(self.key) else None
 
     async def _find(self, approvals: Sequence[Approval], sent: Sent | None) -> Resolved | Missing:
         found = await self._look_up(approvals[-1] if approvals else sent, sent)
@@ -109,14 +109,14 @@ class Lookup:
             if not isinstance(found, NotFound):
                 return found
             self.position.leave()
-            bearer = scope.bearer(self.key)
+            token = scope.token(self.key)
             is_own = log.run.calls[self.key].own_command is not None
-            if await scope.authorization.present(bearer, among if is_own else None):
+            if await scope.authorization.present(token, among if is_own else None):
                 continue
-            token = scope.authorization.wanted(among)
-            if token is None or (server is None and (bearer is not None or not log.run.has_token(self.key))):
+            needed = scope.authorization.wanted(among)
+            if needed is None or (server is None and (token is not None or not log.run.has_token(self.key))):
                 return found
-            await log.credential(token, scope.work_timers)
+            await log.credential(needed, scope.work_timers)
 
 
 def invalid(problem: str) -> Missing:

@@ -16,6 +16,7 @@ from ..log.log import ConversationLog
 from ..log.record import CallRecord, Run
 from ..tools.delegation import is_remote
 from ..tools.needs import NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable, Wanted
+from ..tools.tokens import Token
 from ..tools.tool import ElicitationAnswer
 from .facts import AnswersNeed, Approval, CredentialNeed, DecisionsNeed, Record, Sent
 from .lifecycle import outcome_key
@@ -30,13 +31,13 @@ _ATTEMPT_STATES: Mapping[str, Literal["open", "over", "unknown"]] = {
 }
 
 
-def record_of(log: ConversationLog, key: str, bearer: str | None) -> Record:
-    """Return the record of the call `key`. `bearer` is the token that it has now."""
+def record_of(log: ConversationLog, key: str, token: Token | None) -> Record:
+    """Return the record of the call `key`. `token` is the token that it has now."""
     record = log.run.calls[key]
-    return Record(log.state.has_ended(record), _sent(log, key, record, bearer))
+    return Record(log.state.has_ended(record), _sent(log, key, record, token))
 
 
-def _sent(log: ConversationLog, key: str, record: CallRecord, bearer: str | None) -> Sent | None:
+def _sent(log: ConversationLog, key: str, record: CallRecord, token: Token | None) -> Sent | None:
     if (started := record.started) is None:
         return None
     run, remote = log.run, is_remote(started.server)
@@ -54,7 +55,7 @@ def _sent(log: ConversationLog, key: str, record: CallRecord, bearer: str | None
         asks=started.asks,
         remote=remote,
         vouched=remote and has_approved_question(run, key),
-        need=_need(log, key, record, started.server, bearer),
+        need=_need(log, key, record, started.server, token),
         outcome=_outcome(run, key, last),
         retried=any(_outcome(run, key, attempt) == "retry" for attempt in record.attempts),
         in_doubt=any(
@@ -85,7 +86,7 @@ def _outcome(run: Run, key: str, attempt: int) -> Literal["unasked", "pending", 
 
 
 def _need(
-    log: ConversationLog, key: str, record: CallRecord, server: str, bearer: str | None
+    log: ConversationLog, key: str, record: CallRecord, server: str, token: Token | None
 ) -> CredentialNeed | AnswersNeed | DecisionsNeed | None:
     run = log.run
     match record.need:
@@ -93,7 +94,7 @@ def _need(
             return None
         case NeedsToken(status, command, challenge):
             return CredentialNeed(
-                Wanted(server, status, challenge), met=run.command_of(key) != command and bearer is not None
+                Wanted(server, status, challenge), met=run.command_of(key) != command and token is not None
             )
         case NeedsAnswers(answers=takes_refusals):
             answers = answers_so_far(run, key, record).values()

@@ -30,7 +30,7 @@ from ..log.past import NOT_SENT
 from ..tools import needs
 from ..tools.delegation import MESSAGE, SERVER, CancelRemote, Delegate, RemoteInputRequired, RemoteTask
 from ..tools.needs import Need
-from ..tools.registry import RemoteServer
+from ..tools.registry import RemoteServer, bearer_for
 from ..tools.slots import Held
 from ..tools.tool import Progress, Tool, ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .call_end import save_ends
@@ -150,7 +150,7 @@ class RemoteExchange:
 
     @property
     def _bearer(self) -> str | None:
-        return self._scope.bearer(self._key) if self._server.forwards_bearer else None
+        return bearer_for(self._server, self._scope.token(self._key))
 
     async def _exchange(self, lost: bool, may_send: bool) -> None:
         command = self._scope.log.run.command_of(self._key)

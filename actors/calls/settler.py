@@ -123,12 +123,12 @@ class Settler:
         judgement: Judgement | Missing | None = None
         resends: int | None = None
         while True:
-            record, approvals = record_of(log, key, scope.bearer(key)), approvals_of(log, key)
+            record, approvals = record_of(log, key, scope.token(key)), approvals_of(log, key)
             local = LocalState(resends, scope.draining.is_set(), scope.halts.latest)
             match next_step(key, record, judgement, approvals, local):
                 case Judge():
                     found, judgement = await lookup.judge(approvals, record.sent)
-                    now = record_of(log, key, scope.bearer(key)), approvals_of(log, key)
+                    now = record_of(log, key, scope.token(key)), approvals_of(log, key)
                     if (record, approvals) == now:
                         continue
                 case Send() as send:

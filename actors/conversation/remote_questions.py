@@ -27,8 +27,8 @@ from ..approvals.proxy_approval import ProxyQuestion
 from ..log import stored
 from ..log.inbox import Withdraw, body_of
 from ..tools.delegation import Hop, LookAt
-from ..tools.registry import RegistryMessage, RemoteServer, Resolve, Resolved
-from ..tools.tokens import Tokens
+from ..tools.registry import RegistryMessage, RemoteServer, Resolve, Resolved, bearer_for
+from ..tools.tokens import Token, Tokens
 
 logger = logging.getLogger("stopgo.a2a")
 
@@ -47,7 +47,7 @@ class RemoteQuestions:
     _wake: Callable[[str], None]
     _agent_id: str
 
-    async def look(self, approval: Approval, token: str | None = None) -> Withdraw | None:
+    async def look(self, approval: Approval, token: Token | None = None) -> Withdraw | None:
         """The command that voids the approval, if the agent no longer waits for the answer.
 
         `token` is for an agent that is passed bearer tokens, and used if the run's token is not in memory.
@@ -60,9 +60,10 @@ class RemoteQuestions:
             return None
         bearer = None
         if found.server.forwards_bearer and asked.mover is not None:
-            bearer = self._tokens.get(approval.stream, asked.mover) or token
-            if bearer is None:
+            held = self._tokens.get(approval.stream, asked.mover) or token
+            if held is None:
                 return None  # the agent would refuse to show the task
+            bearer = bearer_for(found.server, held)
         row = await self._journal.row(approval.stream)
         if row is None:
             return None

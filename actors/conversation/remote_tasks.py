@@ -12,7 +12,7 @@ from ..log.log import ConversationLog
 from ..log.record import CallRecord
 from ..nodes.services import Services
 from ..tools.delegation import CancelRemote
-from ..tools.registry import RemoteServer, Resolve, Resolved
+from ..tools.registry import RemoteServer, Resolve, Resolved, bearer_for
 
 MAX_CONCURRENT = 8
 
@@ -50,5 +50,5 @@ async def _cancel(
             found = await services.registry.ask(Resolve(started.tool, {}, started.server))
             if isinstance(found, Resolved) and isinstance(found.server, RemoteServer):
                 token = services.tokens.get(log.state.id, log.run.command_of(key))
-                bearer = token if found.server.forwards_bearer else None
+                bearer = bearer_for(found.server, token)
                 await found.server.ref.ask(CancelRemote(task=record.remote, hop=hop, bearer=bearer))

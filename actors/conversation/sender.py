@@ -20,6 +20,7 @@ from ..common.errors import AgentError
 from ..log.inbox import AnyCommand, body_of
 from ..log.topics import reply_topic
 from ..nodes.services import Services
+from ..tools.tokens import Token
 from . import follow
 from .result import Result, result_of
 
@@ -38,7 +39,7 @@ class Sender:
         key: str | None,
         command: AnyCommand,
         *,
-        token: str | None = None,
+        token: Token | None = None,
         wait: bool = True,
         new: bool = False,
         limit: int | None = None,
@@ -69,7 +70,7 @@ class Sender:
         return await self._send(id, key, token, wait, deliver)
 
     async def decide(
-        self, question: Question, decision: Json, key: str | None, *, token: str | None, wait: bool
+        self, question: Question, decision: Json, key: str | None, *, token: Token | None, wait: bool
     ) -> Result | None:
         """Decide an approval and return the result, as for a command. Raises `AgentError`."""
         services = self._services
@@ -98,7 +99,7 @@ class Sender:
             raise errors.shutting_down(accepted=False)
 
     async def _send(
-        self, id: str, key: str, token: str | None, wait: bool, deliver: Callable[[], Awaitable[Outcome]]
+        self, id: str, key: str, token: Token | None, wait: bool, deliver: Callable[[], Awaitable[Outcome]]
     ) -> Result | NotAccepted | None:
         services = self._services
         # Otherwise a cancelled caller would keep the token of another, with the same key, from being stored.
@@ -155,7 +156,7 @@ class Sender:
             raise AgentError(refused["code"], refused["message"], hint=refused.get("hint"))
         return result_of(reply)
 
-    def _store_token(self, id: str, key: str, token: str | None) -> bool:
+    def _store_token(self, id: str, key: str, token: Token | None) -> bool:
         """Store a token before its command is delivered. Never replace one: the sender of a repeated key
         may be somebody else."""
         tokens = self._services.tokens

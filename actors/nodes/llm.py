@@ -11,6 +11,7 @@ from ..gate.gate import PolicyScope, descend
 from ..log.outcomes import NodeEnd, Replied
 from ..models.messages import ModelTool
 from ..tools.needs import Wanted
+from ..tools.tokens import Token
 from .ask_model import ask_model
 from .history import earlier_turns, exchange, this_turn
 from .node import Execute, RunScope, execute_once, fill
@@ -82,21 +83,21 @@ class _Llm:
         log, authorization = self._scope.log, self._scope.services.authorization
         if f"{execute.key}:{number}" in log.run.steps or self._wanted(number, policy_scope) is None:
             return
-        await authorization.present(self._bearer())
+        await authorization.present(self._token())
         while (wanted := self._wanted(number, policy_scope)) is not None:
             await log.credential(wanted, execute.work_timers)
-            await authorization.present(self._bearer())
+            await authorization.present(self._token())
 
     def _wanted(self, number: int, policy_scope: PolicyScope) -> Wanted | None:
         """Return the credential to wait for before a model call. Before the first call, it is that of a
         required server at this policy scope. If the run has lost its token in a restart, it is that of any
         server at this policy_scope, because the model may already have been offered its tools."""
         authorization, token = self._scope.services.authorization, self._scope.log.run.token
-        if token and self._bearer() is None:
+        if token and self._token() is None:
             return authorization.wanted(policy_scope.servers)
         return authorization.wanted(policy_scope.servers, required=True) if number == 1 else None
 
-    def _bearer(self) -> str | None:
+    def _token(self) -> Token | None:
         log = self._scope.log
         return self._scope.services.tokens.get(log.state.id, log.run.driving_command)
 

@@ -12,6 +12,7 @@ from ...runtime.ref import ActorRef
 from .needs import Wanted
 from .registry import RegistryMessage, Update
 from .server_directory import ServerDirectory
+from .tokens import Token
 from .tool import Authenticate, ServerMessage
 
 
@@ -34,15 +35,16 @@ class Authorization:
                 return wanted
         return None
 
-    async def present(self, bearer: str | None, servers: Collection[str] | None = None) -> bool:
+    async def present(self, token: Token | None, servers: Collection[str] | None = None) -> bool:
         """Give a token to all servers, or to these, that wait for one. Return, after they tried it, whether
         one accepted it."""
         waiting = self._waiting()
-        if bearer is None or not waiting:
+        if token is None or not waiting:
             return False
         async with trio.open_nursery() as nursery:
             for name in waiting if servers is None else waiting.keys() & servers:
-                nursery.start_soon(self._present_to, name, bearer)
+                if (bearer := token.for_server(name)) is not None:
+                    nursery.start_soon(self._present_to, name, bearer)
         return self._waiting().keys() != waiting.keys()
 
     async def _present_to(self, name: str, bearer: str) -> None:

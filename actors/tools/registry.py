@@ -33,6 +33,7 @@ from .delegation import RemoteAgentMessage
 from .facade import Malformed, unwrap
 from .known import KnownTools, changes
 from .slots import Slots
+from .tokens import Token
 from .tool import ServerMessage, Tool
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,11 @@ class RemoteServer:
     ref: ActorRef[RemoteAgentMessage]
     slots: Slots
     forwards_bearer: bool
+
+
+def bearer_for(server: Server | RemoteServer, token: Token | None) -> str | None:
+    """The bearer token that calls of this server carry."""
+    return token.for_server(server.name) if token is not None and server.forwards_bearer else None
 
 
 @attrs.frozen(eq=False)

@@ -43,7 +43,7 @@ class Authenticator:
             raise unauthenticated() from None
         if chosen.tool_token is None:
             return identity
-        return attrs.evolve(identity, token=chosen.tool_token, forward_to=chosen.forward_to)
+        return identity.with_token(chosen.tool_token, chosen.forward_to)
 
     async def _verify(self, credential: Credential, request: Request) -> Identity:
         match credential:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import attrs
 import trio
@@ -38,5 +39,11 @@ class Identity:
     """The bearer token that calls of tools and agents forward. Never the credential itself, unless
     `auth.forward_credential` allows it."""
     lifetime: Lifetime = attrs.field(factory=Lifetime)
-    forward_to: tuple[str, ...] | None = None
-    """The servers and agents (`a2a:NAME`) that may get the token; None: all that forward tokens."""
+
+    def with_token(self, token: str, servers: Collection[str] | None) -> Identity:
+        """The same identity with this token for tools. `servers`: the tool servers and agents (`a2a:NAME`)
+        that may get it, if it is a credential; None: all that get bearer tokens."""
+        principal = self.principal
+        if servers is not None:
+            principal = attrs.evolve(principal, token_servers=frozenset(servers))
+        return attrs.evolve(self, principal=principal, token=token)

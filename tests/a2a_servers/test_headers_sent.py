@@ -103,7 +103,7 @@ async def test_configured_headers_and_the_trace_arrive(
 ) -> None:
     monkeypatch.setenv("PEER_KEY", KEY)
     before = len(peer.requests())
-    entry = {"headers": {"X-Api-Key": "${PEER_KEY}", "X-Team": "us"}}
+    entry: Json = {"headers": {"X-Team": "us"}, "api_key": "${PEER_KEY}"}
     async with calling(tmp_path, peer.url, **entry) as agent:
         talk = await Talk.begin(agent, "ask", origin=Origin(("first", "second"), TRACE), token=TOKEN)
         headers = await whole_turn(talk, peer)

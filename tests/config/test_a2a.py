@@ -24,6 +24,7 @@ a2a:
     description: Knows books.
     destructiveHint: true
     headers: {X-Key: "${KEY}"}
+    api_key: "sg_books_${KEY}"
     forward_bearer: false
     origins: [https://h:8443, "http://[::1]:80"]
     timeout: 2
@@ -38,16 +39,18 @@ a2a:
         description="Knows books.",
         destructive_hint=True,
         headers={"X-Key": SECRET},
+        api_key=f"sg_books_{SECRET}",
         forward_bearer=False,
         origins=("https://h:8443", "http://[::1]:80"),
         timeout=2.0,
         reconnect_timeout=3.0,
         max_concurrency=4,
         as_written="https://h/a2a",
-        secrets=(SECRET, ""),
+        secrets=(SECRET, "", SECRET, ""),
     )
     assert (agent.id, agent.tool_name) == ("a2a:books_1-a", "a2a_books_1-a")
     assert SECRET not in repr(agent)
+    assert agent.all_headers == {"X-Key": SECRET, "X-API-Key": f"sg_books_{SECRET}"}
 
 
 def test_what_an_agent_says_nothing_of(load: Load) -> None:
@@ -281,6 +284,12 @@ NO_USER = "an http:// or https:// address without a user (credentials go into he
             "an Authorization header (leave out one of the two)",
         ),
         (
+            by_url("headers: {x-api-KEY: a}, api_key: b"),
+            "conflicting_keys",
+            "2:66: a2a[0].api_key: headers has X-API-Key, too (leave out one of the two)",
+        ),
+        (by_url(r'api_key: "a\nb"'), "bad_format", None),
+        (
             by_url("origins: ['http://h/a']"),
             "bad_format",
             "2:42: a2a[0].origins[0]: expected scheme and host, such as https://agents.example, "
@@ -492,6 +501,7 @@ a2a:
   far:
     url: "https://host/${HOOK_SECRET}/a2a?apikey=four-four"
     headers: {X-Key: three-three, X: "${API_TOKEN}"}
+    api_key: six-six
 agent:
   type: a2a
   name: direct
@@ -500,7 +510,7 @@ agent:
 """
     values = {"HOOK_SECRET": "one-one", "API_TOKEN": "two-two", "DB_PASSWORD": "five-five"}
     far, direct = load(text, values).remote_agents
-    assert set(filter(None, secrets_of(far))) == {"one-one", "two-two", "three-three", "four-four"}
+    assert set(filter(None, secrets_of(far))) == {"one-one", "two-two", "three-three", "four-four", "six-six"}
     assert set(filter(None, secrets_of(direct))) == {"one-one"}
     assert (far.as_written, direct.as_written) == (
         "https://host/${HOOK_SECRET}/a2a?apikey=***",

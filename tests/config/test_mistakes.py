@@ -339,6 +339,10 @@ def rule(text: str) -> str:
     return f"approval:\n  rules:\n    - {{{text}}}"
 
 
+def forwarding(names: str) -> str:
+    return f"auth:\n  oidc: {{issuer: https://i, audience: a}}\n  forward_credential: [{names}]"
+
+
 def condition(text: str) -> str:
     return rule(f"then: ask, arguments: {{a: {text}}}")
 
@@ -492,6 +496,12 @@ def condition(text: str) -> str:
             "unknown_server",
             '3:45: agent.mcp_servers[1]: no server is called "${NO:-secret}"',
         ),
+        (
+            SERVERS + forwarding("files, 'a2a:files'"),
+            "unknown_server",
+            '4:31: auth.forward_credential[1]: no server is called "a2a:files" (did you mean "files"?)',
+        ),
+        ("auth: {forward_credential: [files]}", "conflicting_keys", None),
         (
             SERVERS + rule("then: ask, server: filez"),
             "unknown_server",

@@ -80,6 +80,7 @@ LOG = "actors/log/log.py"
 STEP = "actors/log/step.py"
 VOID = "actors/log/void.py"
 LIFECYCLE = "actors/calls/lifecycle.py"
+TOKENS = "actors/tools/tokens.py"
 RECORDED = "actors/calls/recorded.py"
 LOG_RECORD = "actors/log/record.py"
 LOOKUP = "actors/calls/lookup.py"
@@ -205,7 +206,7 @@ NOT_ANSWERED = """\
 OF_RUN = "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)"
 
 ENDS = 'end.rejected and spec.on_reject == "end"'
-LEAVE, BEARER = "            self.position.leave()\n", "            bearer ="
+LEAVE, TOKEN = "            self.position.leave()\n", "            token ="
 PASSED = "any(end.rejected for end in ends)"
 
 BEARER_FIRST = """\
@@ -381,24 +382,17 @@ DELEGATED = (
     ),
     (
         "a token is sent to an agent without forward_bearer",
-        EXCHANGE_OF,
-        "return self._scope.bearer(self._key) if self._server.forwards_bearer else None",
-        "return self._scope.bearer(self._key)",
+        REGISTRY,
+        "if token is not None and server.forwards_bearer else None",
+        "if token is not None else None",
         REMOTE,
     ),
     (
-        "a token is sent with any cancellation of a task",
-        REMOTE_TASKS,
-        "bearer = token if found.server.forwards_bearer else None",
-        "bearer = token",
-        REMOTE,
-    ),
-    (
-        "a token is sent with any check of a question",
-        REMOTE_QUESTIONS,
-        "if found.server.forwards_bearer and asked.mover is not None:",
-        "if asked.mover is not None:",
-        REMOTE,
+        "a credential is sent to every server as a token",
+        TOKENS,
+        "self.servers is None or name in self.servers",
+        "True",
+        "tests/actors/conversation/test_credentials.py",
     ),
     (
         "the card of an agent may lead anywhere",
@@ -574,11 +568,11 @@ ONE_EDIT = (
     (
         "an edit that comes while the call is judged is forgotten",
         SETTLER,
-        "if (record, approvals) == (record_of(log, key, scope.bearer), approvals_of(log, key)):",
+        "if (record, approvals) == now:",
         "if True:",
         "tests/actors/gate/test_asking.py",
     ),
-    ("a call that needs a token holds questions back", LOOKUP, LEAVE + BEARER, BEARER, ORDER),
+    ("a call that needs a token holds questions back", LOOKUP, LEAVE + TOKEN, TOKEN, ORDER),
     ("a check holds questions back for ever", ASK_ORDER, "PATIENCE = 0.25", "PATIENCE = 1e6", ORDER),
     ("a check holds no question back", ASK_ORDER, "PATIENCE = 0.25", "PATIENCE = 1e-6", ORDER),
     ("a decision for a branch without slot is not answered", LOG, NOT_ANSWERED, "", LOG_TESTS),
@@ -1074,7 +1068,7 @@ MUTANTS = (
     ),
     Mutant(
         "a refused call is sent again without a token",
-        (Edit(RECORDED, "!= command and bearer is not None", "!= command"),),
+        (Edit(RECORDED, "!= command and token is not None", "!= command"),),
         (NEEDS,),
     ),
     Mutant(
@@ -1094,7 +1088,7 @@ MUTANTS = (
     ),
     Mutant(
         "a run that has lost its token calls without one",
-        (Edit(LOOKUP, "needs_one and not self.scope.bearer(self.key)", "needs_one and False"),),
+        (Edit(LOOKUP, "needs_one and not self.scope.token(self.key)", "needs_one and False"),),
         (NEEDS,),
     ),
     Mutant(

@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.actors.access.principal import Grant, Principal
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.runtime.journal.memory import MemoryJournal
@@ -66,6 +67,20 @@ async def test_a_call_forwards_the_token_of_its_message(http: World, autojump_cl
     assert [bearer for name, bearer in sent if name == "local"] == [None] * 3  # not over stdio
     assert SECRET not in at_rest(http.journal)
     assert [e.body["token"] for e in log if e.type == "run.started"] == [True, True, False]
+
+
+async def test_token_that_is_a_credential_goes_to_the_named_servers_only(
+    http: World, autojump_clock: MockClock
+) -> None:
+    """`auth.forward_credential`. The other servers are called without a token."""
+    http.settings["mcp_servers"].append({"name": "other", "url": "http://127.0.0.1:2/mcp"})
+    http.tool("peek", READ_ONLY, server="other")
+    http.plan("agent", use(call("look")), use(call("peek")), say("done"))
+    ann = Principal(id="ann", grants=(Grant("operator", "operator"),), token_servers=frozenset({"tools"}))
+    async with http.agent() as agent:
+        turn = await agent.acting_as(ann).start_conversation("go", token=SECRET)
+        assert answer(turn).state == "finished"
+    assert http.bearers == [SECRET, None]
 
 
 async def test_a_decision_brings_its_own_token(http: World, autojump_clock: MockClock) -> None:

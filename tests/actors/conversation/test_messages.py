@@ -14,6 +14,7 @@ from stopgo.actors.agent import QUEUE_LIMIT, Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.log.events import RunFinished
+from stopgo.actors.tools.tokens import Token
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
 from tests.actors.world import (
@@ -349,7 +350,7 @@ async def test_repeat_keeps_its_token_if_the_first_is_cancelled(
                     first.start_soon(send)
                     nursery.start_soon(send)
             await trio.sleep(1)
-            assert agent._cast.services.tokens.get(id, "k") == "secret"
+            assert agent._cast.services.tokens.get(id, "k") == Token("secret")
         await trio.sleep(10)
         assert agent._cast.services.tokens.get(id, "k") is None
 

@@ -13,6 +13,7 @@ from stopgo.actors.tools.needs import Wanted
 from stopgo.actors.tools.registry import Update
 from stopgo.actors.tools.server_directory import ServerDirectory
 from stopgo.actors.tools.server_status import ServerStatus
+from stopgo.actors.tools.tokens import Token
 from stopgo.actors.tools.tool import Authenticate, Tool
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable
 
@@ -65,10 +66,22 @@ async def test_the_registry_knows_of_the_tools_before_anybody_goes_on() -> None:
     shows = authorization(directory, registry, server)
     assert shows.wanted() == shows.wanted(["safe"]) == Wanted("safe", 401)
     assert shows.wanted(["other"]) is None
-    assert not await shows.present("tok-bad")
-    assert await shows.present(GOOD)
+    assert not await shows.present(Token("tok-bad"))
+    assert await shows.present(Token(GOOD))
     assert registry.updates == [Update("safe", ()), Update("safe", server.tools)]
     assert shows.wanted() is None
+
+
+async def test_token_is_presented_only_to_the_servers_that_may_get_it() -> None:
+    directory, registry = ServerDirectory(), Registry()
+    safe, other = Locked("safe", directory), Locked("other", directory)
+    shows = authorization(directory, registry, safe, other)
+    assert not await shows.present(Token(GOOD, {"third"}))
+    assert not await shows.present(Token(GOOD, {"safe"}), ["other"])
+    assert (safe.shown, other.shown) == ([], [])
+    assert await shows.present(Token(GOOD, {"safe"}))
+    assert await shows.present(Token(GOOD), ["other"])
+    assert (safe.shown, other.shown) == ([GOOD], [GOOD])
 
 
 async def test_no_token_is_shown_to_nobody() -> None:
@@ -83,6 +96,6 @@ async def test_a_server_that_is_gone_keeps_no_other_from_its_token(gone: Excepti
     directory, registry = ServerDirectory(), Registry()
     safe, broken = Locked("safe", directory), Locked("broken", directory, gone)
     shows = authorization(directory, registry, safe, broken)
-    assert await shows.present(GOOD)
+    assert await shows.present(Token(GOOD))
     assert shows.wanted() == Wanted("broken", 401)
     assert registry.updates == [Update("safe", safe.tools)]
