@@ -183,7 +183,7 @@ class Agent(AgentReads):
             AgentError: ``conversation_not_found``, ``conversation_completed``, ``queue_full``, ...
         """
         _check_message(text)
-        await self._check("command", id)
+        await self.check_right("command", id)
         log = self._cast.services.live.get(id)
         result = await self._sender.command(
             id,
@@ -264,13 +264,13 @@ class Agent(AgentReads):
     async def cancel(self, id: str, *, key: str | None = None, run: str | None = None) -> Turn:
         """Cancel the active run, if there is one. Its pending approvals become void. With `run`, cancel only
         the run with that id."""
-        await self._check("command", id)
+        await self.check_right("command", id)
         return await self._turn(id, await self._sender.command(id, key, Cancel(run, self._by)))
 
     async def complete(self, id: str, *, key: str | None = None) -> Turn:
         """Complete a conversation: it accepts no further messages. Raises `AgentError` ``run_in_progress``
         while a run is active."""
-        await self._check("command", id)
+        await self.check_right("command", id)
         return await self._turn(id, await self._sender.command(id, key, Complete(self._by)))
 
     @overload
@@ -281,7 +281,7 @@ class Agent(AgentReads):
     async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool) -> Turn: ...
     async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool = True) -> Turn:
         """Give a run in state ``auth_required`` the bearer token that it needs to continue."""
-        await self._check("command", id)
+        await self.check_right("command", id)
         command = Resume(token=True, by=self._by)
         result = await self._sender.command(id, key, command, token=self._held(token), wait=wait)
         return await self._turn(id, result)
@@ -327,7 +327,7 @@ class Agent(AgentReads):
 
     async def delete(self, id: str) -> None:
         """Cancel the active run, if there is one, and delete the conversation from the journal."""
-        await self._check("delete", id)
+        await self.check_right("delete", id)
         try:
             await self._sender.command(id, None, Delete())
         except AgentError as error:

@@ -60,7 +60,12 @@ class AgentReads:
             return None
         return Guard(self.principal, self._journal, self._cast.services.live)
 
-    async def _check(self, right: Right, id: str) -> None:
+    async def check_right(self, right: Right, id: str) -> None:
+        """Require that the principal, if there is one, has a right in a conversation.
+
+        Raises `AgentError` ``conversation_not_found`` if it may not read the conversation, else
+        ``role_required``.
+        """
         if (guard := self._guard) is not None:
             with errors.damage_as_agent_error():
                 await guard.check(right, id)
@@ -85,7 +90,7 @@ class AgentReads:
         Raises:
             AgentError: ``conversation_not_found``, ``conversation_broken``.
         """
-        await self._check("read", id)
+        await self.check_right("read", id)
         with errors.damage_as_agent_error():
             return await self._read(id)
 
@@ -106,7 +111,7 @@ class AgentReads:
 
     async def log_end(self, id: str) -> LogEnd:
         """Return the last seq and the session of a conversation. Raises as `events` does."""
-        await self._check("read", id)
+        await self.check_right("read", id)
         with errors.damage_as_agent_error():
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
@@ -114,7 +119,7 @@ class AgentReads:
 
     async def inbox(self, id: str) -> tuple[Received, ...]:
         """Return the open commands, oldest first. Raises `AgentError` ``conversation_broken``."""
-        await self._check("read", id)
+        await self.check_right("read", id)
         with errors.damage_as_agent_error():
             return await stored.inbox(self._journal, id)
 
@@ -184,7 +189,7 @@ class AgentReads:
 
     async def title(self, id: str) -> str:
         """Return the title of a conversation. Raises as `get` does."""
-        await self._check("read", id)
+        await self.check_right("read", id)
         with errors.damage_as_agent_error():
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)

@@ -46,6 +46,7 @@ from ...actors.agent import Agent
 from ...actors.common.errors import AgentError
 from ...runtime.journal.errors import JournalError
 from ...runtime.json_text import dump_wire
+from .as_a2a_error import as_a2a_error
 from .push_address import BadAddress, target_of
 from .push_post import NotDelivered, Post, Resolve, resolve
 from .task_events import entries, known_task, read_tasks
@@ -138,6 +139,8 @@ class PushNotifier:
         task = known_task(tasks, id)
         match request:
             case SetPush(config=config):
+                with as_a2a_error():
+                    await agent.check_right("command", context_of(id))
                 await self.check(config)
                 is_over = task.status.state in TERMINAL
                 return await self.set(config, by, after=tasks.last_seq, is_over=is_over)
@@ -146,6 +149,8 @@ class PushNotifier:
             case ListPush():
                 return tuple(map(self._shown, self._of(request.task)))
             case DeletePush():
+                with as_a2a_error():
+                    await agent.check_right("command", context_of(id))
                 async with self._writing:
                     hook = self._hooks.get((request.task, request.id))
                     if hook is not None:

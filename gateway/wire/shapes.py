@@ -88,7 +88,7 @@ class Decision(Shape):
     result: str | None = maybe("With `done`: the result of the call.")
     reason: str | None = maybe("The reason that the person gave.")
     decided_by: str | None = maybe(
-        "The principal that decided. Without authentication, the name that the client gave; it is not verified."
+        "The principal that decided. Without authentication, the name that the client gave, unverified."
     )
     claimed_by: str | None = maybe("With authentication: the name that the client gave.")
     decided_at: Time = about("When the decision was recorded.")
