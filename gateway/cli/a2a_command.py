@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...config.address import HEADERS, authorizes
-from .options import add_token_option, token_of, wrong
+from .options import add_token_option, credential_headers, token_of, wrong
 
 if TYPE_CHECKING:
     from ...config.a2a import RemoteAgentConfig
@@ -62,14 +62,17 @@ def show_card(args: argparse.Namespace) -> int:
     """Print the card of an agent."""
     from .agent_card_report import run_card
 
-    return run_card(_config(args), as_json=args.json)
+    try:
+        config = _config(args)
+    except ValueError as error:
+        return wrong(args, str(error))
+    return run_card(config, as_json=args.json)
 
 
 def send_message(args: argparse.Namespace) -> int:
     """Send a message and follow its task."""
-    config = _config(args)
     try:
-        bearer = token_of(args)
+        config, bearer = _config(args), token_of(args)
     except ValueError as error:
         return wrong(args, str(error))
     if bearer is not None and authorizes(config.headers):
@@ -83,13 +86,19 @@ def send_message(args: argparse.Namespace) -> int:
 
 
 def _config(args: argparse.Namespace) -> RemoteAgentConfig:
-    """The entry that an agent file would have for the agent, with the host as its name."""
+    """The entry that an agent file would have for the agent, with the host as its name.
+
+    Raises ValueError if the variable of the API key has no valid key.
+    """
     from ...config.a2a import EXCHANGE_TIMEOUT, RemoteAgentConfig
 
+    headers = dict(args.header)
+    if not any(name.lower() == "x-api-key" for name in headers):
+        headers |= credential_headers()
     return RemoteAgentConfig(
         name=urlsplit(args.url).netloc,
         url=args.url,
-        headers=dict(args.header),
+        headers=headers,
         timeout=getattr(args, "timeout", None) or EXCHANGE_TIMEOUT,
     )
 

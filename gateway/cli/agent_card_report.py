@@ -16,12 +16,12 @@ from ...actors.a2a.wire.fields import Fields
 from ...config.a2a import RemoteAgentConfig
 from .agent_contacts import interface_text
 from .interrupt import run_until_interrupted
-from .options import FAILED
+from .options import API_KEY, FAILED
 from .terminal import Terminal, printable
 
 _HINTS = {
     "its interfaces are at": "To allow that origin, add it to `origins` of the agent's entry in `a2a`.",
-    "answered with HTTP 401": "Send credentials with --header.",
+    "answered with HTTP 401": f"Send credentials with --header, or set {API_KEY}.",
     "answered with HTTP 403": "Send credentials with --header.",
     "no interface": "A delegation speaks A2A 1.0 and 0.3 over JSONRPC and HTTP+JSON.",
     "answered with HTTP 3": "Redirects are not followed; use the address that they lead to.",

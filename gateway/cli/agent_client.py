@@ -20,6 +20,7 @@ from ...actors.common.tls import why_unreached
 from ...runtime.json_text import load
 from ...runtime.restart import Backoff
 from ..loopback import is_loopback
+from .options import API_KEY, credential_headers
 
 Json: TypeAlias = dict[str, Any]
 
@@ -33,6 +34,8 @@ TURN_TIMEOUT = 300.0
 """Seconds until the response to a message or decision counts as lost. It comes when the run rests."""
 LONGEST_TURN = 3600.0
 """Seconds to repeat a POST that waits for the run, as long as each attempt takes long."""
+UNAUTHORIZED = 401
+_NO_KEY = f"Set the environment variable {API_KEY} to a valid API key of the agent."
 _UNKNOWN = "It is unknown whether the request was executed."
 TEMPORARY = frozenset({502, 503, 504})
 """Status codes of a server that is restarting, and of a proxy in front of it."""
@@ -117,12 +120,13 @@ def answer_of(status: int, content: bytes | None, url: str) -> Json:
         body = load((content or b"").decode())
     except ValueError:
         body = None
-    if not isinstance(body, dict) or (status >= 400 and not isinstance(body.get("error"), str)):
+    if not isinstance(body, dict) or (status >= 300 and not isinstance(body.get("error"), str)):
         raise ServerError(
             f"no agent answers at {url}: the response has status {status} and is not its JSON", status=status
         )
-    if status >= 400:
-        raise ServerError(body["error"], hint=body.get("hint"), status=status, body=body)
+    if status >= 300:
+        hint = _NO_KEY if status == UNAUTHORIZED else body.get("hint")
+        raise ServerError(body["error"], hint=hint, status=status, body=body)
     return body
 
 
@@ -155,8 +159,11 @@ def unreached(url: str, error: BaseException) -> ServerError:
 
 @asynccontextmanager
 async def open_client(url: str, bearer: str | None = None) -> AsyncIterator[AgentClient]:
-    """A client of the agent at `url`, which sends `bearer` with every request. Sends nothing yet."""
-    headers = {} if bearer is None else {"Authorization": f"Bearer {bearer}"}
+    """A client of the agent at `url`, which sends `bearer` and the API key of the environment with every
+    request. It follows no redirects. Sends nothing yet."""
+    headers = credential_headers()
+    if bearer is not None:
+        headers["Authorization"] = f"Bearer {bearer}"
     # Proxy settings rarely exclude loopback addresses.
     direct = is_loopback(urlsplit(url).hostname or "")
     timeout = httpx2.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT)

@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         chat_command,
         config_command,
         halt_command,
+        keys_command,
         mcp_command,
         mcp_resources_command,
         policy_command,
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     chat_command.register(commands)
     approvals_command.register(commands)
     halt_command.register(commands)
+    keys_command.register(commands)
     config_command.register(commands)
     tree_command.register(commands)
     policy_command.register(commands)

@@ -104,8 +104,27 @@ def add_token_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+API_KEY = "STOPGO_API_KEY"
+"""Environment variable with the API key of the agent."""
+
+
+def api_key() -> str | None:
+    """The API key to send. Raises ValueError if the variable has no valid key."""
+    key = os.environ.get(API_KEY, "").strip()
+    if key and not re.fullmatch("[!-~]+", key):
+        raise ValueError(f"the environment variable {API_KEY} does not contain a valid key")
+    return key or None
+
+
+def credential_headers() -> dict[str, str]:
+    """The headers with the credential of the agent. Raises as `api_key` does."""
+    key = api_key()
+    return {} if key is None else {"X-API-Key": key}
+
+
 def token_of(args: argparse.Namespace) -> str | None:
-    """The bearer token to send. Raises ValueError if the variable has no valid token."""
+    """The bearer token to send. Raises ValueError if the variable has no valid token, and as `api_key`."""
+    api_key()
     if args.token_env is None:
         return None
     token = os.environ.get(args.token_env)

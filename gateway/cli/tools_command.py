@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ..loopback import is_loopback
-from .options import FAILED, URL, add_url_option
+from .options import FAILED, URL, add_url_option, credential_headers
 
 SECONDS = 30.0
 """Timeout of a request."""
@@ -80,11 +80,14 @@ def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
     # Proxy settings rarely exclude loopback addresses.
     direct = is_loopback(urlsplit(url).hostname or "")
     try:
-        with httpx2.Client(trust_env=not direct, timeout=SECONDS) as client:
+        headers = credential_headers()
+        with httpx2.Client(headers=headers, trust_env=not direct, timeout=SECONDS) as client:
             answer = client.request(method, url, json=body)
         return answer_of(answer.status_code, answer.content, url)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         refusal = unreached(url, error)
+    except ValueError as error:
+        refusal = ServerError(str(error))
     except ServerError as error:
         refusal = error
     hint = f" ({refusal.hint})" if refusal.hint else ""

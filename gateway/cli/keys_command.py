@@ -1,0 +1,194 @@
+"""`stopgo keys`: makes, lists and revokes the API keys of an agent."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .options import FAILED, WRONG, add_config_option, agent_config, path, wrong
+
+if TYPE_CHECKING:
+    from ...config.agent_config import AgentConfig
+    from ..auth.key_file import KeyFile, StoredKey
+
+_DAY = 86_400.0
+_MAX_DAYS = 3650
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `keys` to the command line."""
+    keys = subparsers.add_parser(
+        "keys",
+        help="make, list and revoke API keys of an agent",
+        description="Changes the file of the API keys in the data directory. A running agent follows the "
+        "file within a second. The agent file must have `auth: {api_keys: true}`.",
+    )
+    commands = keys.add_subparsers(required=True, metavar="COMMAND")
+    add = commands.add_parser(
+        "add",
+        help="make a key and print it",
+        description="Makes a key and prints it, once: the file has only its digest. Two keys of one name can "
+        "be valid at a time, for a rotation.",
+    )
+    add.add_argument("name", metavar="NAME", help="name of the key, such as that of the program that uses it")
+    add.add_argument(
+        "--role",
+        action="append",
+        required=True,
+        metavar="ROLE",
+        help="viewer, operator, approver, relay, admin, or a name in `auth.roles`; may be repeated",
+    )
+    add.add_argument(
+        "--for",
+        dest="subject",
+        metavar="SUBJECT",
+        help="the person who uses the key, as the issuer or proxy names them. Votes of keys without a person "
+        "do not count towards a quorum",
+    )
+    add.add_argument(
+        "--expires", type=_days, metavar="DAYS", help="days until the key expires; default: it does not"
+    )
+    listing = commands.add_parser("list", help="print all keys, without their secrets")
+    revoke = commands.add_parser(
+        "revoke",
+        help="revoke keys; their streams end",
+        description="Revokes the key with this id, or all keys of this name. Their streams end.",
+    )
+    revoke.add_argument("key", metavar="ID-or-NAME", help="id or name of the key, from `stopgo keys list`")
+    for command, run in ((add, add_key), (listing, list_keys), (revoke, revoke_keys)):
+        add_config_option(command)
+        command.add_argument(
+            "--data-dir", type=path, metavar="DIR", help="data directory; overrides `data_dir`"
+        )
+        command.set_defaults(run=run, command=command, model=None)
+
+
+def add_key(args: argparse.Namespace) -> int:
+    """Make a key. Exit codes: 2 if an argument is wrong, 1 if the file cannot be changed."""
+    from ...actors.access.principal import all_grants
+    from ...config.values import quoted
+    from ...config.wording import nearest
+    from ...runtime.clock import system_clock
+    from ..auth.key_changes import ChangeRefused, new_key
+    from ..auth.key_file import KeyFileError
+
+    config = agent_config(args, with_overrides=True)
+    if config is None:
+        return WRONG
+    known = all_grants(config.auth.roles if config.auth else {})
+    for role in args.role:
+        if role not in known:
+            hint = nearest(role, known) or f"roles: {', '.join(known)}"
+            return wrong(args, f"there is no role {quoted(role)}; {hint}")
+    roles, now = tuple(dict.fromkeys(args.role)), system_clock()
+    expires = None if args.expires is None else now + args.expires * _DAY
+    try:
+        with _file(config).changing() as keys:
+            key, text = new_key(keys, args.name, roles, args.subject, now=now, expires=expires)
+            keys.append(key)
+    except ChangeRefused as error:
+        return wrong(args, str(error))
+    except (KeyFileError, OSError) as error:
+        return _failed(args, error)
+    _warn(args, config)
+    print(f"{_line(key, now)}\nThe key, which is shown only now:", file=sys.stderr)
+    print(text)
+    return 0
+
+
+def list_keys(args: argparse.Namespace) -> int:
+    """Print a line for each key. Exit codes: 1 if the file cannot be read."""
+    from ...runtime.clock import system_clock
+    from ..auth.key_file import KeyFileError
+
+    config = agent_config(args, with_overrides=True)
+    if config is None:
+        return WRONG
+    try:
+        keys = _file(config).read()
+    except KeyFileError as error:
+        return _failed(args, error)
+    _warn(args, config)
+    for key in keys:
+        print(_line(key, system_clock()))
+    return 0
+
+
+def revoke_keys(args: argparse.Namespace) -> int:
+    """Revoke keys. Exit codes: 2 if there is no such key, 1 if the file cannot be changed."""
+    from ...runtime.clock import system_clock
+    from ..auth.key_changes import ChangeRefused, revoked
+    from ..auth.key_file import KeyFileError
+
+    config = agent_config(args, with_overrides=True)
+    if config is None:
+        return WRONG
+    now = system_clock()
+    try:
+        with _file(config).changing() as keys:
+            before, keys[:] = tuple(keys), revoked(keys, args.key, now=now)
+            changed = [key for key in keys if key not in before]
+    except ChangeRefused as error:
+        return wrong(args, str(error))
+    except (KeyFileError, OSError) as error:
+        return _failed(args, error)
+    for key in changed:
+        print(_line(key, now))
+    return 0
+
+
+def _file(config: AgentConfig) -> KeyFile:
+    from ..auth.key_file import KeyFile
+
+    return KeyFile.in_directory(config.data_dir)
+
+
+def _failed(args: argparse.Namespace, error: Exception) -> int:
+    print(f"{args.command.prog}: {error}", file=sys.stderr)
+    return FAILED
+
+
+def _warn(args: argparse.Namespace, config: AgentConfig) -> None:
+    """Say that the keys have no effect, if that is so."""
+    if config.auth is None or not config.auth.api_keys:
+        print(
+            f"{args.command.prog}: warning: {config.source} does not accept API keys; add to it: "
+            "`auth: {api_keys: true}`",
+            file=sys.stderr,
+        )
+
+
+def _line(key: StoredKey, now: float) -> str:
+    return "  ".join(_parts(key, now))
+
+
+def _parts(key: StoredKey, now: float) -> Iterator[str]:
+    yield key.id
+    yield key.name
+    yield ",".join(key.roles)
+    if key.subject is not None:
+        yield f"for {key.subject}"
+    yield f"created {_time(key.created)}"
+    if key.revoked is not None:
+        yield f"revoked {_time(key.revoked)}"
+    elif key.expires is not None:
+        yield f"{'expires' if key.is_live(now) else 'expired'} {_time(key.expires)}"
+
+
+def _time(at: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _days(text: str) -> float:
+    """The type of `--expires`."""
+    try:
+        days = float(text)
+    except ValueError:
+        days = 0.0
+    if not 0 < days <= _MAX_DAYS:
+        raise argparse.ArgumentTypeError(f"not a number of days above 0 and up to {_MAX_DAYS}")
+    return days
