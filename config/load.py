@@ -12,6 +12,7 @@ import attrs
 
 from .a2a import RemoteAgentConfig
 from .agent_config import AgentConfig
+from .auth_checks import check_auth
 from .checks import (
     check_bearers,
     check_delegates,
@@ -87,6 +88,7 @@ def load_config(
         config = attrs.evolve(config, remote_agents=remote_agents(config, root, environ.get))
         check_delegates(reader, root, config)
         check_names(reader, root, config)
+        check_auth(reader, root, config)
         warnings = warnings_of(config, root)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:

@@ -65,16 +65,14 @@ def add_listen_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_listen_port, help="port to listen on, 0 for any; overrides `port`")
 
 
-def warn_if_reachable(host: str, command: str, risk: str) -> bool:
-    """Warn if other machines can reach the address, because there is no authentication. Returns whether."""
-    if is_loopback(host):
-        return False
-    print(
-        f"{command}: warning: {host} can be reached from other machines, and there is no authentication: any "
-        f"client that reaches it can {risk}",
-        file=sys.stderr,
-    )
-    return True
+def warn_if_reachable(host: str, command: str, condition: str) -> None:
+    """Warn if other machines can reach the address. `condition`: when that is a risk, with punctuation."""
+    if not is_loopback(host):
+        print(
+            f"{command}: warning: {host} can be reached from other machines{condition} any client that "
+            "reaches it can talk to the agent and approve its tool calls",
+            file=sys.stderr,
+        )
 
 
 def wrong(args: argparse.Namespace, why: str) -> int:

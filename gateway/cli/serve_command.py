@@ -7,6 +7,7 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
+from ..loopback import is_loopback
 from .options import (
     WRONG,
     add_config_option,
@@ -35,6 +36,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="DIR",
         help="record the replies of the models in DIR: one file per conversation, for --model script:FILE",
     )
+    serve.add_argument(
+        "--insecure",
+        action="store_true",
+        help="serve an agent file without `auth:` to other machines, too",
+    )
     add_mcp_option(serve)
     serve.set_defaults(run=run)
 
@@ -51,6 +57,9 @@ def run(args: argparse.Namespace) -> int:
         return WRONG
     host = config.host if args.host is None else args.host
     port = config.port if args.port is None else args.port
+    if (why := refusal(config, host, insecure=args.insecure)) is not None:
+        print(f"stopgo serve: {why}", file=sys.stderr)
+        return WRONG
 
     # Imported here, because the server takes a second to import.
     from ..serve_process import run_process
@@ -66,13 +75,24 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
+def refusal(config: AgentConfig, host: str, *, insecure: bool) -> str | None:
+    """Why the agent is not served at this address; None if it is."""
+    if config.auth is not None or insecure or is_loopback(host):
+        return None
+    return (
+        f"{host} can be reached from other machines, and {config.source} has no `auth:`, so any client could "
+        "use the agent. Add `auth:`, or listen on 127.0.0.1; --insecure serves it as it is"
+    )
+
+
 def _announce(config: AgentConfig, host: str) -> None:
     if config.packaged:
         print(f"no config/agent.yaml here: serving the agent that comes with the package, {config.source}")
     for warning in config.warnings:
         print(f"stopgo serve: warning: {warning}", file=sys.stderr)
-    is_reachable = warn_if_reachable(host, "stopgo serve", "talk to the agent and approve its tool calls")
-    if is_reachable and not config.server.allowed_hosts and config.server.public_url is None:
+    if config.auth is None:
+        warn_if_reachable(host, "stopgo serve", ", and there is no authentication:")
+    if not is_loopback(host) and not config.server.allowed_hosts and config.server.public_url is None:
         print(
             "stopgo serve: warning: clients can use its IP addresses only; for a host name, add to the agent "
             "file: `server: {allowed_hosts: [NAME]}`",

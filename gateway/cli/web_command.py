@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.reconfigure(line_buffering=True)
     if config.packaged:
         print(f"no config/web.yaml here: using the one that comes with the package, {config.source}")
-    warn_if_reachable(host, "stopgo web", "talk to the agent and approve its tool calls")
+    warn_if_reachable(host, "stopgo web", "; if the agent has no `auth:`,")
     code, failures = run_web(config, host, port)
     for failure in failures:
         print(f"stopgo web: {failure}", file=sys.stderr)

@@ -502,6 +502,34 @@ def condition(text: str) -> str:
             '4:31: auth.forward_credential[1]: no server is called "a2a:files" (did you mean "files"?)',
         ),
         ("auth: {forward_credential: [files]}", "conflicting_keys", None),
+        *(
+            (
+                f"auth: {text}",
+                "missing_key",
+                "1:1: auth: auth accepts no credential (give api_keys: true, oidc or proxy)",
+            )
+            for text in ("{}", "{api_keys: false}", "{limits: {streams: 1}}")
+        ),
+        (
+            "auth: {api_keys: true, roles: {viewer: {tools: [x]}}}",
+            "duplicate_name",
+            "1:32: auth.roles.viewer: the role viewer exists already (use another name)",
+        ),
+        (
+            "auth: {proxy: {subject_header: X-User}}",
+            "missing_key",
+            "1:15: auth.proxy: secret or socket is required; otherwise any client could send the headers",
+        ),
+        (
+            "auth: {proxy: {secret: s, roles_header: Authorization}}",
+            "conflicting_keys",
+            "1:41: auth.proxy.roles_header: Authorization has another meaning here",
+        ),
+        (
+            "auth: {proxy: {secret: s, subject_header: X-Who, roles_header: x-who}}",
+            "conflicting_keys",
+            "1:43: auth.proxy.subject_header: subject_header and roles_header are the same header",
+        ),
         (
             SERVERS + rule("then: ask, server: filez"),
             "unknown_server",

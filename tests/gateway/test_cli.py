@@ -22,7 +22,7 @@ from stopgo.actors.open_agent import open_agent
 from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
 from stopgo.gateway import serve_process
-from stopgo.gateway.cli import run_process, serve_command
+from stopgo.gateway.cli import run_process
 from stopgo.gateway.cli.main import main
 from stopgo.gateway.signals import REPEAT
 from tests.gateway.conftest import InProcess
@@ -279,7 +279,7 @@ def test_rule_with_an_unknown_tool_prevents_the_start(
 @pytest.mark.parametrize(
     ("config", "args", "code", "why"),
     [
-        (BARE, ("--host", "256.1.1.1"), 1, "cannot listen on 256.1.1.1"),
+        (BARE, ("--insecure", "--host", "256.1.1.1"), 1, "cannot listen on 256.1.1.1"),
         (BARE, ("--data-dir", "/proc/nowhere"), 1, "/proc/nowhere"),
         (BARE + "mcp_servers: [{name: gone, command: 'false'}]\n", (), 1, "exited with code 1"),
         (
@@ -370,22 +370,40 @@ def test_packaged_agent_is_announced_and_stops_its_servers(serve: Callable[..., 
     assert not [child for child in children if child.is_running() and child.status() != "zombie"]
 
 
-def test_open_address_warns_and_answers_only_to_listed_names(
-    serve: Callable[..., Served], agent_dir: Path, capsys: pytest.CaptureFixture[str]
+def test_open_address_needs_authentication_or_insecure(
+    agent_dir: Path, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = "server: {allowed_hosts: [NAME]}"
+    """Without a bind: the checks are pure."""
+    served: list[str] = []
+
+    def serve(config: AgentConfig, host: str, *_: object) -> tuple[int, tuple[str, ...]]:
+        served.append(host)
+        return 0, ()
+
+    monkeypatch.setattr("stopgo.gateway.serve_process.run_process", serve)
     file = agent_dir / "agent.yaml"
-    file.write_text(f"{BARE}{line.replace('NAME', 'example.org')}\n")
-    served = serve("--host", "0.0.0.0")
-    url = served.url().replace("0.0.0.0", "127.0.0.1")
-    for name, status in (("127.0.0.1", 200), ("example.org", 200), ("example.net", 421)):
-        assert httpx2.get(f"{url}/health", headers={"Host": name}).status_code == status
-    assert "no authentication" in served.stderr()
-    assert line not in served.stderr()
-    for config, is_hinted in ((BARE, True), (f"{BARE}server: {{public_url: 'https://a.example'}}\n", False)):
-        file.write_text(config)
-        serve_command._announce(load_config(file), "0.0.0.0")
-        assert (line in capsys.readouterr().err) == is_hinted
+    for text, host, args, is_served in (
+        (BARE, "127.0.0.2", (), True),
+        (BARE, "localhost", (), True),
+        (BARE, "::1", (), True),
+        (BARE, "0.0.0.0", (), False),
+        (BARE, "::", (), False),
+        (BARE, "example.org", (), False),
+        (BARE, "192.0.2.1", ("--insecure",), True),
+        (f"{BARE}auth: {{api_keys: true}}\n", "0.0.0.0", (), True),
+    ):
+        file.write_text(text)
+        served.clear()
+        done = in_process("serve", "--config", file, "--host", host, *args)
+        assert (done.returncode, served) == ((0, [host]) if is_served else (2, []))
+        refused = f"{host} can be reached from other machines, and {file} has no `auth:`" in done.stderr
+        assert refused != is_served
+        assert ("there is no authentication" in done.stderr) == ("--insecure" in args)
+    line = "server: {allowed_hosts: [NAME]}"
+    for own, is_hinted in ((line, False), ("server: {public_url: 'https://a.example'}", False), ("", True)):
+        file.write_text(f"{BARE}{own}\n")
+        done = in_process("serve", "--config", file, "--host", "0.0.0.0", "--insecure")
+        assert (line in done.stderr) == is_hinted
 
 
 def test_options_override_the_file(

@@ -489,7 +489,7 @@ print("dumpable:", ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
 
 
 @pytest.mark.parametrize(
-    "command", [["run", "hello"], ["serve", "--host", "host.invalid"]], ids=lambda c: c[0]
+    "command", [["run", "hello"], ["serve", "--insecure", "--host", "host.invalid"]], ids=lambda c: c[0]
 )
 def test_the_process_is_closed_to_others_of_its_user(tmp_path: Path, command: list[str]) -> None:
     """Or its stdio servers could read the keys in its environment."""

@@ -88,8 +88,9 @@ def test_keys_expire_and_are_revoked(keys: Keys, file: KeyFile) -> None:
 def test_wrong_usage(keys: Keys, file: KeyFile, args: tuple[str, ...], message: str) -> None:
     try:
         done = keys(*args)
-        code, shown = done.returncode, done.stderr
-    except SystemExit as end:
+        code: object = done.returncode
+        shown = done.stderr
+    except SystemExit as end:  # argparse has printed the message
         code, shown = end.code, message
     assert code == 2
     assert message in shown

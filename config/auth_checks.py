@@ -1,0 +1,50 @@
+"""Checks of the `auth:` section that compare several of its keys."""
+
+from __future__ import annotations
+
+from .agent_config import AgentConfig
+from .auth import ROLES, TrustedProxyConfig
+from .reader import Reader
+from .values import KeyPath, Table, Value, entry
+
+_RESERVED = frozenset(
+    {"authorization", "cookie", "host", "x-api-key", "x-proxy-secret", "x-tool-authorization"}
+)
+"""Headers with another meaning."""
+
+
+def check_auth(reader: Reader, root: Table, config: AgentConfig) -> None:
+    """Report a section that accepts no credential, or that contradicts itself."""
+    auth, written = config.auth, root.entries.get("auth")
+    if auth is None or written is None:
+        return
+    if not (auth.api_keys or auth.oidc or auth.proxy):
+        mark, hint = root.key_marks.get("auth"), "give api_keys: true, oidc or proxy"
+        reader.report("missing_key", "auth accepts no credential", mark, ("auth",), hint=hint)
+    roles = entry(written, "roles")
+    for name in auth.roles:
+        if name in ROLES and isinstance(roles, Table):
+            message = f"the role {name} exists already"
+            mark = roles.key_marks.get(name)
+            reader.report("duplicate_name", message, mark, ("auth", "roles", name), hint="use another name")
+    if auth.proxy is not None:
+        _check_proxy(reader, auth.proxy, entry(written, "proxy"))
+
+
+def _check_proxy(reader: Reader, proxy: TrustedProxyConfig, written: Value | None) -> None:
+    path: KeyPath = ("auth", "proxy")
+    mark = None if written is None else written.mark
+
+    def report(key: str, message: str) -> None:
+        value = entry(written, key)
+        reader.report("conflicting_keys", message, mark if value is None else value.mark, (*path, key))
+
+    if proxy.secret is None and proxy.socket is None:
+        message = "secret or socket is required; otherwise any client could send the headers"
+        reader.report("missing_key", message, mark, path)
+    for key in ("subject_header", "roles_header"):
+        name: str = getattr(proxy, key)
+        if name.lower() in _RESERVED:
+            report(key, f"{name} has another meaning here")
+    if proxy.subject_header.lower() == proxy.roles_header.lower():
+        report("subject_header", "subject_header and roles_header are the same header")
