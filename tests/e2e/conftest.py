@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ import psutil
 import pytest
 
 from tests.contract import hold
+from tests.forks import Fork, forks
 from tests.gateway.conftest import in_process as in_process
 from tests.waiting import PATIENCE
 
@@ -52,7 +52,7 @@ def wait_until_gone(processes: list[psutil.Process]) -> None:
 class StopgoProcess:
     """A server process that prints its address, with its recorded output."""
 
-    process: subprocess.Popen[str]
+    process: Fork
     url: str = ""
     _lines: list[str] = attrs.field(factory=list)
     _listening: threading.Event = attrs.field(factory=threading.Event)
@@ -180,18 +180,9 @@ class Servers:
         """`port`: where others look for it; 0: anywhere."""
         data_dir.mkdir(exist_ok=True)
         chosen = ["--config", str(config)] if config else []
-        command = [str(BIN / "stopgo"), "serve", "--port", str(port), "--data-dir", str(data_dir), *chosen]
-        run = StopgoProcess(
-            subprocess.Popen(
-                command,
-                cwd=data_dir,
-                env={**clean_environment(), **(env or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        )
+        arguments = ["serve", "--port", str(port), "--data-dir", str(data_dir), *chosen]
+        environment = {**clean_environment(), **(env or {})}
+        run = StopgoProcess(forks().start(*arguments, cwd=data_dir, env=environment))
         client = httpx2.Client(base_url=run.url, timeout=PATIENCE, event_hooks={"response": [hold]})
         server = Server(run, data_dir, client)
         self._started.append(server)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.chains import Chain, decide, start_chain
-from tests.e2e.conftest import BIN, TESTDATA, StopgoProcess, clean_environment
+from tests.e2e.conftest import TESTDATA, StopgoProcess, clean_environment
+from tests.forks import forks
 
 from .browser import Browser
 from .steps import approve, say
@@ -36,17 +36,8 @@ def web(chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     folder = tmp_path_factory.mktemp("web")
     config = folder / "web.yaml"
     config.write_text(json.dumps({"agent_url": chain.first.run.url}))
-    run = StopgoProcess(
-        subprocess.Popen(
-            [BIN / "stopgo", "web", "--config", config, "--port", "0"],
-            cwd=folder,
-            env=clean_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    )
+    arguments = ["web", "--config", str(config), "--port", "0"]
+    run = StopgoProcess(forks().start(*arguments, cwd=folder, env=clean_environment()))
     try:
         yield run.url
         run.interrupt()
