@@ -8,19 +8,20 @@ mutant survives or the unchanged tree is red, 2 when a change does not fit the s
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import attrs
+import pytest
 
 ROOT = Path(__file__).parents[2]
 COPIED = (
@@ -34,7 +35,13 @@ COPIED = (
     "tests",
     "pyproject.toml",
 )
+BUILD = ROOT / "build"
 AT_ONCE = 2
+FORKS = multiprocessing.get_context("forkserver")
+"""Imports once what all tests need beside `stopgo`."""
+FORKS.set_forkserver_preload(
+    ["cattrs", "httpx2", "mcp", "pytest", "quart_trio", "trio.testing", "trustme", "yaml"]
+)
 TIMEOUT = 300.0
 """Seconds. A mutant that makes the tests hang is noticed, too."""
 
@@ -74,6 +81,19 @@ STEPS = "tests/actors/calls/test_lifecycle.py"
 LOST_ANSWERS = "tests/actors/a2a/test_lost_answers.py"
 CARDS = "tests/actors/a2a/wire/test_card_reader.py"
 CARD_ELSEWHERE = "tests/e2e/test_circle.py::test_card_may_point_only_to_listed_origins"
+
+
+def undisturbed(matrix: str, scenario: str) -> str:
+    return f"{matrix}::test_what_happens_undisturbed[{scenario}]"
+
+
+def killed(matrix: str, scenario: str) -> str:
+    return f"{matrix}::test_killed_once[{scenario}]"
+
+
+def seed(number: int) -> str:
+    return f"{SEEDS}::test_random_story_has_no_violations[{number}]"
+
 
 CATALOGUE = "actors/tools/catalogue.py"
 LOG = "actors/log/log.py"
@@ -150,7 +170,9 @@ class Edit:
         if not self.fits(tree):
             raise ValueError(f"{self.path} does not have exactly once:\n{self.old}")
         file = tree / self.path
-        file.write_text(file.read_text().replace(self.old, self.new))
+        text = file.read_text().replace(self.old, self.new)
+        file.unlink()
+        file.write_text(text)
 
 
 @attrs.frozen
@@ -165,6 +187,7 @@ class Outcome:
     mutant: Mutant
     red: bool
     seconds: float
+    """CPU time, which does not depend on other processes."""
     by: str
     """The test that noticed."""
 
@@ -307,7 +330,7 @@ DELEGATED = (
         EXCHANGE_OF,
         "            lost=lost,\n",
         "            lost=False,\n",
-        REMOTE,
+        killed(REMOTE, "delegated by a model, and tasks are found: by list"),
     ),
     (
         "an answer that was brought is not on record",
@@ -435,7 +458,7 @@ DELEGATED = (
         REMOTE_QUESTIONS,
         "return None if why is None else Withdraw(approval.id, why)",
         "return None",
-        REMOTE,
+        undisturbed(REMOTE, "a question that is decided elsewhere"),
     ),
     (
         "a question that is asked no more stays open here",
@@ -460,11 +483,11 @@ DELEGATED = (
     ),
 )
 ONE_EDIT = (
-    ("a rejection ends one sequential alone", SEQUENTIAL, ENDS, "False", SEEDS),
+    ("a rejection ends one sequential alone", SEQUENTIAL, ENDS, "False", seed(107)),
     ("a rejection is not contained by a sequential", SEQUENTIAL, ENDS, "end.rejected", REJECTION),
-    ("a rejection ends one loop alone", LOOP, ENDS, "False", SEEDS),
+    ("a rejection ends one loop alone", LOOP, ENDS, "False", seed(125)),
     ("a rejection is not contained by a loop", LOOP, ENDS, "end.rejected", REJECTION),
-    ("a rejection ends no loop", GATE, "in_loop=True, ends_on_reject=True", "in_loop=True", SEEDS),
+    ("a rejection ends no loop", GATE, "in_loop=True, ends_on_reject=True", "in_loop=True", seed(106)),
     ("a rejection ends nothing above a parallel", PARALLEL, PASSED, "False", REJECTION),
     ("a rejection at a checkpoint ends nothing", CHECKPOINT, "if no and", "if False and", REJECTION),
     (
@@ -472,7 +495,7 @@ ONE_EDIT = (
         CHILD,
         "return Ended(_with_output(self.spec, error))",
         "return Ended(attrs.evolve(_with_output(self.spec, error), rejected=False))",
-        TREES,
+        f"{TREES}::test_a_rejection_killed_once",
     ),
     ("a failure cancels a rejection", CHILD, "if no is not None:", "if False:", REJECTION),
     (
@@ -480,7 +503,7 @@ ONE_EDIT = (
         PARALLEL,
         "            if ends and rejection(",
         "            if False and rejection(",
-        REJECTION,
+        f"{REJECTION}::test_queued_branch_does_not_start_after_rejection",
     ),
     (
         "an expiry fails the node alone",
@@ -556,7 +579,7 @@ ONE_EDIT = (
         SETTLER,
         "if isinstance(step, Ask | AskOutcome):",
         "if isinstance(step, Ask):",
-        MATRIX,
+        killed(MATRIX, "a reply with three calls that ask"),
     ),
     (
         "a call that runs holds questions back",
@@ -703,6 +726,7 @@ MUTANTS = (
     Mutant(
         "the output gate: commands are answered before the answer is on disk",
         (Edit(LOG, COMMIT, REPLY + COMMIT),),
+        ("tests/actors/conversation/test_poison.py::test_a_command_that_always_crashes_is_refused",),
     ),
     Mutant(
         "the stored effect class: today's hints count",
@@ -710,6 +734,7 @@ MUTANTS = (
             Edit(LIFECYCLE, OPEN, "lost = False"),
             Edit(LIFECYCLE, "return stricter(effect, sent.effect), asks or sent.asks", "return effect, asks"),
         ),
+        (killed(MATRIX, "a call nobody was asked about, by a tool that calls itself harmless later"),),
     ),
     Mutant(
         "a call that was interrupted is sent again without asking",
@@ -741,6 +766,7 @@ MUTANTS = (
     Mutant(
         "an interrupted attempt stays open behind the one that follows it",
         (Edit(LIFECYCLE, "lost=lost,", "lost=(),"),),
+        (killed(MATRIX, "a rejection that ends a sequence"),),
     ),
     Mutant(
         "a rejected call is sent",
@@ -782,6 +808,7 @@ MUTANTS = (
                 "\n\n    def",
             ),
         ),
+        (killed(MATRIX, "a reply with calls of every class, and a second turn"),),
     ),
     Mutant(
         "a command that was carried out is carried out again before that is on disk",
@@ -926,7 +953,7 @@ MUTANTS = (
             Edit(LIFECYCLE, 'judgement.verdict.action == "run"', 'judgement.verdict.action != "ask"'),
             Edit(LIFECYCLE, 'isinstance(judgement, Missing) or judgement.verdict.action == "deny"', "False"),
         ),
-        (SEEDS,),
+        (seed(131),),
     ),
     Mutant(
         "a call that left unasked is sent again though it would ask today",
@@ -1043,7 +1070,7 @@ MUTANTS = (
                 "        finally:\n            pass\n",
             ),
         ),
-        (SEEDS,),
+        (seed(100),),
     ),
     Mutant(
         "questions outlive the node they were asked for",
@@ -1059,12 +1086,12 @@ MUTANTS = (
                 LIFECYCLE, 'if sent.state == "unknown":', 'if sent.need is None and sent.state == "unknown":'
             ),
         ),
-        (NEEDS,),
+        (killed(NEEDS, "an approved call without a token, then with one"),),
     ),
     Mutant(
         "after a restart a refused call does not wait for its prerequisite",
         (Edit(LIFECYCLE, "    match sent.need:\n", "    return None\n    match sent.need:\n"),),
-        (NEEDS,),
+        (undisturbed(NEEDS, "a call without a token, then with one"),),
     ),
     Mutant(
         "a refused call is sent again without a token",
@@ -1074,7 +1101,7 @@ MUTANTS = (
     Mutant(
         "a refused call is sent again with the same token",
         (Edit(RECORDED, "run.command_of(key) != command and ", ""),),
-        (NEEDS,),
+        (undisturbed(NEEDS, "a token that does not do, and again, then a better one"),),
     ),
     Mutant(
         "the token of an approver serves the whole run",
@@ -1089,7 +1116,7 @@ MUTANTS = (
     Mutant(
         "a run that has lost its token calls without one",
         (Edit(LOOKUP, "needs_one and not self.scope.token(self.key)", "needs_one and False"),),
-        (NEEDS,),
+        (killed(NEEDS, "a token that may be lost while a human thinks"),),
     ),
     Mutant(
         "the token of a queued message is tried for ever",
@@ -1105,17 +1132,21 @@ MUTANTS = (
                 "question_key(self.key, 1, self._number)",
             ),
         ),
-        (NEEDS,),
+        (killed(NEEDS, "a question in the middle of a call that may be repeated"),),
     ),
     Mutant(
         "answers are forgotten once an attempt has brought them",
         (Edit(STATE, "    record.need = None\n", "    record.need = record.asked = None\n"),),
-        (NEEDS,),
+        (
+            killed(
+                NEEDS, "a token that has run out when the question is answered which the call brought about"
+            ),
+        ),
     ),
     Mutant(
         "a call continues after a refused prerequisite",
         (Edit(LIFECYCLE, "if refused and not takes_refusals", "if False"),),
-        (NEEDS,),
+        (killed(NEEDS, "an address before a call that nobody wants to visit"),),
     ),
     Mutant(
         "an answer that is repeated is another one",
@@ -1131,12 +1162,12 @@ MUTANTS = (
     Mutant(
         "elicitations in flight outlive the process",
         (Edit(COMMANDS, "await self._void_lost()\n        await", "await"),),
-        (NEEDS,),
+        (killed(NEEDS, "a question in the middle of a call that may be repeated"),),
     ),
     Mutant(
         "a call that was lost while its server waited for an answer is not seen to at the next start",
         (Edit(HEAD, '(run.state == "running" or bool(self.in_flight))', '(run.state == "running")'),),
-        (NEEDS,),
+        (killed(NEEDS, "a question in the middle of a call that may be repeated"),),
     ),
     Mutant(
         "elicitations in flight outlive the call",
@@ -1152,7 +1183,7 @@ MUTANTS = (
                 'update_call(record, state="started", **tool)',
             ),
         ),
-        (NEEDS,),
+        (killed(NEEDS, "cancelled while it waits for a token"),),
     ),
     Mutant(
         "the gate looks at the first value of a path only",
@@ -1447,67 +1478,76 @@ MUTANTS = (
 
 
 def copy(folder: Path) -> Path:
+    """A copy whose files are hard links to the originals. An edit replaces its file."""
     tree = folder / "tree"
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, tree / name, symlinks=True)
+            shutil.copytree(source, tree / name, symlinks=True, copy_function=os.link)
         else:
-            shutil.copy2(source, tree / name)
+            os.link(source, tree / name)
     (folder / "empty").mkdir()
     return tree
 
 
-def run(tree: Path, arguments: Sequence[str]) -> tuple[int | None, str]:
-    """Exit code (None: it took too long) and output of Python with the `stopgo` of the copy."""
-    environ = {**os.environ, "PYTHONPATH": str(tree / ".dev")}
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=tree.parent / "empty",
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=TIMEOUT)
-    except subprocess.TimeoutExpired:
+def run_tests(tree: Path, tests: Sequence[str]) -> tuple[int | None, str, float]:
+    """Exit code of pytest (None: it took too long), the first test that failed, and seconds of CPU time."""
+    receiver, sender = FORKS.Pipe(duplex=False)
+    process = FORKS.Process(target=_run_in_copy, args=(tree, tests, sender))
+    process.start()
+    sender.close()
+    process.join(TIMEOUT)
+    if process.is_alive():
+        assert process.pid is not None
         os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        return None, output
-    return process.returncode, output
+        process.join()
+        return None, "", TIMEOUT
+    try:
+        code, failed, seconds = receiver.recv()
+    except EOFError:
+        return process.exitcode, "", 0.0
+    return code, failed, seconds
 
 
-def check_copy_is_used(tree: Path) -> None:
-    code, output = run(tree, ["-c", "import stopgo.actors.log.log; print(stopgo.actors.log.log.__file__)"])
-    if code != 0 or not Path(output.strip()).resolve().is_relative_to(tree.resolve()):
-        raise RuntimeError(f"the copy is not what would be tested: {output}")
+def _run_in_copy(tree: Path, tests: Sequence[str], sender: Connection) -> None:
+    """In a process of its own, with the `stopgo` of the copy."""
+    os.setsid()
+    with (tree.parent / "output").open("wb") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    os.chdir(tree.parent / "empty")
+    os.environ["PYTHONPATH"] = sys.path[0] = str(tree / ".dev")
+    found = find_spec("stopgo")
+    if found is None or not Path(str(found.origin)).resolve().is_relative_to(tree.resolve()):
+        raise RuntimeError(f"the copy is not what would be tested: {found}")
+    first = FirstFailure()
+    options = ["-c", f"{tree}/pyproject.toml", "--rootdir", str(tree), "-p", "no:cacheprovider", "-x", "-q"]
+    options += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
+    code = pytest.main([*options, "-m", "not crash", *(f"{tree}/{test}" for test in tests)], [first])
+    sender.send((int(code), first.name, sum(os.times()[:4])))
+
+
+class FirstFailure:
+    """A plugin of pytest."""
+
+    name = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.name:
+            self.name = report.nodeid
 
 
 def judge(mutant: Mutant) -> Outcome:
     """Raises ValueError for a mutant that does not fit the source."""
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mutant-", dir=BUILD) as folder:
         tree = copy(Path(folder))
         for edit in mutant.edits:
             edit.apply(tree)
-        check_copy_is_used(tree)
-        tests = [str(tree / path) for path in mutant.tests]
-        options = ["-c", str(tree / "pyproject.toml"), "--rootdir", str(tree), "-p", "no:cacheprovider"]
-        code, output = run(tree, ["-m", "pytest", *options, "-x", "-q", "-m", "not crash", *tests])
-    failed = re.search(r"^(?:FAILED|ERROR) \S*?::(.+?)(?: - |$)", output, re.MULTILINE)
-    match code, failed:
-        case 0, _:
-            by = ""
-        case None, _:
-            by = f"no end after {TIMEOUT:g} s"
-        case _, None:
+        code, failed, seconds = run_tests(tree, mutant.tests)
+        if code not in (0, None) and not failed:
+            output = (Path(folder) / "output").read_text()
             raise RuntimeError(f"{mutant.name}: the tests did not run\n{output[-4000:]}")
-        case _:
-            by = failed[1]
-    return Outcome(mutant, code != 0, time.monotonic() - began, by)
+    return Outcome(mutant, code != 0, seconds, failed)
 
 
 def main(words: Sequence[str]) -> int:
@@ -1517,19 +1557,27 @@ def main(words: Sequence[str]) -> int:
         print(f"{edit.path} does not have exactly once:\n{edit.old}\n", file=sys.stderr)
     if strange:
         return 2
-    # One after the other: all together they would take longer than one mutant may.
-    every_test = dict.fromkeys(test for each in chosen for test in each.tests)
-    unchanged = [Mutant(f"(unchanged: {test})", (), (test,)) for test in every_test]
+    BUILD.mkdir(exist_ok=True)
     wrong: list[str] = []
+    noticing: set[str] = set()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for outcome in pool.map(judge, (*unchanged, *chosen)):
-            expected = outcome.red == bool(outcome.mutant.edits)
-            verdict = ("noticed" if outcome.red else "green") if expected else "WRONG"
-            by = f"  by {outcome.by}" if outcome.by else ""
-            line = f"{verdict:8} {outcome.seconds:5.1f} s  {outcome.mutant.name}{by}"
-            print(line, flush=True)
-            if not expected:
-                wrong.append(line)
+        for outcome in pool.map(judge, chosen):
+            if not outcome.red:
+                wrong.append(outcome.mutant.name)
+            noticing.update([outcome.by] if outcome.by else outcome.mutant.tests)
+            by = outcome.by.rpartition("::")[2] or (
+                f"no end after {TIMEOUT:g} s" if outcome.red else "nothing"
+            )
+            verdict = "noticed" if outcome.red else "WRONG"
+            print(f"{verdict:8} {outcome.seconds:5.1f} s  {outcome.mutant.name}  by {by}", flush=True)
+        # The tests that noticed must pass without a mutant.
+        tests = sorted(noticing)
+        parts = [tuple(tests[n::AT_ONCE]) for n in range(AT_ONCE)]
+        for outcome in pool.map(judge, (Mutant("the unchanged tree", (), part) for part in parts if part)):
+            if outcome.red:
+                wrong.append(f"{outcome.mutant.name}, by {outcome.by or outcome.mutant.tests}")
+            verdict = "WRONG" if outcome.red else "green"
+            print(f"{verdict:8} {outcome.seconds:5.1f} s  {len(outcome.mutant.tests)} tests that noticed")
     print(f"{len(chosen)} mutants, {len(wrong)} unexpected results", *wrong, sep="\n")
     return 1 if wrong else 0
 
