@@ -46,6 +46,7 @@ class Live:
     # ------------------------------------------------------------- one conversation
 
     async def follow(self, request: Request, id: str) -> Reply:
+        request.count_stream()
         after, deltas = await self._place(request, id)
         if request.method == "HEAD":
             return stream_reply()
@@ -88,6 +89,7 @@ class Live:
     # ------------------------------------------------------------ all conversations
 
     async def watch(self, request: Request) -> Reply:
+        request.count_stream()
         watched = self._watched(request)
         if request.method == "HEAD":
             return stream_reply()

@@ -236,6 +236,7 @@ class A2A:
         write_item: Callable[[StreamItem], Any],
     ) -> Reply:
         """Wait for the first item before the response begins, so that a refusal becomes an error response."""
+        http.count_stream()
         peer = http.peer
         if self._streams[peer] >= MAX_STREAMS:
             raise A2AError("RESOURCE_EXHAUSTED", f"{MAX_STREAMS} streams of this client are open")

@@ -25,6 +25,7 @@ class AGUI:
         return {"runAgent": self.run}
 
     async def run(self, request: Request) -> Reply:
+        request.count_stream()
         run_input = parse_run_input(await request.json())
         agent = self.agent.acting_as(request.principal)
         trace = headers.traceparent(request.headers)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from typing import assert_never
+from weakref import WeakValueDictionary
 
 import attrs
+import trio
 
 from ...config.auth import AuthConfig
-from ..http.errors import unauthenticated
+from ..http.errors import RequestError, unauthenticated
 from ..http.identity import Identity
 from ..http.request import Request
+from ..http.stream_count import StreamCount
 from .api_keys import ApiKeys
 from .chosen_credential import Credential, GivenByRequest, GivenKey, GivenToken, choose
+from .request_rate import RequestRate
 from .verifiers import BearerVerifier, RequestVerifier, Unverified
 
 log = logging.getLogger(__name__)
@@ -27,6 +31,13 @@ class Authenticator:
     keys: ApiKeys | None = None
     tokens: BearerVerifier | None = None
     others: Sequence[RequestVerifier] = ()
+    _rate: RequestRate = attrs.field(init=False)
+    _streams: WeakValueDictionary[str, StreamCount] = attrs.field(init=False, factory=WeakValueDictionary)
+    """By id of the principal, as long as a request of it is served."""
+
+    @_rate.default
+    def _limited_rate(self) -> RequestRate:
+        return RequestRate(self.auth.limits.requests_per_minute)
 
     async def identify(self, request: Request) -> Identity:
         """See `Entrance`."""
@@ -41,9 +52,22 @@ class Authenticator:
         except Unverified as error:
             log.info("a credential is refused: %s", error)
             raise unauthenticated() from None
-        if chosen.tool_token is None:
+        if chosen.tool_token is not None:
+            identity = identity.with_token(chosen.tool_token, chosen.forward_to)
+        return self._within_limits(identity)
+
+    def _within_limits(self, identity: Identity) -> Identity:
+        id = identity.principal.id
+        if (wait := self._rate.admit(id, trio.current_time())) is not None:
+            raise RequestError(
+                429,
+                "limit_reached",
+                f"a principal may send {self._rate.limit} requests in a minute",
+                headers={"Retry-After": str(wait)},
+            )
+        if (most := self.auth.limits.streams) is None:
             return identity
-        return identity.with_token(chosen.tool_token, chosen.forward_to)
+        return attrs.evolve(identity, streams=self._streams.setdefault(id, StreamCount(most)))
 
     async def _verify(self, credential: Credential, request: Request) -> Identity:
         match credential:

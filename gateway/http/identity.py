@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from ...actors.access.principal import Principal
+from .stream_count import StreamCount
 
 
 @attrs.frozen(eq=False)
@@ -39,6 +40,8 @@ class Identity:
     """The bearer token that calls of tools and agents forward. Never the credential itself, unless
     `auth.forward_credential` allows it."""
     lifetime: Lifetime = attrs.field(factory=Lifetime)
+    streams: StreamCount | None = None
+    """The open streams of the principal, if they are limited."""
 
     def with_token(self, token: str, servers: Collection[str] | None) -> Identity:
         """The same identity with this token for tools. `servers`: the tool servers and agents (`a2a:NAME`)

@@ -36,7 +36,7 @@ from . import errors
 from .entrance import Entrance
 from .event_stream import StreamBody
 from .host_and_origin import Allowed, check_admission
-from .request import SESSION_HEADER, Request, current
+from .request import SESSION_HEADER, STREAM, Request, current
 from .responses import SAFE_HEADERS, Reply, View, nothing
 from .web_socket import Socket, SocketView, serve_until_ended
 
@@ -151,10 +151,14 @@ class Application(QuartTrio):
         except (errors.RequestError, errors.NotFound) as error:
             await _refuse(scope, self._request(scope, receive), send, error)
         else:
-            if scope["type"] == "websocket":
-                await self._serve_socket(scope, receive, send)
-            else:
-                await super().asgi_app(scope, receive, send)
+            try:
+                if scope["type"] == "websocket":
+                    await self._serve_socket(scope, receive, send)
+                else:
+                    await super().asgi_app(scope, receive, send)
+            finally:
+                if self._entrance is not None and (streams := scope["state"].get(STREAM)) is not None:
+                    streams.end()
 
     # --------------------------------------------------------------------- requests
 
@@ -212,6 +216,7 @@ class Application(QuartTrio):
                 await self._sockets[id](socket, **variables)
             else:
                 identity = request.facts["identity"] = await self._entrance.identify(request)
+                request.count_stream()
                 await serve_until_ended(self._sockets[id], socket, variables, identity.lifetime)
         except Exception as error:
             if socket.accepted:

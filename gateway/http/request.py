@@ -27,6 +27,9 @@ Query: TypeAlias = MultiDict[str, str]
 SESSION_HEADER = "X-Session-ID"
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
+STREAM = "stream"
+"""The fact under which the count of an open stream is kept."""
+
 current: ContextVar[Request] = ContextVar("current")
 """The request that the current task answers."""
 
@@ -84,6 +87,15 @@ class Request:
     def principal(self) -> Principal | None:
         """The principal of `identity`."""
         return None if self.identity is None else self.identity.principal
+
+    def count_stream(self) -> None:
+        """Count this request among the streams of its principal, until it ends.
+
+        Raises `RequestError` ``limit_reached``.
+        """
+        if self.identity is not None and (streams := self.identity.streams) is not None:
+            streams.begin()
+            self.facts[STREAM] = streams
 
     async def body(self) -> bytes:
         """The body. Raises `RequestError` when it is too large or does not arrive in time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import attrs
 import httpx2
 import pytest
 import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
 
 from stopgo.actors.access.principal import all_grants
-from stopgo.config.auth import AuthConfig
+from stopgo.config.auth import AuthConfig, PrincipalLimits
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
 from stopgo.gateway.auth.api_keys import ApiKeys
@@ -200,6 +201,51 @@ async def test_the_token_for_tools_is_not_the_credential(site: Site) -> None:
         "/conversations", json={}, headers={"X-API-Key": key, "Authorization": f"Bearer {key}"}
     )
     assert (answer.status_code, answer.json()["code"]) == (400, "credential_as_tool_token")
+
+
+@pytest.mark.parametrize("auth", [AuthConfig(api_keys=True, limits=PrincipalLimits(streams=2))], ids=["2"])
+async def test_streams_of_a_principal_are_limited(site: Site) -> None:
+    """Of all kinds together, and of all its keys."""
+    first, second, other = site.add(), site.add(), site.add("other")
+    async with AsyncExitStack() as opened:
+        answer = await opened.enter_async_context(
+            site.client.stream("GET", "/events", headers={"X-API-Key": first})
+        )
+        assert answer.status_code == 200
+        async with socket(site.server, f"{CONVERSATION}/ws", second) as connection:
+            await connection.get_message()
+            for path in ("/events", f"{CONVERSATION}/events"):
+                answer = await site.client.get(path, headers={"X-API-Key": second})
+                assert (answer.status_code, answer.json()["code"]) == (429, "limit_reached")
+                assert int(answer.headers["Retry-After"]) > 0
+            with pytest.raises(BaseExceptionGroup) as refused:
+                async with socket(site.server, "/events/ws", first):
+                    pass
+            assert isinstance(rejected := refused.value.exceptions[0], ConnectionRejected)
+            assert rejected.status_code == 429
+            async with site.client.stream("GET", "/events", headers={"X-API-Key": other}) as answer:
+                assert answer.status_code == 200
+            assert (await site.client.get("/conversations", headers={"X-API-Key": first})).status_code == 200
+        await wait_all_tasks_blocked(0.01)
+        async with site.client.stream("GET", "/events", headers={"X-API-Key": second}) as answer:
+            assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "auth", [AuthConfig(api_keys=True, limits=PrincipalLimits(requests_per_minute=2))], ids=["2"]
+)
+async def test_requests_of_a_principal_are_limited(site: Site, autojump_clock: MockClock) -> None:
+    """Refused credentials do not count."""
+    first, second, other = site.add(), site.add(), site.add("other")
+    statuses = [
+        (await site.client.get("/conversations", headers={"X-API-Key": key})).status_code
+        for key in (first, "wrong", second, first, second, other)
+    ]
+    assert statuses == [200, 401, 200, 429, 429, 200]
+    answer = await site.client.get("/conversations", headers={"X-API-Key": first})
+    assert answer.json()["code"] == "limit_reached"
+    await trio.sleep(int(answer.headers["Retry-After"]))
+    assert (await site.client.get("/conversations", headers={"X-API-Key": first})).status_code == 200
 
 
 def test_an_agent_with_authentication_is_not_served_without_it(agent: Any, auth: AuthConfig) -> None:
