@@ -137,10 +137,11 @@ class PushNotifier:
         id = request.config.task if isinstance(request, SetPush) else request.task
         tasks = await read_tasks(agent, context_of(id))
         task = known_task(tasks, id)
+        if isinstance(request, SetPush | DeletePush):
+            with as_a2a_error():
+                await agent.check_right("command", context_of(id))
         match request:
             case SetPush(config=config):
-                with as_a2a_error():
-                    await agent.check_right("command", context_of(id))
                 await self.check(config)
                 is_over = task.status.state in TERMINAL
                 return await self.set(config, by, after=tasks.last_seq, is_over=is_over)
@@ -149,8 +150,6 @@ class PushNotifier:
             case ListPush():
                 return tuple(map(self._shown, self._of(request.task)))
             case DeletePush():
-                with as_a2a_error():
-                    await agent.check_right("command", context_of(id))
                 async with self._writing:
                     hook = self._hooks.get((request.task, request.id))
                     if hook is not None:
