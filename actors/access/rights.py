@@ -65,6 +65,12 @@ def covers(principal: Principal, *, kind: str, server: str, tool: str, node: str
     )
 
 
+def relays(principal: Principal) -> bool:
+    """Whether the principal decides for persons behind it, whom it names. A relay sends their decisions in
+    structured form, because a text of a person may contain a word that decides."""
+    return principal.has("relay") and not principal.has("approver", "admin")
+
+
 def require(principal: Principal, right: Right, owner: str | None = None) -> None:
     """Raise `AgentError` ``role_required`` if the principal lacks the right."""
     if not may(principal, right, owner):

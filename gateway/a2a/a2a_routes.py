@@ -12,6 +12,7 @@ from time import time
 from typing import Any, assert_never
 
 import attrs
+import trio
 
 from ...actors.a2a.wire.a2a_errors import A2AError
 from ...actors.a2a.wire.a2a_headers import HITL, IDEMPOTENCY, LOOK, VERSION_HEADER
@@ -44,6 +45,7 @@ from ..http.request import Request as HTTPRequest
 from ..http.responses import JSON, Reply, reply
 from ..openapi import DISTRIBUTION
 from .agent_card import EXTENSIONS, About, Offered, card
+from .as_a2a_error import as_a2a_error
 from .dialect import (
     OLDER,
     V03,
@@ -197,15 +199,17 @@ class A2A:
                 return await tasks.cancel(wanted, hitl=hitl)
             case ListTasks():
                 return await tasks.list(wanted, hitl=hitl)
-            case GetCard() if not dialect.is_v1:
+            case GetCard() if not dialect.is_v1 and self.agent.config.auth is None:
                 raise A2AError(
                     "EXTENDED_AGENT_CARD_NOT_CONFIGURED", "there is no card for authenticated clients"
                 )
             case GetCard():
-                return card(self._about(http), self.offered, extended=True)
+                with as_a2a_error():
+                    return card(self._about(http, tasks.agent), self.offered, extended=True)
             case SetPush() | GetPush() | ListPush() | DeletePush():
                 assert self._push is not None  # `_check` has refused the request otherwise
-                return await self._push.answer(wanted, SetBy(dialect.is_v1, hitl, http.peer), tasks.agent)
+                by = SetBy(dialect.is_v1, hitl, http.peer, _revoked(http))
+                return await self._push.answer(wanted, by, tasks.agent)
             case Subscribe():
                 raise AssertionError("a subscription is answered with a stream")
             case _:
@@ -288,13 +292,14 @@ class A2A:
             continues=dialect is OLDER,
             is_v1=dialect.is_v1,
             peer=http.peer,
+            revoked=_revoked(http),
             origin=origin_of(send.message, headers.traceparent(http.headers), self.agent.id),
         )
 
     # ----------------------------------------------------------------------- cards
 
     async def card(self, http: HTTPRequest) -> Reply:
-        body = dump_wire(card(self._about(http), self.offered))
+        body = dump_wire(card(self._about(http, self.agent), self.offered))
         etag = etag_of(body)
         caching = {
             "Cache-Control": f"public, max-age={CARD_AGE}",
@@ -305,13 +310,18 @@ class A2A:
             return Reply(b"", 304, headers=caching)
         return Reply(body, headers=caching)
 
-    def _about(self, http: HTTPRequest) -> About:
-        config = self.agent.config
+    def _about(self, http: HTTPRequest, agent: Agent) -> About:
+        config = agent.config
         # Without `public_url`, the host that the client used, admitted by `host_and_origin`: agents that call
         # this one send credentials to no other origin.
         url = config.server.public_url or f"http://{http.host}"
         return About(
-            config.name, config.description, version(DISTRIBUTION), url.rstrip("/"), self.agent.tools()
+            config.name,
+            config.description,
+            version(DISTRIBUTION),
+            url.rstrip("/"),
+            agent.tools(),
+            config.auth,
         )
 
 
@@ -332,6 +342,11 @@ async def _body(http: HTTPRequest, *, optional: bool = False) -> Any:
         if error.code != "invalid_request_body":
             raise
         raise A2AError("PARSE_ERROR", f"Parse error: {error.message}") from error
+
+
+def _revoked(http: HTTPRequest) -> trio.Event | None:
+    """Set when the credential of the request is revoked."""
+    return None if http.identity is None else http.identity.lifetime.revoked
 
 
 def _version(http: HTTPRequest) -> str:

@@ -13,6 +13,8 @@ import attrs
 
 from ...actors.a2a.wire.a2a_headers import HITL, IDEMPOTENCY, LOOK
 from ...actors.conversation.lists import ListedTool
+from ...config.auth import AuthConfig
+from .card_security import security
 from .output_modes import OFFERED
 
 Json = dict[str, Any]
@@ -51,11 +53,16 @@ class About:
     url: str
     """Base URL of the agent; the endpoint is below it."""
     tools: Sequence[ListedTool] = ()
+    auth: AuthConfig | None = None
 
 
 def card(about: About, offered: Offered, *, extended: bool = False) -> Json:
-    """The card. `extended`: the card that a method returns; it says which tools need approval."""
-    endpoint = f"{about.url}/a2a"
+    """The card. `extended`: the card that a method returns; it says which tools need approval.
+
+    With authentication, only the extended card has the tools.
+    """
+    endpoint, auth = f"{about.url}/a2a", about.auth
+    tools = about.tools if auth is None or extended else ()
     body: Json = {
         "name": about.name,
         "description": about.description or about.name,
@@ -63,7 +70,7 @@ def card(about: About, offered: Offered, *, extended: bool = False) -> Json:
         "capabilities": _capabilities(offered),
         "defaultInputModes": list(INPUT_MODES),
         "defaultOutputModes": list(OFFERED),
-        "skills": [_skill(listed, extended=extended) for listed in about.tools] or [_talk(about)],
+        "skills": [_skill(listed, extended=extended) for listed in tools] or [_talk(about)],
     }
     if "1.0" in offered.versions:
         body["supportedInterfaces"] = [
@@ -79,10 +86,10 @@ def card(about: About, offered: Offered, *, extended: bool = False) -> Json:
             "additionalInterfaces": [
                 {"url": url, "transport": binding} for url, binding in _interfaces(endpoint, "0.3")
             ],
-            # In 0.3 the extended card is for authenticated clients, and there is no authentication.
-            "supportsAuthenticatedExtendedCard": False,
+            # In 0.3 the extended card is for authenticated clients only.
+            "supportsAuthenticatedExtendedCard": auth is not None and offered.extended_card,
         }
-    return body
+    return body if auth is None else {**body, **security(auth, offered.versions)}
 
 
 def _interfaces(endpoint: str, version: Version) -> tuple[tuple[str, str], ...]:
@@ -120,7 +127,7 @@ def _skill(listed: ListedTool, *, extended: bool) -> Json:
 
 
 def _talk(about: About) -> Json:
-    """The skill of an agent without tools."""
+    """The skill of an agent without tools, or of one that does not show them."""
     return {
         "id": "talk",
         "name": about.name,

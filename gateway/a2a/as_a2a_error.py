@@ -23,6 +23,7 @@ _REASONS: Mapping[str, Reason] = {
     "message_required": "INVALID_PARAMS",
     "not_waiting_for_credential": "UNSUPPORTED_OPERATION",
     "queue_full": "RESOURCE_EXHAUSTED",
+    "role_required": "PERMISSION_DENIED",
     "run_in_progress": "UNSUPPORTED_OPERATION",
     "shutting_down": "UNAVAILABLE",
     "void": "UNSUPPORTED_OPERATION",

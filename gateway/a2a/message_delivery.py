@@ -18,9 +18,11 @@ import re
 import uuid
 
 import attrs
+import trio
 
 from ...actors.a2a.wire.a2a_errors import A2AError, invalid
 from ...actors.a2a.wire.task import TERMINAL, Message, Send, State, Text
+from ...actors.access.rights import relays
 from ...actors.agent import Agent
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import Result
@@ -60,6 +62,8 @@ class Caller:
     """The request is in version 1.0."""
     peer: str = ""
     """The client's address."""
+    revoked: trio.Event | None = None
+    """Set when the credential of the request is revoked."""
     origin: Origin | None = None
 
 
@@ -91,7 +95,8 @@ class Delivery:
             return await self._carry_out()
         await push.check(config)
         log, config = self.log, attrs.evolve(config, task=self.task)
-        by = SetBy(self._caller.is_v1, self._caller.hitl, self._caller.peer)
+        caller = self._caller
+        by = SetBy(caller.is_v1, caller.hitl, caller.peer, caller.revoked)
         if not log.has_taken(self.key):
             push.check_room(config, by)
         # The configuration needs an existing task, so deliver the message without waiting, set the
@@ -139,7 +144,11 @@ class Delivery:
         if len(pending) != 1 or self._caller.hitl:
             return {}
         words = decision_in_words(message, pending[0])
-        return {pending[0].id: words} if words is not None else {}
+        if words is None:
+            return {}
+        if (principal := self._agent.principal) is not None and relays(principal):
+            raise A2AError("PERMISSION_DENIED", "a relay decides with the id of the approval, not in words")
+        return {pending[0].id: words}
 
     def _refuse(self) -> State | None:
         """The state of the task; None: it is new. Raises `A2AError` if it accepts no message."""

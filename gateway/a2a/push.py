@@ -5,7 +5,7 @@ A configuration is live, paused or over:
 | state | follower | meaning |
 |---|---|---|
 | live | yes | updates are sent |
-| paused | no | loaded after a restart; a client has to set it again |
+| paused | no | loaded after a restart, or its credential was revoked; a client has to set it again |
 | over | no | the task has ended, and all updates were sent |
 
 The follower of a live configuration folds the conversation's events and sends each update before it reads the
@@ -98,6 +98,8 @@ class SetBy:
     """Whether the extension for approvals is active."""
     peer: str = ""
     """The client's address."""
+    revoked: trio.Event | None = None
+    """Set when the credential of the request is revoked. Nothing is sent afterwards."""
 
 
 @attrs.define(eq=False)
@@ -135,6 +137,8 @@ class PushNotifier:
         """Answer a request about configurations; `agent` acts for its sender. Returned configurations contain
         neither token nor credentials, because any client that knows the task may ask."""
         id = request.config.task if isinstance(request, SetPush) else request.task
+        with as_a2a_error():
+            await agent.check_right("command", context_of(id))
         tasks = await read_tasks(agent, context_of(id))
         task = known_task(tasks, id)
         if isinstance(request, SetPush | DeletePush):
@@ -143,16 +147,14 @@ class PushNotifier:
         match request:
             case SetPush(config=config):
                 await self.check(config)
-                is_over = task.status.state in TERMINAL
-                return await self.set(config, by, after=tasks.last_seq, is_over=is_over)
+                return await self.set(config, by, after=tasks.last_seq, is_over=task.status.state in TERMINAL)
             case GetPush():
                 return self._shown(self._find(request))
             case ListPush():
                 return tuple(map(self._shown, self._of(request.task)))
             case DeletePush():
                 async with self._writing:
-                    hook = self._hooks.get((request.task, request.id))
-                    if hook is not None:
+                    if (hook := self._hooks.get((request.task, request.id))) is not None:
                         await self._forget(hook)
                 return None
             case _:
@@ -251,8 +253,7 @@ class PushNotifier:
         return idle[0]
 
     async def _free_slot(self, task: str) -> str:
-        replaceable = self._replaceable(task)
-        if replaceable is not None:
+        if (replaceable := self._replaceable(task)) is not None:
             await self._forget(replaceable)
         used = {hook.slot for hook in self._hooks.values()}
         return next(slot for slot in map(str, range(MOST_CONFIGS)) if slot not in used)
@@ -328,6 +329,8 @@ class PushNotifier:
         body = dump_wire(notification)
         attempts = 1 if hook.failing and not _is_urgent(update) else ATTEMPTS
         for pause in _pauses(attempts):
+            if hook.by.revoked is not None and hook.by.revoked.is_set():
+                raise A2AError("PERMISSION_DENIED", "the credential of their client was revoked")
             target = target_of(hook.config.url)
             try:
                 await self._post.send(target, _headers(hook.config, media_type), body)

@@ -22,6 +22,7 @@ Reason: TypeAlias = Literal[
     "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
     "EXTENSION_SUPPORT_REQUIRED",
     "VERSION_NOT_SUPPORTED",
+    "PERMISSION_DENIED",
     "RESOURCE_EXHAUSTED",
     "UNAVAILABLE",
 ]
@@ -51,7 +52,8 @@ KINDS: Mapping[Reason, ErrorKind] = {
     "EXTENDED_AGENT_CARD_NOT_CONFIGURED": ErrorKind(-32007, 400, "FAILED_PRECONDITION"),
     "EXTENSION_SUPPORT_REQUIRED": ErrorKind(-32008, 400, "FAILED_PRECONDITION"),
     "VERSION_NOT_SUPPORTED": ErrorKind(-32009, 400, "FAILED_PRECONDITION"),
-    # These two are not errors of A2A: they use the server error of JSON-RPC and codes of google.rpc.
+    # These are not errors of A2A: they use the server error of JSON-RPC and codes of google.rpc.
+    "PERMISSION_DENIED": ErrorKind(-32000, 403, "PERMISSION_DENIED"),
     "RESOURCE_EXHAUSTED": ErrorKind(-32000, 429, "RESOURCE_EXHAUSTED"),
     "UNAVAILABLE": ErrorKind(-32000, 503, "UNAVAILABLE"),
 }

@@ -105,6 +105,7 @@ _BY_CODE: Mapping[int, Reason] = {kind.code: reason for reason, kind in KINDS.it
 _BY_STATUS: Mapping[str, Reason] = {
     "NOT_FOUND": "TASK_NOT_FOUND",
     "INVALID_ARGUMENT": "INVALID_PARAMS",
+    "PERMISSION_DENIED": "PERMISSION_DENIED",
     "RESOURCE_EXHAUSTED": "RESOURCE_EXHAUSTED",
     "UNAVAILABLE": "UNAVAILABLE",
 }

@@ -15,10 +15,13 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.models.a2a_end import A2AEnd, TextArtifact
 from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall
 from stopgo.actors.tools.tool import ToolAuthRequired, ToolResult
+from stopgo.gateway.a2a.push import PushNotifier, open_push
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import bind, open_server
+from stopgo.gateway.http.quart_app import Application
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, call, say, use
 from tests.contract import hold_async
+from tests.gateway.keyring import Keyring
 
 from .tongues import V1, Ask, Json, Refused, Told, Tongue, read
 
@@ -172,12 +175,22 @@ async def _items(response: httpx2.Response) -> AsyncGenerator[Told, None]:
 
 
 @asynccontextmanager
-async def talking(world: World, host: str = "127.0.0.1") -> AsyncIterator[Talk]:
-    """Serve the agent once, with clients."""
+async def talking(
+    world: World, host: str = "127.0.0.1", *, keyring: Keyring | None = None
+) -> AsyncIterator[Talk]:
+    """Serve the agent once, with clients. With a keyring, it sends push notifications, too."""
     async with (
         world.agent() as agent,
-        open_server(make_app(agent), bind("127.0.0.1", 0)) as server,
+        open_push(agent) as push,
+        open_server(_app(agent, keyring, push), bind("127.0.0.1", 0)) as server,
         httpx2.AsyncClient(base_url=server.url, timeout=None) as client,
         httpx2.AsyncClient(base_url=server.url, timeout=None, event_hooks={"response": [hold_async]}) as rest,
     ):
         yield Talk(world, agent, client, rest)
+
+
+def _app(agent: Agent, keyring: Keyring | None, push: PushNotifier) -> Application:
+    if keyring is None:
+        return make_app(agent)
+    assert agent.config.auth is not None
+    return make_app(agent, push=push, authenticator=keyring.authenticator(agent.config.auth))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,17 @@ import trio
 from a2a.client.card_resolver import parse_agent_card
 from trio.testing import MockClock
 
+from stopgo.actors.conversation.lists import ListedTool
+from stopgo.actors.tools.tool import Tool
+from stopgo.config.auth import AuthConfig, OidcConfig, TrustedProxyConfig
+from stopgo.gateway.a2a.agent_card import About, Offered, Version
+from stopgo.gateway.a2a.agent_card import card as card_of
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World
 
 from .talk import Talk, furnish, talking
 from .tongues import V03, V1_HTTP, Ask
 
+TOOL = ListedTool(Tool("wipe", "", {}, "tools", hints=DESTRUCTIVE), "ask")
 PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 
@@ -102,6 +109,45 @@ async def test_addresses(
         own = str(talk.client.base_url).rstrip("/")
         for path in PATHS:
             assert addresses(await card(talk, path)) == {f"{base.format(own=own)}/a2a"}
+
+
+KEY = {"apiKey": ({"location": "header", "name": "X-API-Key"}, {"in": "header", "name": "X-API-Key"})}
+URL = {"openIdConnectUrl": "https://issuer.test/.well-known/openid-configuration"}
+OIDC = {"openIdConnect": (URL, URL)}
+ISSUER = OidcConfig(issuer="https://issuer.test/", audience="a")
+SCHEMES: dict[str, tuple[AuthConfig | None, Any]] = {
+    "none": (None, {}),
+    "keys": (AuthConfig(api_keys=True), KEY),
+    "issuer": (AuthConfig(oidc=ISSUER), OIDC),
+    "both": (AuthConfig(api_keys=True, oidc=ISSUER), KEY | OIDC),
+    "proxy": (AuthConfig(proxy=TrustedProxyConfig(secret="s")), {}),
+}
+
+
+@pytest.mark.parametrize(("auth", "schemes"), SCHEMES.values(), ids=SCHEMES)
+@pytest.mark.parametrize("versions", [("1.0", "0.3"), ("1.0",), ("0.3",)], ids=str)
+def test_card_asks_for_credentials(
+    auth: AuthConfig | None, schemes: Any, versions: tuple[Version, ...]
+) -> None:
+    """Both versions have their own fields in one object. A parser of each reads the same scheme."""
+    about = About("agent", "Helps.", "1", "http://h", (TOOL,), auth)
+    public, extended = (card_of(about, Offered(versions=versions), extended=each) for each in (False, True))
+    v1 = {name: {f"{name}SecurityScheme": fields} for name, (fields, _) in schemes.items()}
+    v03 = {name: {"type": name, **fields} for name, (_, fields) in schemes.items()}
+    written = [fields for version, fields in (("1.0", v1), ("0.3", v03)) if version in versions]
+    for found in (public, extended):
+        merged = {name: {key: each[name][key] for each in written for key in each[name]} for name in schemes}
+        assert found.get("securitySchemes", {}) == merged
+        needs = [{"schemes": {name: {"list": []}}} for name in schemes] if "1.0" in versions else []
+        assert found.get("securityRequirements", []) == needs
+        assert found.get("security", []) == ([{name: []} for name in schemes] if "0.3" in versions else [])
+        parsed = parse_agent_card(json.loads(json.dumps(found)))
+        kinds = {name: scheme.WhichOneof("scheme") for name, scheme in parsed.security_schemes.items()}
+        snake = {"apiKey": "api_key_security_scheme", "openIdConnect": "open_id_connect_security_scheme"}
+        assert kinds == {name: snake[name] for name in schemes}
+    assert [skill["id"] for skill in extended["skills"]] == ["wipe"]
+    assert [skill["id"] for skill in public["skills"]] == ["wipe" if auth is None else "talk"]
+    assert public.get("supportsAuthenticatedExtendedCard", auth is not None) is (auth is not None)
 
 
 async def test_agent_without_tools_has_one_skill(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -90,7 +90,7 @@ def test_errors_of_0_3() -> None:
 
 # The SDK's names of errors, by which its client for 0.3 over HTTP distinguishes them.
 NAMES = {error.__name__: code for error, code in JSON_RPC_ERROR_CODE_MAP.items()}
-UNKNOWN_TO_IT: set[Reason] = {"PARSE_ERROR", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}
+UNKNOWN_TO_IT: set[Reason] = {"PARSE_ERROR", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}
 
 
 @pytest.mark.parametrize("reason", sorted(set(KINDS) - UNKNOWN_TO_IT))

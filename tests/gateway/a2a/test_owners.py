@@ -1,0 +1,270 @@
+"""A2A with `auth:`: the tasks, contexts and push notifications of others, relays, and cards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.actors.world import World
+from tests.gateway.keyring import Keyring
+from tests.waiting import until
+
+from .receiver import open_receiver
+from .talk import Talk, furnish, talking
+from .tongues import HITL, IDEMPOTENCY, TONGUES, V03, V1, V1_HTTP, Ask, Told, Tongue
+
+ROLES = {
+    "ann": "operator",
+    "bob": "operator",
+    "boss": "approver",
+    "desk": "relay",
+    "desk2": "relay",
+    "root": "admin",
+    "vic": "viewer",
+}
+NOT_FOUND, DENIED = "TASK_NOT_FOUND", "PERMISSION_DENIED"
+
+
+@attrs.frozen
+class Site:
+    talk: Talk
+    keys: Keyring
+
+    def by(self, name: str, **more: str) -> dict[str, str]:
+        return {"X_API_Key": self.keys.texts[name], **more}
+
+    async def waiting(self, name: str) -> Told:
+        """A new task of a principal that waits for an approval."""
+        return await self.talk.waiting("use wipe", **self.by(name))
+
+    async def outcome(self, name: str, wanted: Ask) -> str:
+        """`ok`, or the reason of the error."""
+        response = await self.talk.raw(wanted, **self.by(name))
+        text = response.text.removeprefix("data: ")
+        body = json.loads(text.partition("\n\n")[0] or "null")
+        error = body.get("error") if isinstance(body, dict) else None
+        if error is None:
+            return "ok"
+        codes = {-32001: NOT_FOUND, 404: NOT_FOUND, -32000: DENIED, 403: DENIED}
+        assert error["code"] in codes, error
+        details = error.get("data") or error.get("details") or [{"reason": codes[error["code"]]}]
+        assert details[0]["reason"] == codes[error["code"]]
+        assert wanted.url == "/a2a" or response.status_code == error["code"]
+        return codes[error["code"]]
+
+
+@pytest.fixture
+async def site(tmp_path: Path, autojump_clock: MockClock) -> AsyncIterator[Site]:
+    world = furnish(World(tmp_path))
+    world.settings |= {"auth": {"api_keys": True}, "server": {"push_to_private": True}}
+    keyring = Keyring.of(tmp_path, ROLES)
+    async with talking(world, keyring=keyring) as talk:
+        yield Site(talk, keyring)
+
+
+def rpc(method: str, **params: Any) -> Ask:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return Ask("POST", "/a2a", body, {} if "/" in method else {"A2A-Version": "1.0"})
+
+
+def words(tongue: Tongue, task: str, *, context: str | None = None) -> Ask:
+    return tongue.send("yes", task=task, context=context)
+
+
+def requests_about(task: str) -> dict[str, Ask]:
+    """The methods about a task that waits. Each changes nothing if it is refused."""
+    config = {"url": "http://127.0.0.1:1/hook", "id": "c"}
+    methods = {
+        "get a config": rpc("GetTaskPushNotificationConfig", taskId=task, id="c"),
+        "list configs": rpc("ListTaskPushNotificationConfigs", taskId=task),
+        "set a config": rpc("CreateTaskPushNotificationConfig", taskId=task, **config),
+        "delete a config": rpc("DeleteTaskPushNotificationConfig", taskId=task, id="c"),
+        "get a config, 0.3": rpc("tasks/pushNotificationConfig/get", id=task, pushNotificationConfigId="c"),
+        "set a config, 0.3": rpc(
+            "tasks/pushNotificationConfig/set", taskId=task, pushNotificationConfig=config
+        ),
+        "list configs, HTTP": Ask("GET", f"/a2a/tasks/{task}/pushNotificationConfigs"),
+    }
+    for tongue in TONGUES:
+        methods |= {
+            f"get, {tongue.name}": tongue.get(task),
+            f"cancel, {tongue.name}": tongue.cancel(task),
+            f"decide, {tongue.name}": words(tongue, task),
+        }
+        if not tongue.is_older:
+            methods[f"subscribe, {tongue.name}"] = tongue.subscribe(task)
+    return methods
+
+
+REFUSALS = {"bob": (NOT_FOUND, NOT_FOUND), "desk": (NOT_FOUND, NOT_FOUND), "vic": ("ok", DENIED)}
+"""Of reading, and of everything else."""
+
+
+async def test_tasks_of_others_cannot_be_used(site: Site, autojump_clock: MockClock) -> None:
+    task = (await site.waiting("ann")).id
+    await site.outcome(
+        "ann", rpc("CreateTaskPushNotificationConfig", taskId=task, url="http://127.0.0.1:1/", id="c")
+    )
+    for name, (reading, rest) in REFUSALS.items():
+        for what, wanted in requests_about(task).items():
+            reads = what.startswith(("get, ", "subscribe"))
+            if reads and reading == "ok" and what.startswith("subscribe"):
+                continue  # it would follow the task
+            assert await site.outcome(name, wanted) == (reading if reads else rest), (name, what)
+    mine = await site.talk.get(task, **site.by("ann"))
+    assert mine.state == "input-required"
+    listed = await site.talk.raw(rpc("ListTaskPushNotificationConfigs", taskId=task), **site.by("ann"))
+    assert [each["id"] for each in listed.json()["result"]["configs"]] == ["c"]
+
+
+async def test_lists_and_totals_have_the_own_tasks(site: Site, autojump_clock: MockClock) -> None:
+    tasks = {name: (await site.waiting(name)).id for name in ("ann", "bob", "desk")}
+    expected = {name: {id} for name, id in tasks.items()}
+    expected |= {name: set(tasks.values()) for name in ("boss", "root", "vic")} | {"desk2": set()}
+    for name, ids in expected.items():
+        for wanted in (rpc("ListTasks"), Ask("GET", "/a2a/tasks", None, {"A2A-Version": "1.0"})):
+            page = (await site.talk.raw(wanted, **site.by(name))).json()
+            page = page.get("result", page)
+            assert ({task["id"] for task in page["tasks"]}, page["totalSize"]) == (ids, len(ids)), name
+    page = (await site.talk.raw(rpc("ListTasks", contextId=tasks["ann"]), **site.by("bob"))).json()["result"]
+    assert (page["tasks"], page["totalSize"]) == ([], 0)
+
+
+@pytest.mark.parametrize("tongue", [V1, V1_HTTP, V03], ids=lambda tongue: tongue.name)
+async def test_context_of_another_principal_accepts_no_message(
+    site: Site, autojump_clock: MockClock, tongue: Tongue
+) -> None:
+    """Also one whose id a client has chosen."""
+    chosen = await site.talk.told(tongue.send("hi", context="project-1"), **site.by("ann"))
+    assert chosen.context == "project-1"
+    made = await site.talk.told(tongue.send("hi"), **site.by("ann"))
+    for context in (chosen.context, made.context):
+        before = await site.talk.agent.get(context)
+        for name, reason in {"bob": NOT_FOUND, "desk": NOT_FOUND, "vic": DENIED}.items():
+            assert await site.outcome(name, tongue.send("hi", context=context)) == reason
+        assert (await site.talk.agent.get(context)).last_seq == before.last_seq
+
+
+async def test_idempotency_keys_belong_to_their_principal(site: Site, autojump_clock: MockClock) -> None:
+    """By its name, so they survive a new key."""
+    for headers in ({"Idempotency_Key": "k"}, {"A2A_Extensions": IDEMPOTENCY}):
+        ids = []
+        for name in ("ann", "bob", "ann"):
+            ids.append((await site.talk.told(V1.send("hi", id="m1"), **site.by(name), **headers)).id)
+            if name == "bob":
+                site.keys.revoke("ann")
+                site.keys.add("ann", "operator")
+        assert ids[0] == ids[2] != ids[1]
+
+
+async def test_streams_end_with_their_credential(site: Site, autojump_clock: MockClock) -> None:
+    task = await site.waiting("ann")
+    async with site.talk.stream(V1.subscribe(task.id), **site.by("ann")) as items:
+        assert (await anext(items)).id == task.id
+        site.keys.revoke("ann")
+        assert [item async for item in items] == []
+
+
+# ------------------------------------------------------------------------------ relays
+
+
+@pytest.mark.parametrize("tongue", TONGUES, ids=lambda tongue: tongue.name)
+async def test_relay_passes_no_words(site: Site, autojump_clock: MockClock, tongue: Tongue) -> None:
+    task = await site.waiting("desk")
+    assert await site.outcome("desk", words(tongue, task.id)) == DENIED
+    kept = await site.talk.told(tongue.send("what is it?", task=task.id), **site.by("desk"))
+    assert kept.state == "input-required"
+    assert site.talk.world.called("wipe") == 0
+
+
+def data(id: str) -> dict[str, Any]:
+    return {"data": {"id": id, "approved": True, "decided_by": "alice"}}
+
+
+def hitl(id: str) -> dict[str, Any]:
+    approvals = [{"id": id, "approved": True}]
+    return {"data": {"type": "tool_approval_response", "approvals": approvals}}
+
+
+@pytest.mark.parametrize(("structured", "claimed"), [(data, "alice"), (hitl, None)], ids=["data", "HITL"])
+async def test_relay_passes_the_decision_of_a_person(
+    site: Site, autojump_clock: MockClock, structured: Any, claimed: str | None
+) -> None:
+    task = await site.waiting("desk")
+    [asked] = task.pending
+    answer = V1.send(structured(asked["id"]), task=task.id)
+    extension = {"A2A_Extensions": HITL} if claimed is None else {}
+    assert await site.outcome("desk2", answer) == NOT_FOUND
+    done = await site.talk.told(answer, **site.by("desk"), **extension)
+    assert done.state == "completed"
+    approval = await site.talk.agent.approval(asked["id"])
+    assert approval.decision is not None
+    assert (approval.decision["decided_by"], approval.decision.get("claimed_by")) == ("key:desk", claimed)
+
+
+async def test_relay_that_is_an_approver_too_may_use_words(site: Site, autojump_clock: MockClock) -> None:
+    site.keys.add("chief", "relay", "approver")
+    task = await site.waiting("chief")
+    done = await site.talk.told(words(V1, task.id), **site.by("chief"))
+    assert done.state == "completed"
+
+
+async def test_approver_decides_a_task_of_another(site: Site, autojump_clock: MockClock) -> None:
+    task = await site.waiting("ann")
+    done = await site.talk.told(words(V1, task.id), **site.by("boss"))
+    assert done.state == "completed"
+    assert await site.outcome("ann", words(V1, (await site.waiting("ann")).id)) == DENIED
+
+
+# ------------------------------------------------------------------ push notifications
+
+
+async def test_nothing_is_sent_after_the_key_of_a_config_is_revoked(
+    site: Site, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    receiver = await open_receiver(nursery)
+    task = (await site.waiting("ann")).id
+    site.keys.add("old", "admin")
+    for name, id in (("ann", "kept"), ("old", "revoked")):
+        url = f"{receiver.url}&id={id}"
+        assert (
+            await site.outcome(name, rpc("CreateTaskPushNotificationConfig", taskId=task, url=url, id=id))
+            == "ok"
+        )
+    site.keys.revoke("old")
+    await site.talk.told(words(V1, task), **site.by("boss"))
+    await until(lambda: any("COMPLETED" in str(got.body) for got in receiver.got))
+    assert {got.head.split()[1] for got in receiver.got} == {"/hook?key=1&id=kept"}
+    # A client whose credential is valid sets it again.
+    assert await site.outcome("ann", rpc("GetTaskPushNotificationConfig", taskId=task, id="revoked")) == "ok"
+
+
+# ------------------------------------------------------------------------------- cards
+
+
+EXTENDED = {
+    "1.0": rpc("GetExtendedAgentCard"),
+    "1.0 HTTP": Ask("GET", "/a2a/extendedAgentCard", None, {"A2A-Version": "1.0"}),
+    "0.3": rpc("agent/getAuthenticatedExtendedCard"),
+    "0.3 HTTP": Ask("GET", "/a2a/v1/card"),
+}
+
+
+@pytest.mark.parametrize("name", EXTENDED)
+async def test_extended_card_has_the_tools(site: Site, autojump_clock: MockClock, name: str) -> None:
+    wanted = EXTENDED[name]
+    assert (await site.talk.raw(wanted)).status_code == 401
+    found = (await site.talk.raw(wanted, **site.by("vic"))).json()
+    found = found.get("result", found)
+    skills = {skill["id"]: skill["tags"] for skill in found["skills"]}
+    assert skills.keys() == {"wipe", "slow", "files", "locked"}
+    assert skills["wipe"] == ["tools", "needs approval"]
+    site.keys.add("nobody", "unknown-role")
+    assert await site.outcome("nobody", wanted) == DENIED
