@@ -20,7 +20,7 @@ from .values import Scalar
 DEFAULT_WEB_FILE = Path("config", "web.yaml")
 """Relative to the working directory."""
 
-_NO_SIGN_IN = "sign-in is not part of this version; put a proxy with sign-in in front, and remove the key"
+_NO_SIGN_IN = "the page has no sign-in of its own; add `auth:` to the file of the agent, and remove the key"
 _OF_THE_AGENT_FILE = attrs.fields_dict(ServerConfig)
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | the page and its files | `web/page_files`, without the agent |
 | `/api/...` of the former web application | `older_routes`: one request of the HTTP API |
-| operations of the HTTP API except `/agui`, and `/page/...` | `upstream` |
+| operations of the HTTP API except `/agui`, `/page/...`, the login | `upstream` |
 | websockets among them | `upstream_socket` |
 | all other paths | 404 |
 
@@ -59,6 +59,8 @@ def passed_routes() -> Iterator[Route]:
     yield Route("GET", "/page/agent")
     yield Route("GET", "/page/approvals/{uuid}")
     yield Route("POST", "/page/markdown")
+    yield Route("GET", "/login")
+    yield Route("GET", "/login/callback")
 
 
 def make_proxy(config: WebConfig, upstream: Upstream) -> Application:

@@ -98,8 +98,8 @@ def test_every_key_is_read(load_web: LoadWeb) -> None:
         (
             URL + "oauth2: {client_id: a, client_secret: s3cret}",
             "no_sign_in",
-            "2:1: oauth2: sign-in is not part of this version; put a proxy with sign-in in front, and remove "
-            "the key",
+            "2:1: oauth2: the page has no sign-in of its own; add `auth:` to the file of the agent, and "
+            "remove the key",
         ),
         (URL + "oauth2: true", "no_sign_in", None),
         ("- a", "not_a_mapping", None),

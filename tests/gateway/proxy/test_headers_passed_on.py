@@ -16,6 +16,9 @@ DESK = AgentAddress.of("https://agents.example/desk/")
 async def test_only_known_headers_reach_the_agent(told: Told, proxied: Proxied) -> None:
     passed = {
         "authorization": "Bearer t",
+        "x-api-key": "sg_1_2",
+        "x-tool-authorization": "Bearer u",
+        "x-csrf-token": "c",
         "content-type": "application/json",
         "idempotency-key": "k",
         "prefer": "respond-async",
@@ -26,7 +29,9 @@ async def test_only_known_headers_reach_the_agent(told: Told, proxied: Proxied) 
         "content-length": "2",
     }
     own = {
-        "Cookie": "session=1",
+        "Cookie": "session=1; __Host-other=2",
+        "X-Forwarded-User": "alice",
+        "X-Proxy-Secret": "s",
         "Origin": proxied.server.url,
         "Sec-Fetch-Site": "same-origin",
         "Sec-Fetch-Mode": "cors",
@@ -65,6 +70,34 @@ async def test_cookies_of_an_answer_are_dropped(told: Told, proxied: Proxied) ->
     assert answer.headers["Retry-After"] == "1"
     left_out = {"set-cookie", "access-control-allow-origin", "server", "x-own"}
     assert left_out.isdisjoint(name.lower() for name in answer.headers)
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        (["__Host-stopgo=a-b_c"], "__Host-stopgo=a-b_c"),
+        (["theirs=1; __Host-stopgo=a; __Host-stopgo-login=b"], "__Host-stopgo=a; __Host-stopgo-login=b"),
+        (["__Host-stopgo=a", "__Host-stopgo=b"], "__Host-stopgo=a; __Host-stopgo=b"),
+        (["__Host-stopgone=a; _Host-stopgo=b; __Host-stopgo"], None),
+    ],
+)
+def test_cookies_of_the_login_reach_the_agent(given: list[str], passed: str | None) -> None:
+    sent = dict(to_agent(Headers([("Cookie", each) for each in given]), DESK))
+    assert sent.get(b"Cookie") == (None if passed is None else passed.encode())
+
+
+@pytest.mark.parametrize(
+    ("given", "is_passed"),
+    [
+        (["__Host-stopgo=a; Path=/; Secure; HttpOnly; SameSite=Strict"], True),
+        (["__Host-stopgo-login=; Path=/; Max-Age=0; Secure"], True),
+        (["other=a; Path=/"], False),
+        (["__Host-stopgo=a; Path=/", "other=b; Path=/"], False),
+    ],
+)
+def test_cookies_of_the_login_reach_the_client(given: list[str], is_passed: bool) -> None:
+    passed = to_client([("set-cookie", each) for each in given], DESK)
+    assert passed == ({"Set-Cookie": given[0]} if is_passed else {})
 
 
 @pytest.mark.parametrize(

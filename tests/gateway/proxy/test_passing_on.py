@@ -110,6 +110,8 @@ def test_all_routes_of_the_contract_but_one_are_passed_on() -> None:
     contract = {(each.method, each.path) for each in OPERATIONS}
     assert contract - passed == {("POST", "/agui")}
     assert {path for _, path in passed - contract} == {
+        "/login",
+        "/login/callback",
         "/page/agent",
         "/page/approvals/{uuid}",
         "/page/markdown",

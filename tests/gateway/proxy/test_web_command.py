@@ -117,7 +117,7 @@ def test_invalid_file_is_an_error(tmp_path: Path, in_process: InProcess) -> None
     assert done.stderr.splitlines() == [
         'web.yaml:1:1: agent_ur: unknown key "agent_ur" (did you mean "agent_url"?)',
         "web.yaml:1:1: agent_url is required",
-        "web.yaml:2:1: oauth2: sign-in is not part of this version; put a proxy with sign-in in front, and "
+        "web.yaml:2:1: oauth2: the page has no sign-in of its own; add `auth:` to the file of the agent, and "
         "remove the key",
     ]
     assert in_process("web", "--config", "none.yaml").returncode == 2
