@@ -70,14 +70,6 @@ class AgentReads:
             with errors.damage_as_agent_error():
                 await guard.check(right, id)
 
-    async def check_right(self, right: Right, id: str) -> None:
-        """Check that the principal has a right in a conversation.
-
-        Raises:
-            AgentError: ``conversation_not_found``, ``role_required``.
-        """
-        await self._check(right, id)
-
     def _require(self, right: Right) -> None:
         if self.principal is not None:
             require(self.principal, right)
