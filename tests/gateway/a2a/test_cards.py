@@ -138,7 +138,9 @@ def test_card_asks_for_credentials(
     for found in (public, extended):
         merged = {name: {key: each[name][key] for each in written for key in each[name]} for name in schemes}
         assert found.get("securitySchemes", {}) == merged
-        needs = [{"schemes": {name: {"list": []}}} for name in schemes] if "1.0" in versions else []
+        needs: list[Any] = (
+            [{"schemes": {name: {"list": []}}} for name in schemes] if "1.0" in versions else []
+        )
         assert found.get("securityRequirements", []) == needs
         assert found.get("security", []) == ([{name: []} for name in schemes] if "0.3" in versions else [])
         parsed = parse_agent_card(json.loads(json.dumps(found)))
