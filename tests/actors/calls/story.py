@@ -35,6 +35,7 @@ from stopgo.actors.calls.steps import (
     Unknown,
 )
 from stopgo.actors.gate.gate import Verdict
+from stopgo.actors.gate.halt import Halt
 from stopgo.actors.tools.needs import Wanted
 from stopgo.actors.tools.tool import EffectClass, Hints, Tool
 
@@ -81,6 +82,7 @@ NEEDS: Mapping[str, CredentialNeed | AnswersNeed | DecisionsNeed] = {
     "form, answered": AnswersNeed(("decline", "cancel"), takes_refusals=True),
     "decisions": DecisionsNeed(settled=False),
     "decisions, made": DecisionsNeed(settled=True),
+    "decisions, refused": DecisionsNeed(settled=True),
     "visit": AnswersNeed((None,), takes_refusals=False),
     "visit, made": AnswersNeed(("accept",), takes_refusals=False),
     "visit, declined": AnswersNeed(("decline",), takes_refusals=False),
@@ -88,12 +90,16 @@ NEEDS: Mapping[str, CredentialNeed | AnswersNeed | DecisionsNeed] = {
 }
 MET = {
     "token": ["token, given"],
-    "decisions": ["decisions, made"],
+    "decisions": ["decisions, made", "decisions, refused"],
     "form": ["form, answered", "form, half"],
     "form, half": ["form, answered"],
     "visit": ["visit, made", "visit, declined", "visit, cancelled"],
 }
 """The states of a prerequisite after humans answer. With the first one the call continues."""
+
+
+AGREES = ("decisions, made", "visit, made")
+"""Prerequisites that a human has agreed to."""
 
 
 class Question(NamedTuple):
@@ -105,6 +111,8 @@ class Question(NamedTuple):
     counts: str
     """The arguments as edited, or as shown."""
     state: Literal["pending", "approved", "rejected", "expired", "void"] = "pending"
+    halts: int = 0
+    """The number of halts before the decision."""
 
 
 class Attempt(NamedTuple):
@@ -115,6 +123,8 @@ class Attempt(NamedTuple):
     state: Literal["open", "over", "unknown"] = "open"
     need: str = ""
     outcome: Literal["unasked", "pending", "retry", "known"] = "unasked"
+    halts: int = 0
+    """The number of halts before a human agreed to its need, or to a retry."""
 
 
 class Story(NamedTuple):
@@ -142,6 +152,18 @@ class Story(NamedTuple):
     """and the process die."""
     remote: bool = False
     """The tool is another agent."""
+    stops: int = 0
+    """How often the agent may still be halted."""
+    halts: int = 0
+    """How often it was halted."""
+    halted: bool = False
+    """It is halted now."""
+
+    @property
+    def said(self) -> int:
+        """The number of halts in a decision that comes now. While the agent is halted, only a decision that
+        was stored before agrees."""
+        return self.halts - self.halted
 
     @property
     def last(self) -> Attempt | None:
@@ -234,6 +256,7 @@ def facts(
             rule=each.rule,
             shown=ARGUMENTS[each.shown],
             arguments=ARGUMENTS[each.counts],
+            halts=each.halts,
         )
         for number, each in enumerate(questions)
     )
@@ -255,6 +278,7 @@ def facts(
         outcome=attempts[-1].outcome,
         retried=any(each.outcome == "retry" for each in attempts),
         in_doubt=Story(attempts=attempts).in_doubt,
+        agreed=attempts[-1].halts if attempts[-1].need in AGREES or attempts[-1].outcome == "retry" else None,
     )
     return Record(over, sent), approvals
 
@@ -282,7 +306,8 @@ def judged(
 
 def step_of(story: Story, *, unjudged: bool = False) -> Step:
     record, approvals = facts(story.questions, story.attempts, story.over, story.remote)
-    local = LocalState(resends=story.resends, draining=story.draining)
+    halt = Halt(story.halts, story.halted)
+    local = LocalState(resends=story.resends, draining=story.draining, halt=halt)
     return next_step(KEY, record, None if unjudged else judgement(story), approvals, local)
 
 
@@ -308,23 +333,28 @@ def answered(story: Story, step: Step) -> Iterator[Story]:
             yield story.closed().of_last(outcome="pending")
         case AwaitDecision() if story.last and step.question == outcome_key(KEY, len(story.attempts)):
             yield story.of_last(outcome="known")
-            yield story.of_last(outcome="retry")
+            yield story.of_last(outcome="retry", halts=story.said)
         case AwaitDecision():
-            yield story.of_asked(state="approved")
+            yes = story.of_asked(state="approved", halts=story.said)
+            if not story.halted:
+                yield yes
             yield story.of_asked(state="rejected")
             yield story.of_asked(state="expired")
+            if story.halted and len(story.questions) < 3:
+                yield yes
             if len(story.questions) < 2:
                 yield story.of_asked(state="void")
             if len(story.questions) < 3:
                 edit = "edited" if story.questions[-1].shown == "shown" else "shown"
                 if RULES[story.rules][edit] is not DENY:
-                    yield story.of_asked(state="approved", counts=edit)
+                    yield story.of_asked(state="approved", counts=edit, halts=story.said)
         case LookUp():
             yield story.of_last(state="over")._replace(over=True)
             yield from looked_up(story)
         case AwaitCredential() | AwaitAnswers() | AwaitRemote():
             story = story._replace(tokened=True, token=True) if isinstance(step, AwaitCredential) else story
-            yield from [story.of_last(need=met) for met in MET[story.need]] if story.need in MET else [story]
+            met = [story.of_last(need=met, halts=story.said) for met in MET.get(story.need, ())]
+            yield from met or [story]
         case Send():
             yield from sent(story, step)
         case Unknown():
@@ -366,6 +396,10 @@ def mishaps(story: Story) -> Iterator[Story]:
     """The events that may come at any time while the call can still go on."""
     if (story.last and story.last.outcome == "known") or story.refused:
         return
+    if story.halted:
+        yield story._replace(halted=False)
+    elif story.stops:
+        yield story._replace(stops=story.stops - 1, halts=story.halts + 1, halted=True)
     if story.crashes and (story.sent_here or story.token):
         yield restarted(story)._replace(crashes=story.crashes - 1)
     if story.changes:

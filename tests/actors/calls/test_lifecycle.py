@@ -46,8 +46,10 @@ from stopgo.actors.calls.steps import (
     Step,
     Unknown,
 )
+from stopgo.actors.gate.halt import RULE
 from stopgo.actors.tools.tool import EFFECTS, EffectClass
 from tests.actors.calls.story import (
+    AGREES,
     ARGUMENTS,
     KEY,
     MET,
@@ -112,6 +114,8 @@ def when_it_may_go(story: Story) -> Steps:
     gate: Steps = {AwaitDecision} if story.pending else {Send}
     if needs_a_yes(story):
         gate = {Replace} if story.pending else {Ask}
+    elif not story.pending and is_held(story) and story.need != "decisions, refused":
+        gate = {Ask}
     if TOOLS[story.tool] is None or story.verdict.action == "deny":
         gate = {End} | (gate if story.pending else set())
     if story.in_doubt and (gate != {Send} or effect_today(story) == "once"):
@@ -138,6 +142,24 @@ def needs_a_yes(story: Story) -> bool:
     return story.verdict.action == "ask" and story.verdict.rule not in rules_approved(story)
 
 
+def is_held(story: Story) -> bool:
+    """Whether a halt of the agent holds the call: it stands, or it came after the last human agreed."""
+    if TOOLS[story.tool] is None or "once" not in (
+        effect_today(story),
+        *(each.effect for each in story.attempts),
+    ):
+        return False
+    return story.halted or 0 < len(agreed(story)) == sum(halts < story.halts for halts in agreed(story))
+
+
+def agreed(story: Story) -> list[int]:
+    """For each human who agreed to what leaves next, the number of halts before."""
+    answers = story.attempts[-1:] if story.need in AGREES else ()
+    retries = [each for each in story.attempts[-1:] if each.outcome == "retry"]
+    approved = [each for each in story.questions if each.state == "approved"]
+    return [each.halts for each in (*approved, *answers, *retries)]
+
+
 def rules_approved(story: Story) -> set[str]:
     """The rules that approvals cover: those of the questions, and today's rules for the shown arguments."""
     approved = [each for each in story.questions if each.state == "approved"]
@@ -159,7 +181,8 @@ def exact(story: Story, step: Step) -> bool:
     match step:
         case Ask():
             follows = f"id{number - 1}" if number else None
-            return step == Ask(f"{KEY}~{number}", ARGUMENTS[story.arguments], story.verdict.rule, follows)
+            rule = story.verdict.rule if needs_a_yes(story) else RULE
+            return step == Ask(f"{KEY}~{number}", ARGUMENTS[story.arguments], rule, follows)
         case Replace(old):
             return old.id == f"id{number - 1}" and step == Replace(old, f"{KEY}~{number}", story.verdict.rule)
         case AskOutcome():
@@ -180,13 +203,15 @@ def exact(story: Story, step: Step) -> bool:
                 asks=asks or (effects[0] == "once" and (found.hints.destructive is True or story.approved)),
                 lost=story.lost,
                 resends=RESENDS if story.resends is None else story.resends - story.doubted,
+                held=is_held(story),
             )
         case Unknown():
             return step == Unknown(story.lost)
         case End():
             return step in ends(story, step.content)
         case LookUp():
-            return step == LookUp(attempt, story.verdict.action != "deny" and not needs_a_yes(story))
+            may_send = story.verdict.action != "deny" and not needs_a_yes(story)
+            return step == LookUp(attempt, may_send, is_held(story))
         case Judge() | AwaitAnswers() | AwaitRemote() | Park():
             return True
 
@@ -230,6 +255,12 @@ PROMISES_OF_SENDING: Mapping[str, Callable[[Story, Send], bool]] = {
         story.verdict.action != "deny" and TOOLS[story.tool] is not None
     ),
     "nothing is sent without the token of its run": lambda story, step: story.token or not story.tokened,
+    "no `once` call leaves while the agent is halted, except with refusals": lambda story, step: (
+        not story.halted or step.effect != "once" or (step.held and story.need == "decisions, refused")
+    ),
+    "an approval lapses with the next halt": lambda story, step: (
+        step.effect != "once" or step.held or not agreed(story) or story.halts in agreed(story)
+    ),
     "attempts count up by one": lambda story, step: step.attempt == len(story.attempts) + 1,
     "no class is weaker than an earlier one, or than the tool's": lambda story, step: all(
         EFFECTS.index(step.effect) >= EFFECTS.index(each)
@@ -276,6 +307,10 @@ ROOTS = [
         for rules in ("run", "ask")
     ),
     Story("plain", "run", remote=True, tokened=True, token=True, crashes=1),
+    Story("idempotent", "run", stops=1),
+    Story("idempotent", "ask", stops=1),
+    *(Story("plain", "run", remote=remote, stops=1, crashes=1) for remote in (False, True)),
+    *(Story("destroys", "ask", remote=remote, stops=1, crashes=1) for remote in (False, True)),
 ]
 
 
@@ -308,7 +343,7 @@ def test_every_reachable_history_keeps_the_promises() -> None:
 
 def checked(story: Story) -> Step:
     """The step after a story. Stories that differ only in the changes and crashes to come share a check."""
-    return check(story._replace(changes=0, crashes=0))
+    return check(story._replace(changes=0, crashes=0, stops=0))
 
 
 @cache
@@ -460,6 +495,37 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
     "an agent that asks for ever": (
         Story(questions=(YES,), remote=True, attempts=(over("decisions, made"),) * MAX_EXCHANGES),
         End("declined", ASKED_FOR_EVER),
+    ),
+    "halted": (Story("plain", "run", halted=True, halts=1), ask(None, rule=RULE)),
+    "halted, and a rule asks, too": (Story(halted=True, halts=1), ask(None)),
+    "halted, and it is denied": (
+        Story(rules="deny", halted=True, halts=1),
+        End("denied", DENIED + "Nothing was done."),
+    ),
+    "halted, and it only reads": (
+        Story("reads", "run", halted=True, halts=1),
+        send(1, effect="read", asks=False),
+    ),
+    "halted after the yes": (Story(questions=(YES,), halted=True, halts=1), ask("id0", rule=RULE)),
+    "halted for a while after the yes": (Story(questions=(YES,), halts=1), ask("id0", rule=RULE)),
+    "a yes after the halt": (Story(questions=(YES, YES._replace(halts=1)), halts=1), send(1)),
+    "halted for a while, and nobody was asked": (Story("plain", "run", halts=1), send(1, asks=False)),
+    "a retry before a halt": (Story(attempts=(lost(outcome="retry"),), halts=1), ask(None, rule=RULE)),
+    "a retry after a halt": (
+        Story(questions=(YES,), attempts=(lost(outcome="retry", halts=1),), halts=1),
+        send(2),
+    ),
+    "halted, and an agent is cut off by a crash": (
+        Story("plain", "run", remote=True, attempts=(CUT_OFF,), halted=True, halts=1),
+        LookUp(1, True, held=True),
+    ),
+    "halted, and an agent is refused": (
+        Story("plain", "run", remote=True, attempts=(over("decisions, refused"),), halted=True, halts=1),
+        send(2, held=True),
+    ),
+    "halted, and an agent was answered before": (
+        Story("plain", "run", remote=True, attempts=(over("decisions, made"),), halted=True, halts=1),
+        ask(None, rule=RULE),
     ),
     "a server that asks on and on": (
         Story(questions=(YES,), attempts=(over("form"),) * MAX_ATTEMPTS),
