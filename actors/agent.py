@@ -243,7 +243,7 @@ class Agent(AgentReads):
                 await guard.check_approval("decide", question)
             decided = await checked(question, decision, self.config, services.registry)
             halts = services.halts.latest.number
-            await refuse_if_halted(question, decided, services, self.acting_as(None).get)
+            await refuse_if_halted(question, decided, services)
         if self._by is not None:
             decided = decided.made_by(self._by)
         decided = attrs.evolve(decided, token=token is not None, halts=halts)

@@ -16,8 +16,6 @@ effect (`gate/halt.py`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from ..approvals.checkpoint_approval import CheckpointQuestion
 from ..approvals.decided import Decided
 from ..approvals.elicitation_approval import ElicitationQuestion
@@ -26,19 +24,13 @@ from ..approvals.tool_approval import ToolQuestion
 from ..common import errors
 from ..gate.gate import effect_class
 from ..gate.halt import said
-from ..log.state import Conversation
+from ..log import stored
 from ..nodes.services import Services
 from ..tools.registry import Resolve, Resolved
 
 
-async def refuse_if_halted(
-    approval: Approval,
-    decision: Decided,
-    services: Services,
-    read: Callable[[str], Awaitable[Conversation]],
-) -> None:
-    """Raise `AgentError` ``halted`` if the agent is halted and the decision would send something. `read`
-    returns a conversation."""
+async def refuse_if_halted(approval: Approval, decision: Decided, services: Services) -> None:
+    """Raise `AgentError` ``halted`` if the agent is halted and the decision would send something."""
     halt = services.halts.latest
     if not halt.stands or not decision.agrees or approval.state != "pending":
         return
@@ -50,7 +42,8 @@ async def refuse_if_halted(
             if isinstance(found, Resolved) and effect_class(found.tool, approved=True) != "once":
                 return
         case ElicitationQuestion() as asked:
-            run = (await read(approval.stream)).live_run
+            with errors.damage_as_agent_error():
+                run = (await stored.read(services.journal, approval.stream)).live_run
             record = None if run is None else run.calls.get(asked.key)
             if record is not None and record.started is not None and record.started.effect != "once":
                 return

@@ -30,6 +30,7 @@ from stopgo.actors.models.messages import (
 )
 from stopgo.actors.models.model import Model
 from stopgo.actors.open_agent import open_agent
+from stopgo.actors.supervisor import OpenRemoteAgent
 from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.agent_config import AgentConfig
@@ -177,6 +178,7 @@ class World:
     """Seconds every server takes to start."""
     slow_stop: float = 0.0
     """Seconds every server takes to stop."""
+    open_remote_agent: OpenRemoteAgent | None = None
     out_of_reach: float = 0.0
     """Seconds until a call can leave."""
     running: list[str] = attrs.field(factory=list)
@@ -246,6 +248,7 @@ class World:
                 journal=self.journal,
                 wall=wall,
                 open_server=self.open_server,
+                open_remote_agent=self.open_remote_agent,
                 open_model=self.open_model,
             ) as agent:
                 yield agent

@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from stopgo.actors.tools.delegation import (
+    WITHHELD,
     CancelRemote,
     Delegate,
     Delegated,
@@ -224,8 +225,11 @@ class RemoteAgent:
 
     def _begin(self, message: Delegate) -> RemoteWork:
         known = [task for task in self.tasks.values() if task.key == message.key]
-        if message.lost and message.task is None and not self._finds(known, message.may_send):
+        may_send = message.may_send and message.may_leave()
+        if message.lost and message.task is None and not self._finds(known, may_send):
             raise ToolOutcomeUnknown("the agent knows of no task")
+        if not message.lost and not message.may_leave():
+            raise ToolUnavailable(WITHHELD)
         if (not message.lost or self.finds == "by key") and message.on_sent is not None:
             message.on_sent()
         if known and (message.lost or self.finds == "by key"):
@@ -254,7 +258,7 @@ class RemoteAgent:
 
     def _continue(self, task: RemoteWork, message: Delegate, refusals: dict[str, str]) -> None:
         """Take what the task still waits for, as the exchange does that has read it."""
-        if task.state == "auth-required" and message.bearer == task.job.token:
+        if task.state == "auth-required" and message.bearer == task.job.token and message.may_leave():
             task.authorized = True
             self._work_on(task, self.here.wall())
         if task.job.errs:
@@ -262,7 +266,10 @@ class RemoteAgent:
         for answer in message.answers:
             name = next((each for each in task.open if task.item(each).name == answer.item.name), None)
             if name is not None and task.state == "input-required":
-                self._take(task, name, answer, refusals)
+                if answer.agrees and not message.may_leave():
+                    refusals[answer.item.name] = WITHHELD
+                else:
+                    self._take(task, name, answer, refusals)
 
     def _take(self, task: RemoteWork, name: str, answer: RemoteAnswer, refusals: dict[str, str]) -> None:
         words = answer.words

@@ -27,6 +27,7 @@ from stopgo.actors.a2a.wire.task import (
     TaskPage,
 )
 from stopgo.actors.tools.delegation import (
+    WITHHELD,
     Delegate,
     Delegated,
     Hop,
@@ -35,7 +36,7 @@ from stopgo.actors.tools.delegation import (
     RemoteItem,
     RemoteTask,
 )
-from stopgo.actors.tools.tool import ToolAuthRequired, ToolOutcomeUnknown
+from stopgo.actors.tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolUnavailable
 from stopgo.config.a2a import RemoteAgentConfig
 
 CONFIG = RemoteAgentConfig(name="peer", url="http://peer.test")
@@ -148,3 +149,43 @@ async def test_completed_task_is_not_started_again(autojump_clock: object) -> No
     link = Link(DONE)
     assert not (await have(link, REPEAT)).result.is_error
     assert link.sent == []
+
+
+NO = attrs.evolve(ANSWER, answers=(RemoteAnswer(ITEM, {"approved": False}, agrees=False),))
+TOKEN = attrs.evolve(BEGIN, task=RemoteTask("t", "c"), bearer="tok")
+HALTED: dict[str, tuple[Delegate, Status | None, type[Exception]]] = {
+    "a message": (BEGIN, None, ToolUnavailable),
+    "a lost message": (attrs.evolve(BEGIN, lost=True), None, ToolOutcomeUnknown),
+    "an approval": (ANSWER, asks("i"), RemoteInputRequired),
+    "a lost approval": (attrs.evolve(ANSWER, lost=True), asks("i"), RemoteInputRequired),
+    "a token": (TOKEN, Status("auth-required"), ToolAuthRequired),
+    "a retry": (REPEAT, Status("failed"), ToolUnavailable),
+}
+
+
+@pytest.mark.parametrize(("request_", "status", "error"), HALTED.values(), ids=HALTED)
+async def test_nothing_that_lets_the_agent_act_is_sent_while_halted(
+    request_: Delegate, status: Status | None, error: type[Exception], autojump_clock: object
+) -> None:
+    link = Link(status)
+    with pytest.raises(error) as raised:
+        await have(link, attrs.evolve(request_, may_leave=lambda: False))
+    assert link.sent == []
+    if isinstance(raised.value, RemoteInputRequired):
+        assert raised.value.refusals == {ITEM.name: WITHHELD}  # so that the person is asked again
+
+
+async def test_refusal_is_sent_while_halted(autojump_clock: object) -> None:
+    link = Link(asks("i"))
+    await have(link, attrs.evolve(NO, may_leave=lambda: False))
+    assert len(link.sent) == 1
+
+
+@pytest.mark.parametrize(("request_", "error"), [(ANSWER, RemoteInputRequired), (BEGIN, ToolOutcomeUnknown)])
+async def test_message_is_not_repeated_after_a_halt(
+    request_: Delegate, error: type[Exception], autojump_clock: object
+) -> None:
+    link = Link(asks("i"), lost=[Lost("reset")])
+    with pytest.raises(error):
+        await have(link, attrs.evolve(request_, may_leave=lambda: not link.sent))
+    assert len(link.sent) == 1
