@@ -3,9 +3,9 @@
 A halt takes effect in this order, so that no intent is committed after it was acknowledged:
 
     ====  =============================================================================================
-    1     It is in effect in memory: a commit that begins later contains no intent of such a call, and a
-          call whose intent is on disk is no longer sent (`Departure`).
-    2     It is on disk, as a note, which the next start reads before anything is resumed.
+    1     It is on disk, as a note, which the next start reads before anything is resumed.
+    2     It is in effect: a commit that begins later contains no intent of such a call, and a call whose
+          intent is on disk is no longer sent (`Departure`).
     3     Each commit of an intent that had begun before has ended. The halt is acknowledged.
     ====  =============================================================================================
 
@@ -137,8 +137,6 @@ class Halts:
                     after = Halt(before.number + 1, True, reason, by, self._wall())
                 elif before.stands and not stands:
                     after = Halt(before.number)
-                if after.stands:
-                    self.latest = after
                 await self._notes.write_notes(NOTE, {NOTE: _note(after, keys)})
                 self.latest, self._keys = after, keys
                 if after is not before:

@@ -78,6 +78,8 @@ PUSH_POSTS = "tests/gateway/a2a/test_push_post.py"
 A2A_ORIGINS = "tests/gateway/a2a/test_origin.py"
 REMOTE = "tests/crash/test_matrix_remote.py"
 STEPS = "tests/actors/calls/test_lifecycle.py"
+HALTS = "tests/actors/gate/test_halt.py"
+HALTED_QUESTIONS = "tests/actors/calls/test_halted_questions.py"
 LOST_ANSWERS = "tests/actors/a2a/test_lost_answers.py"
 CARDS = "tests/actors/a2a/wire/test_card_reader.py"
 CARD_ELSEWHERE = "tests/e2e/test_circle.py::test_card_may_point_only_to_listed_origins"
@@ -128,6 +130,7 @@ ASK_ORDER = "actors/calls/ask_order.py"
 BRANCHES = "actors/log/branches.py"
 ELICITATION = "actors/approvals/elicitation_approval.py"
 GATE = "actors/gate/gate.py"
+HALT = "actors/gate/halt.py"
 CONDITIONS = "actors/gate/conditions.py"
 CONTEXT = "runtime/context.py"
 RUN = "actors/conversation/run.py"
@@ -193,11 +196,12 @@ class Outcome:
 
 
 INTENT = """\
-            await log.save(
+            saved = await log.save(
                 *(e.ToolUnknown(key, earlier, INTERRUPTED) for earlier in step.lost),
                 intent,
                 intents=[NewIntent(key, step.attempt, step.effect, encode(intent).body)],
                 settle=[SettleIntent(key, earlier, "unknown") for earlier in step.lost],
+                when=departure.may_leave if step.effect == "once" and not step.held else lambda: True,
             )
 """
 SAVE_OVER = """\
@@ -217,7 +221,7 @@ REPLY = """\
 """
 CALL_ONCE = """\
                 if step.effect == "once":
-                    await self._call_once(elicitations, step, tool, server)
+                    await self._call_once(elicitations, step, tool, server, departure)
                 else:
                     await self._call(elicitations, step, tool, server)
 """
@@ -314,15 +318,15 @@ DELEGATED = (
     (
         "a lost message is sent again against the policy",
         LIFECYCLE,
-        "return LookUp(sent.attempt, may_send)",
-        "return LookUp(sent.attempt, True)",
+        "return LookUp(sent.attempt, may_send, ",
+        "return LookUp(sent.attempt, True, ",
         STEPS,
     ),
     (
         "a lost message is sent again although it may not be",
         EXCHANGE,
-        "if contact.idempotent and self._request.may_send:",
-        "if contact.idempotent:",
+        "if contact.idempotent and self._request.may_send and ",
+        "if contact.idempotent and ",
         LOST_ANSWERS,
     ),
     (
@@ -482,6 +486,130 @@ DELEGATED = (
         REMOTE,
     ),
 )
+HALTED = (
+    ("a halt is forgotten by a restart", SUPERVISOR, "    await halts.load()\n", "", HALTS),
+    (
+        "a note that cannot be read is no halt",
+        HALT,
+        "self.latest = Halt(int(now), True,",
+        "self.latest = Halt(int(now), False,",
+        HALTS,
+    ),
+    (
+        "an intent is committed although the agent is halted",
+        DISPATCH,
+        "                when=departure.may_leave if step.effect",
+        "                when=(lambda: True) if step.effect",
+        HALTS,
+    ),
+    (
+        "a halt is acknowledged before the last intent is on disk",
+        HALT,
+        "            await departure.committed.wait()\n",
+        "            pass\n",
+        HALTS,
+    ),
+    ("a committed call leaves after a halt", HALT, "if not self.may_leave():", "if False:", HALTS),
+    (
+        "a call that was decided before a halt leaves after it",
+        DISPATCH,
+        "halts.departure(None if step.held else halt) as departure,\n        ):\n            # Return",
+        "halts.departure(halts.latest) as departure,\n        ):\n            # Return",
+        HALTS,
+    ),
+    ("new calls leave while the agent is halted", HALT, "return self.stands or ", "return ", STEPS),
+    (
+        "an approval outlives a halt",
+        LIFECYCLE,
+        "return local.halt.lapses(max(agreed, default=local.halt.number))",
+        "return local.halt.stands",
+        STEPS,
+    ),
+    (
+        "a retry outlives a halt",
+        RECORDED,
+        "    ids = [run.asked.get(outcome_key(key, last)), *brought",
+        "    ids = [*brought",
+        HALTS,
+    ),
+    (
+        "an approval of another agent's question outlives a halt",
+        RECORDED,
+        ", *brought_by_next(log, key)]",
+        "]",
+        HALTED_QUESTIONS,
+    ),
+    (
+        "an accepted form outlives a halt",
+        RECORDED,
+        "        ids.extend(",
+        "        list(",
+        HALTED_QUESTIONS,
+    ),
+    (
+        "a call in flight gets an acceptance from before a halt",
+        IN_FLIGHT_ELICITATIONS,
+        "return CANCEL if acts and ",
+        "return CANCEL if False and ",
+        HALTED_QUESTIONS,
+    ),
+    (
+        "an approval is accepted while the agent is halted",
+        AGENT,
+        "            await refuse_if_halted(question, decided, services)\n",
+        "",
+        HALTED_QUESTIONS,
+    ),
+    (
+        "a decision does not say how many halts were before it",
+        AGENT,
+        ", halts=halts)",
+        ")",
+        HALTS,
+    ),
+    (
+        "a rejection is not delivered while the agent is halted",
+        LIFECYCLE,
+        " or (held and not _only_refuses(sent)):",
+        " or held:",
+        STEPS,
+    ),
+    (
+        "an approval is delivered with a rejection while the agent is halted",
+        LIFECYCLE,
+        " and sent.agreed is None",
+        "",
+        STEPS,
+    ),
+    (
+        "a message to an agent leaves while this one is halted",
+        EXCHANGE,
+        "        if not self._request.may_leave():\n",
+        "        if False:\n",
+        LOST_ANSWERS,
+    ),
+    (
+        "an approval or a token reaches an agent while this one is halted",
+        TASK_LINK,
+        "if agrees and not self.request.may_leave():",
+        "if False:",
+        LOST_ANSWERS,
+    ),
+    (
+        "a refusal is an approval for a halt",
+        PROXIES,
+        "words_of(decision), decision.agrees)",
+        "words_of(decision), True)",
+        HALTED_QUESTIONS,
+    ),
+    (
+        "a repeated request ends another halt",
+        HALT,
+        "                    if command in keys:",
+        "                    if False:",
+        HALTS,
+    ),
+)
 ONE_EDIT = (
     ("a rejection ends one sequential alone", SEQUENTIAL, ENDS, "False", seed(107)),
     ("a rejection is not contained by a sequential", SEQUENTIAL, ENDS, "end.rejected", REJECTION),
@@ -584,8 +712,8 @@ ONE_EDIT = (
     (
         "a call that runs holds questions back",
         SETTLER,
-        "        self.position.leave()\n        await self.dispatch",
-        "        await self.dispatch",
+        "        self.position.leave()\n        made =",
+        "        made =",
         ORDER,
     ),
     (
@@ -655,7 +783,7 @@ MUTANTS = (
     Mutant(
         "the intent is saved with the result, not before the call",
         (
-            Edit(DISPATCH, INTENT, "            await log.save_soon(intent)\n"),
+            Edit(DISPATCH, INTENT, "            saved = await log.save_soon(intent)\n"),
             Edit(VOID, "if not others:", "if False:"),
             Edit(
                 VOID,
@@ -893,7 +1021,7 @@ MUTANTS = (
     ),
     Mutant(
         "a call that had not left when its run was cancelled leaves",
-        (Edit(DISPATCH, "grace = CANCEL_GRACE if sent.is_set() and", "grace = CANCEL_GRACE if"),),
+        (Edit(DISPATCH, "grace = CANCEL_GRACE if departure.has_left and", "grace = CANCEL_GRACE if"),),
         ("tests/actors/conversation/test_ending.py",),
     ),
     Mutant(
@@ -1462,10 +1590,14 @@ MUTANTS = (
         (
             Edit(
                 PROXIES,
-                "words_of(log.run.decisions[id]))\n",
-                'words_of(log.run.decisions[id]) if id in log.run.decisions else {"approved": True})\n',
+                "words_of(decision), decision.agrees)\n",
+                'words_of(decision) if decision else {"approved": True})\n',
             ),
-            Edit(PROXIES, " and id in log.run.decisions\n", "\n"),
+            Edit(
+                PROXIES,
+                "(decision := log.run.decisions.get(id)) is not None",
+                "[decision := log.run.decisions.get(id)]",
+            ),
         ),
         (REMOTE,),
     ),
@@ -1473,6 +1605,7 @@ MUTANTS = (
         Mutant(f"delegated: {name}", (Edit(path, old, new),), (test,))
         for name, path, old, new, test in DELEGATED
     ),
+    *(Mutant(f"halted: {name}", (Edit(path, old, new),), (test,)) for name, path, old, new, test in HALTED),
     *(Mutant(name, (Edit(path, old, new),), (test,)) for name, path, old, new, test in (*ONE_EDIT, *BY_A2A)),
 )
 

@@ -109,14 +109,17 @@ async def test_stored_acceptance_does_not_reach_a_call_in_flight(
         assert await results(agent, turn.conversation.id) == ["cancel"]
 
 
+@pytest.mark.parametrize("stands", [True, False], ids=["while halted", "after the halt"])
 async def test_stored_acceptance_is_not_sent_with_the_next_attempt(
-    tmp_path: Path, autojump_clock: MockClock
+    tmp_path: Path, stands: bool, autojump_clock: MockClock
 ) -> None:
     world = asking(tmp_path, before=True)
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
         await agent._journal.decide((await only(agent)).id, {"action": "accept", "content": {}}, "k", wall())
         await agent.halt()
+        if not stands:
+            await agent.unhalt()
         agent._cast.services.wake(turn.conversation.id)
         await trio.sleep(1)
         assert (await only(agent)).body["rule"] == RULE

@@ -236,7 +236,6 @@ async def pause() -> None:
             await trio.lowlevel.checkpoint()
 
 
-@pytest.mark.repeat(3)
 async def test_halt_at_every_checkpoint_of_a_turn(world: World, autojump_clock: MockClock) -> None:
     """No intent is committed and no call is sent after a halt was acknowledged."""
     acknowledged = False
@@ -283,6 +282,25 @@ async def test_halt_at_every_checkpoint_of_a_turn(world: World, autojump_clock: 
         assert not wrongs, steps
         steps += 1
     assert held > 20
+
+
+async def test_halt_waits_for_a_commit_that_has_begun(world: World, autojump_clock: MockClock) -> None:
+    class Slow(MemoryJournal):
+        async def save(self, *args: Any, **options: Any) -> Any:
+            if options["intents"]:
+                await trio.sleep(2)
+            return await super().save(*args, **options)
+
+    world.journal = Slow(wall)
+    world.tool("act", HARMLESS)
+    world.plan("agent", use(call("act")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go", wait=False)
+        await trio.sleep(1)
+        await agent.halt()
+        assert len(await intents_of(world.journal, turn.conversation.id)) == 1
+        await trio.sleep(10)
+    assert not world.ledger
 
 
 async def test_committed_call_that_has_not_left_is_not_sent(world: World, autojump_clock: MockClock) -> None:
