@@ -283,8 +283,13 @@ def _held(tool: Tool) -> s.HeldTool:
 
 
 def halt_view(state: HaltState) -> s.Halt:
-    at = None if state.at is None else timestamp(state.at)
-    return s.Halt(**attrs.asdict(state) | {"at": at})
+    return s.Halt(
+        halted=state.halted,
+        in_flight=state.in_flight,
+        reason=state.reason,
+        by=state.by,
+        at=None if state.at is None else timestamp(state.at),
+    )
 
 
 def health_view(health: Health, halt: HaltState) -> s.Readiness:

@@ -154,10 +154,9 @@ def is_held(story: Story) -> bool:
 
 def agreed(story: Story) -> list[int]:
     """For each human who agreed to what leaves next, the number of halts before."""
-    answers = story.attempts[-1:] if story.need in AGREES else ()
-    retries = [each for each in story.attempts[-1:] if each.outcome == "retry"]
-    approved = [each for each in story.questions if each.state == "approved"]
-    return [each.halts for each in (*approved, *answers, *retries)]
+    approved = [each.halts for each in story.questions if each.state == "approved"]
+    last = [each.halts for each in story.attempts[-1:] if each.need in AGREES or each.outcome == "retry"]
+    return approved + last
 
 
 def rules_approved(story: Story) -> set[str]:
