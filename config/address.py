@@ -12,6 +12,11 @@ USER = re.compile(r"(?<=://)[^/?#]*(?=@)")
 
 ADDRESS = {"pattern": r"https?://[^/\s]+\S*", "meaning": "an http:// or https:// address"}
 """Limits of an address."""
+HTTPS = {
+    "pattern": r"https://[^/\s?#]+[^\s?#]*|http://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?(/[^\s?#]*)?",
+    "meaning": "an https:// address, or http:// and localhost",
+}
+"""Limits of an address whose answers have to be authentic."""
 HEADERS = {
     "keys": About("", pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", meaning="the name of a header"),
     "items": About("", pattern=r"[\t -~]*", meaning="one line of ASCII text"),

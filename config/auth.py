@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 import attrs
 
-from .address import ADDRESS, HEADERS
+from .address import HEADERS, HTTPS
 from .shape import About, about
 
 Role: TypeAlias = Literal["viewer", "operator", "approver", "relay", "admin"]
@@ -60,7 +60,7 @@ class LoginConfig:
 class OidcConfig:
     """Bearer tokens of an OpenID Connect issuer as credentials, and the login of the page."""
 
-    issuer: str = attrs.field(metadata=about("Address of the issuer, exactly as in its tokens.", **ADDRESS))
+    issuer: str = attrs.field(metadata=about("Address of the issuer, exactly as in its tokens.", **HTTPS))
     audience: str = attrs.field(metadata=about("The audience that a token must have.", not_empty=True))
     algorithms: tuple[Algorithm, ...] = attrs.field(
         default=("RS256",), metadata=about("Signature algorithms that are accepted.", not_empty=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from ..actors.agent import Agent
 from .a2a.a2a_routes import A2A
 from .a2a.agent_card import ALL_OFFERED, Offered
@@ -9,6 +11,8 @@ from .a2a.push import PushNotifier
 from .agui.agui_routes import AGUI
 from .approval_routes import Approvals
 from .auth.authenticator import Authenticator
+from .auth.login import CALLBACK
+from .auth.session_routes import SessionRoutes
 from .conversation_routes import Conversations
 from .halt_routes import Emergency
 from .http.host_and_origin import allowed_by
@@ -34,7 +38,11 @@ def make_app(
     """
     if agent.config.auth is not None and authenticator is None:
         raise ValueError("an agent with `auth:` is not served without authentication")
-    app = Application(__name__, allowed_by(agent.config.server), authenticator)
+    login = None if authenticator is None else authenticator.login
+    allowed = allowed_by(agent.config.server)
+    if login is not None:
+        allowed = attrs.evolve(allowed, linked=allowed.linked | {CALLBACK.encode()})
+    app = Application(__name__, allowed, authenticator)
     auth = agent.config.auth
     described = document(
         agent.config.name, agent.config.description, None if auth is None else schemes_of(auth)
@@ -48,6 +56,7 @@ def make_app(
         **live.views(),
         **AGUI(agent).views(),
         **Emergency(agent).views(),
+        **SessionRoutes.of(authenticator).views(),
     }
     sockets = live.sockets()
     for operation in OPERATIONS:
@@ -58,4 +67,6 @@ def make_app(
             app.add(operation.path, operation.id, view, [operation.method], public=operation.is_public)
     A2A.of(agent, offered, push).add_to(app)
     Page(agent).add_to(app)
+    if login is not None:
+        login.add_to(app)
     return app

@@ -17,6 +17,7 @@ from ..actors.conversation.watch import Watched
 from ..actors.log.deltas import MODEL_DELTA, TOOL_PROGRESS
 from ..actors.log.events import CONVERSATION_DELETED, TYPES
 from ..runtime.journal.protocol import Event
+from .auth.tickets import TICKET
 from .frames import as_message, as_sse
 from .http import query, sse
 from .http.event_stream import StreamBody, stream_reply
@@ -72,7 +73,7 @@ class Live:
 
     async def _place(self, request: Request, id: str) -> tuple[int, bool]:
         """The seq after which the stream begins, and whether it includes deltas."""
-        query.known(request.args, ("after", "deltas"))
+        _known(request, "after", "deltas")
         after = query.number(request.args, "after", default=0, least=0)
         deltas = query.flag(request.args, "deltas")
         # A client that reconnects sends it to its first URL, so it is newer than the `after` in that URL.
@@ -103,13 +104,17 @@ class Live:
         await socket.close(*STOPS)
 
     def _watched(self, request: Request) -> AbstractContextManager[AsyncIterator[Watched]]:
-        query.known(request.args, ("status", "type", "conversation", "deltas"))
+        _known(request, "status", "type", "conversation", "deltas")
         return self.agent.acting_as(request.principal).all_events(
             statuses=query.several(request.args, "status", STATUSES),
             types=query.several(request.args, "type", TYPE_FILTERS),
             conversations=query.several(request.args, "conversation"),
             deltas=query.flag(request.args, "deltas"),
         )
+
+
+def _known(request: Request, *names: str) -> None:
+    query.known(request.args, names if request.identity is None else (*names, TICKET))
 
 
 async def _replayed(agent: Agent, id: str, after: int, deltas: bool) -> AsyncGenerator[bytes, None]:

@@ -10,6 +10,7 @@ import attrs
 from ..actors.log.head import Status
 from ..runtime.journal.question import QuestionState
 from . import examples as ex
+from .auth_operations import AUTH
 from .halt_operations import EMERGENCY
 from .http.query import MAX_LIMIT, MAX_TEXT
 from .operation import (
@@ -359,6 +360,7 @@ TAGS = {
     "approvals": APPROVALS,
     "events": EVENTS,
     "ag-ui": AGUI,
+    "auth": AUTH,
     "emergency stop": EMERGENCY,
     "system": SYSTEM,
 }

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from ..config.auth import AuthConfig
-from .operation import Operation, error, header
+from .auth.tickets import TICKET, is_stream
+from .operation import Operation, error, header, query
 from .wire.system_shapes import Readiness
 
 Scheme: TypeAlias = Literal["apiKey", "bearer"]
@@ -30,14 +31,20 @@ SCHEMES: Mapping[Scheme, Mapping[str, str]] = {
 """Security schemes, as OpenAPI writes them."""
 
 _TOOL_TOKEN = header("X-Tool-Authorization", "`Bearer TOKEN`, forwarded to tool servers, never stored")
+_TICKET = query(TICKET, "A ticket of `POST /ticket`, in place of another credential")
 _ANSWERS = (
     error(400, "`invalid_token`, `credential_as_tool_token`, or `invalid_request` for a repeated header"),
     attrs.evolve(
         error(401, "`unauthenticated`: there is no credential, or it is not valid"),
         headers={"WWW-Authenticate": "`Bearer`"},
     ),
-    error(403, "`role_required`: `roles` names the roles that may do this"),
+    error(
+        403,
+        "`role_required`: `roles` names the roles that may do this. `invalid_csrf_token`: a request of a "
+        "session that changes something lacks its `X-CSRF-Token`",
+    ),
     error(429, "`limit_reached`: a limit of the principal"),
+    error(503, "`issuer_unavailable`: the issuer of the tokens cannot be reached"),
 )
 
 
@@ -62,6 +69,8 @@ def with_auth(operation: Operation) -> Operation:
     parameters = operation.own_parameters
     if any(each.name == "Authorization" for each in parameters):
         parameters = (*parameters, _TOOL_TOKEN)
+    if is_stream(operation.path):
+        parameters = (*parameters, _TICKET)
     del by_status[success.status]
     return attrs.evolve(operation, own_answers=(success, *by_status.values()), own_parameters=parameters)
 

@@ -34,6 +34,7 @@ from .a2a.push import open_push
 from .app import make_app
 from .auth.open_authenticator import open_authenticator
 from .http.http_server import BindError, Server, bind, open_server
+from .http.unix_socket import unix_socket
 from .log_lines import configure
 from .signals import distinct, receive_stops
 
@@ -71,6 +72,8 @@ async def _serve(config: AgentConfig, host: str, port: int, record: Path | None)
         sockets = bind(host, port)
         for sock in sockets:
             stack.enter_context(sock)
+        if config.auth and config.auth.proxy and config.auth.proxy.socket:
+            sockets = (*sockets, stack.enter_context(unix_socket(config.auth.proxy.socket)))
         async with trio.open_nursery() as nursery:
             shutdown = Shutdown(config.shutdown_grace, nursery.cancel_scope)
             nursery.start_soon(shutdown.listen, signals)

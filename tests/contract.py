@@ -20,7 +20,7 @@ ROUTES, ROUTES_WITH_AUTH = (
     [(re.compile(re.sub(r"{\w+}", "[^/]+", path)), methods) for path, methods in spec["paths"].items()]
     for spec in (SPEC, SPEC_WITH_AUTH)
 )
-OF_THE_PAGE = re.compile(r"/|/favicon\.ico|/page/.*")
+OF_THE_PAGE = re.compile(r"/|/favicon\.ico|/page/.*|/login(/callback)?")
 """Paths that only the page uses, so no contract describes them."""
 OF_NO_ROUTE = {"not_found": 404, "method_not_allowed": 405}
 

@@ -17,7 +17,9 @@ from ..http.request import Request
 from ..http.stream_count import StreamCount
 from .api_keys import ApiKeys
 from .chosen_credential import Credential, GivenByRequest, GivenKey, GivenToken, choose
+from .login import Login
 from .request_rate import RequestRate
+from .tickets import Tickets
 from .verifiers import BearerVerifier, RequestVerifier, Unverified
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,9 @@ class Authenticator:
     keys: ApiKeys | None = None
     tokens: BearerVerifier | None = None
     others: Sequence[RequestVerifier] = ()
+    tickets: Tickets = attrs.field(factory=Tickets)
+    login: Login | None = None
+    """The login of the page, if there is one."""
     _rate: RequestRate = attrs.field(init=False)
     _streams: WeakValueDictionary[str, StreamCount] = attrs.field(init=False, factory=WeakValueDictionary)
     """By id of the principal, as long as a request of it is served."""

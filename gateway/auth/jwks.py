@@ -9,8 +9,8 @@ up to `USABLE_FOR`         has them read again, then is checked    has them read
 above, or never read       has them read again; if that fails: the issuer is unavailable
 =========================  ===============================================================================
 
-The keys are read at most every `PAUSE` seconds, whatever is asked for, and by a task of their own, so that a
-client that disconnects cannot prevent it.
+Unknown keys have the keys read at most every `PAUSE` seconds, and so does an issuer that is not available. A
+task of its own reads, so that a client that disconnects cannot prevent it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PAUSE = 30.0
-"""Seconds between two readings."""
+"""Seconds between two readings for unknown keys, and after a failed reading."""
 RENEW_AFTER = 1800.0
 USABLE_FOR = 3600.0
 """Seconds after which keys no longer count, if the issuer cannot be reached."""
@@ -111,6 +111,8 @@ class Jwks:
     issuer: Issuer
     _published: Published | None = None
     _may_read_at: float = -math.inf
+    _may_look_at: float = -math.inf
+    """When an unknown key may have the keys read again."""
     _wanted: trio.Event = attrs.field(factory=trio.Event)
     _done: trio.Event = attrs.field(factory=trio.Event)
 
@@ -122,7 +124,7 @@ class Jwks:
                 self._published = await self._read()
             except IssuerError as error:
                 log.warning("the issuer %s is not available: %s", self.issuer.address, error)
-            self._may_read_at = trio.current_time() + PAUSE
+                self._may_read_at = trio.current_time() + PAUSE
             done, self._wanted, self._done = self._done, trio.Event(), trio.Event()
             done.set()
 
@@ -130,10 +132,12 @@ class Jwks:
         """The key of a token; None if the issuer has no such key. Raises `RequestError`
         ``issuer_unavailable``."""
         found = (await self._usable()).key(id, algorithm)
-        if found is None:
+        if found is not None:
+            return found
+        if trio.current_time() >= self._may_look_at or self._wanted.is_set():
+            self._may_look_at = trio.current_time() + PAUSE
             await self._renew()
-            found = (await self._usable()).key(id, algorithm)
-        return found
+        return (await self._usable()).key(id, algorithm)
 
     async def endpoints(self) -> Endpoints:
         """Raises `RequestError` ``issuer_unavailable``."""

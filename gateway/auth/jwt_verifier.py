@@ -4,8 +4,7 @@
    issuer's keys and the accepted algorithms: `alg: none`, symmetric algorithms, and keys or addresses of keys
    in the header (`jwk`, `jku`, `x5c`, `x5u`) are useless, and an unknown critical header is refused.
 2. `exp` is required. `exp`, `nbf` and `iat` have a leeway of `LEEWAY` seconds.
-3. The subject is a text of 1 to `MAX_SUBJECT` printable characters. It does not begin with ``key:``, the
-   prefix of API keys without a subject.
+3. The subject is one that `subject` accepts.
 4. Roles that the agent does not have are ignored. A token without a known role authenticates, but grants
    nothing.
 """
@@ -78,12 +77,7 @@ class JwtVerifier:
     jwks: Jwks
 
     async def verify(self, token: str) -> Identity:
-        """The identity behind a bearer token.
-
-        Raises:
-            Unverified
-            RequestError: ``issuer_unavailable``.
-        """
+        """See `BearerVerifier`. The `RequestError` is ``issuer_unavailable``."""
         claims = await self.claims(token, self.config.audience)
         credential = f"jwt:{hashlib.sha256(token.encode()).hexdigest()[:16]}"
         principal = principal_of(claims, self.config, self.known, credential)
@@ -91,7 +85,12 @@ class JwtVerifier:
         return Identity(principal, lifetime=Lifetime(trio.current_time() + left))
 
     async def claims(self, token: str, audience: str) -> Mapping[str, Any]:
-        """The claims of a token of the issuer for this audience. Raises as `verify` does."""
+        """The claims of a token of the issuer for this audience.
+
+        Raises:
+            Unverified
+            RequestError: ``issuer_unavailable``.
+        """
         import jwt
 
         try:

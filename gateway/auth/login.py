@@ -73,11 +73,14 @@ class Login:
 
     config: LoginConfig
     verifier: JwtVerifier
-    sessions: Sessions
     public_url: str | None
     _key: bytes = attrs.field(factory=lambda: secrets.token_bytes(32), repr=False)
+    sessions: Sessions = attrs.field(init=False)
     _used: dict[str, None] = attrs.field(factory=dict)
     """States of completed logins, the oldest first."""
+
+    def __attrs_post_init__(self) -> None:
+        self.sessions = Sessions(self.config.session_hours * 3600)
 
     def add_to(self, app: Application) -> None:
         app.add("/login", "login", self.begin, ["GET"], public=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import trio
 
@@ -11,7 +11,15 @@ from ...actors.access.principal import all_grants
 from ...config.agent_config import AgentConfig
 from .api_keys import ApiKeys
 from .authenticator import Authenticator
+from .issuer import Issuer
+from .jwks import Jwks
+from .jwt_verifier import JwtVerifier
 from .key_file import KeyFile
+from .login import Login
+from .proxy_identity import ProxyVerifier
+from .sessions import SessionVerifier
+from .tickets import Tickets, TicketVerifier
+from .verifiers import RequestVerifier
 
 
 @asynccontextmanager
@@ -22,11 +30,25 @@ async def open_authenticator(config: AgentConfig) -> AsyncIterator[Authenticator
         yield None
         return
     grants = all_grants(auth.roles)
-    async with trio.open_nursery() as nursery:
-        keys = None
+    tickets = Tickets()
+    others: list[RequestVerifier] = [TicketVerifier(tickets)]
+    if auth.proxy is not None:
+        others.append(ProxyVerifier(auth.proxy, grants))
+    async with AsyncExitStack() as stack:
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        stack.callback(nursery.cancel_scope.cancel)
+        keys = tokens = login = None
         if auth.api_keys:
             keys = ApiKeys(KeyFile.in_directory(config.data_dir), grants)
             keys.look()
             nursery.start_soon(keys.watch)
-        yield Authenticator(auth, keys)
-        nursery.cancel_scope.cancel()
+        if auth.oidc is not None:
+            issuer = Issuer(auth.oidc.issuer)
+            stack.push_async_callback(issuer.aclose)
+            jwks = Jwks(issuer)
+            nursery.start_soon(jwks.run)
+            tokens = JwtVerifier(auth.oidc, grants, jwks)
+            if auth.oidc.login is not None:
+                login = Login(auth.oidc.login, tokens, config.server.public_url)
+                others.append(SessionVerifier(login.sessions))
+        yield Authenticator(auth, keys, tokens, others, tickets, login)

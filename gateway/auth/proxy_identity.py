@@ -1,36 +1,42 @@
-"""Identities that a trusted proxy states in headers. Pure.
+"""Identities that a trusted proxy states in headers.
 
-===========================  ============================  ===================
+===========================  ============================  ===========================
 the request                  has an identity header or     has neither
                              `X-Proxy-Secret`
-===========================  ============================  ===================
-arrived at the socket        is that person                has no such credential
-has the secret               is that person                -
+===========================  ============================  ===========================
+arrived at the socket        comes from that person        has no such credential
+has the secret               comes from that person        -
 has neither                  is refused                    has no such credential
-===========================  ============================  ===================
+===========================  ============================  ===========================
 
-A request is also refused if a header is repeated, because the client may have sent the first one, or if the
-proxy names no person.
+A request is also refused if one of the headers is repeated, because the client may have sent the first one,
+or if the proxy names no person. It is refused even if it has another credential.
 """
 
 from __future__ import annotations
 
 import hmac
+import logging
+
+import attrs
 
 from ...actors.access.principal import Grants, Principal, granted
 from ...config.auth import TrustedProxyConfig
+from ..http.errors import unauthenticated
 from ..http.identity import Identity
-from ..http.request import Headers
+from ..http.request import Headers, Request
 from .jwt_verifier import MOST_ROLES, subject_of
-from .verifiers import Unverified
+from .verifiers import RequestKind, Unverified
+
+log = logging.getLogger(__name__)
 
 SECRET_HEADER = "X-Proxy-Secret"
 
 
-def proxy_identity(
+def stated_person(
     headers: Headers, config: TrustedProxyConfig, known: Grants, *, via_socket: bool
-) -> Identity | None:
-    """The person that the proxy names; None if the request does not claim to come from it.
+) -> Principal | None:
+    """The person that the proxy names; None if the request does not claim to come from it. Pure.
 
     `via_socket`: whether the request arrived at the socket of the proxy. Raises `Unverified`.
     """
@@ -43,7 +49,7 @@ def proxy_identity(
         raise Unverified("the headers of the proxy come without its secret")
     subject = subject_of(_text(headers.get(config.subject_header, "")))
     roles = [name.strip() for name in _text(headers.get(config.roles_header, "")).split(",")[:MOST_ROLES]]
-    return Identity(Principal(id=subject, grants=granted(roles, known), credential="proxy"))
+    return Principal(id=subject, grants=granted(roles, known), credential="proxy")
 
 
 def _is_secret(given: str, secret: str | None) -> bool:
@@ -56,3 +62,29 @@ def _text(value: str) -> str:
         return value.encode("latin-1").decode()
     except UnicodeError:
         raise Unverified("a header of the proxy is not UTF-8") from None
+
+
+@attrs.frozen(eq=False)
+class ProxyVerifier:
+    """Verifies the identities of the proxy."""
+
+    config: TrustedProxyConfig
+    known: Grants
+    kind: RequestKind = "proxy"
+
+    def presents(self, request: Request) -> bool:
+        """See `RequestVerifier`. Raises `unauthenticated` for headers that do not come from the proxy, which
+        must not be ignored if the request has another credential."""
+        return self._person(request) is not None
+
+    async def verify(self, request: Request) -> Identity:
+        person = self._person(request)
+        assert person is not None
+        return Identity(person)
+
+    def _person(self, request: Request) -> Principal | None:
+        try:
+            return stated_person(request.headers, self.config, self.known, via_socket=request.via_socket)
+        except Unverified as error:
+            log.warning("a request is refused: %s", error)
+            raise unauthenticated() from None

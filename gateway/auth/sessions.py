@@ -18,7 +18,10 @@ import attrs
 import trio
 
 from ...actors.access.principal import Principal
+from ..http.errors import RequestError
 from ..http.identity import Identity, Lifetime
+from ..http.request import Request
+from .verifiers import RequestKind, Unverified
 
 COOKIE = "__Host-stopgo"
 CSRF_HEADER = "X-CSRF-Token"
@@ -65,6 +68,30 @@ class Sessions:
         """End a session, with its streams."""
         self._open.pop(session.digest, None)
         session.identity.lifetime.revoked.set()
+
+
+@attrs.frozen(eq=False)
+class SessionVerifier:
+    sessions: Sessions
+    kind: RequestKind = "session"
+
+    def presents(self, request: Request) -> bool:
+        return COOKIE in request.cookies
+
+    async def verify(self, request: Request) -> Identity:
+        """See `RequestVerifier`. Raises also `RequestError` ``invalid_csrf_token``."""
+        session = self.sessions.find(request.cookies[COOKIE])
+        if session is None:
+            raise Unverified("the session has ended")
+        given = request.headers.get(CSRF_HEADER, "")
+        if request.method not in SAFE_METHODS and not is_csrf_token(session, given):
+            raise RequestError(
+                403,
+                "invalid_csrf_token",
+                f"a request with a session that changes something needs its {CSRF_HEADER}",
+                hint="`csrf` of GET /session is the value of the header.",
+            )
+        return session.identity
 
 
 def is_csrf_token(session: Session, given: str) -> bool:

@@ -21,7 +21,8 @@ Origin (403 `cross_site`). The allowed hosts have no effect here.
    request may come from any site: a `GET` of exactly `/` that opens a tab or replaces the page in one
    (`Sec-Fetch-Mode: navigate`, `Sec-Fetch-Dest: document`), so that links in mail and chats work. Its answer
    is the static page, which contains no data of the agent. No other site can read, frame or script the page,
-   and the page decides nothing by itself. Its own requests are `same-origin`.
+   and the page decides nothing by itself. Its own requests are `same-origin`. With a login, the issuer sends
+   the browser back in the same way, to the path of the callback, which checks that this browser began it.
 5. `Origin`, if sent, has to have the scheme, host and port of `server.public_url`, of an entry of
    `server.allowed_origins`, or of the address that the connection came to: `http`, that address and its port.
    For a loopback address, `localhost`, `127.0.0.1` and `[::1]` with that port are accepted, too. `null`, and
@@ -64,6 +65,8 @@ class Allowed:
 
     hosts: frozenset[str]
     origins: frozenset[Origin]
+    linked: frozenset[bytes] = frozenset({b"/"})
+    """The paths that other sites may open in a tab (rule 4)."""
     how: str = "agent file: `server: {{{}}}`"
     """The location of a setting in that file, for the hints; `format` inserts the setting."""
 
@@ -83,7 +86,9 @@ def check_admission(scope: WWWScope, allowed: Allowed) -> None:
         host, _ = _host_and_port(text)
         if not host or not (host in allowed.hosts or host == "localhost" or _is_address(host)):
             raise _wrong_host(text, host, allowed)
-    if not {*_values(scope, b"sec-fetch-site")} <= {"same-origin", "none"} and not _follows_link(scope):
+    if not {*_values(scope, b"sec-fetch-site")} <= {"same-origin", "none"} and not _follows_link(
+        scope, allowed
+    ):
         raise _cross_site(_NO_LINKS)
     for text in _values(scope, b"origin"):
         origin = _origin(text)
@@ -92,11 +97,12 @@ def check_admission(scope: WWWScope, allowed: Allowed) -> None:
             raise _cross_site(_how_to_allow(setting, allowed) if origin else None)
 
 
-def _follows_link(scope: WWWScope) -> bool:
-    """Whether a browser opens the page in a tab (rule 4)."""
+def _follows_link(scope: WWWScope, allowed: Allowed) -> bool:
+    """Whether a browser opens one of the linked paths in a tab (rule 4)."""
     return (
         scope["type"] == "http"
-        and (scope["method"], scope["raw_path"]) == ("GET", b"/")
+        and scope["method"] == "GET"
+        and scope["raw_path"] in allowed.linked
         and _values(scope, b"sec-fetch-mode") == ["navigate"]
         and _values(scope, b"sec-fetch-dest") == ["document"]
     )

@@ -72,6 +72,11 @@ class Request:
         return self._raw.remote_addr or ""
 
     @property
+    def via_socket(self) -> bool:
+        """Whether the request arrived at a Unix socket, not at an address."""
+        return self._raw.scope["server"] is None
+
+    @property
     def facts(self) -> dict[str, Any]:
         """Facts for the access log: ``sid`` and ``conversation``. The log reads them from the ASGI scope."""
         state: dict[str, Any] = self._raw.scope["state"]

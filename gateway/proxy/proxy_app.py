@@ -57,6 +57,7 @@ def passed_routes() -> Iterator[Route]:
             is_socket = any(answer.status == _SWITCHING for answer in operation.answers)
             yield Route(operation.method, operation.path, is_socket)
     yield Route("GET", "/page/agent")
+    yield Route("GET", "/page/sign-in")
     yield Route("GET", "/page/approvals/{uuid}")
     yield Route("POST", "/page/markdown")
     yield Route("GET", "/login")

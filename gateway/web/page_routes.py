@@ -37,6 +37,7 @@ class Page:
         read_page().add_to(app)
         app.add("/page/markdown", "page markdown", self.markdown, ["POST"])
         app.add("/page/agent", "page agent", self.about, ["GET"])
+        app.add("/page/sign-in", "page sign-in", self.sign_in, ["GET"], public=True)
         app.add("/page/approvals/{uuid}", "page approval", named_on_error(self.agent, self.context), ["GET"])
 
     async def markdown(self, request: Request) -> Reply:
@@ -47,6 +48,15 @@ class Page:
             for text in _texts(await request.json(("texts",)))
         ]
         return Reply(b'{"documents":[' + b",".join(documents) + b"]}\n")
+
+    async def sign_in(self, request: Request) -> Reply:
+        """The ways to sign in that the page offers to a person without a credential."""
+        auth = self.agent.config.auth
+        ways = {
+            "login": auth is not None and auth.oidc is not None and auth.oidc.login is not None,
+            "api_key": auth is not None and auth.api_keys,
+        }
+        return reply({"ways": [way for way, is_offered in ways.items() if is_offered]})
 
     async def about(self, request: Request) -> Reply:
         return reply(await agent_view(self.agent.acting_as(request.principal)))

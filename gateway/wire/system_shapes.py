@@ -137,6 +137,23 @@ class Error(Shape):
     id: str | None = maybe("With `internal_error`: an id that finds the cause in the server's log.")
 
 
+class SessionBody(Shape):
+    """The principal of a request, as its credential names it."""
+
+    subject: str | None = maybe("The principal. Absent if the agent has no authentication.")
+    roles: Sequence[str] = about("The roles that it has in this agent.")
+    csrf: str | None = maybe(
+        "With a session of the page: the value of `X-CSRF-Token` for requests that change something."
+    )
+
+
+class TicketBody(Shape):
+    """A credential for one stream."""
+
+    ticket: str = about("The ticket, for the query parameter `ticket` of the stream.")
+    expires_in: int = about("Seconds in which it can be used.")
+
+
 class Endpoint(Shape):
     """One operation of the contract."""
 

@@ -26,7 +26,9 @@ from stopgo.gateway.wire.shape_schema import schema
 from stopgo.runtime.json_text import dump_wire
 from tests.contract import HANDSHAKE, OF_THE_PAGE
 
-WITHOUT_EXAMPLE = {"deleteConversation", "getDocs", "getOpenApi"}
+WITHOUT_EXAMPLE = {"deleteConversation", "endSession", "getDocs", "getOpenApi"}
+OF_AUTHENTICATION = {"createTicket"}
+"""Without authentication, these are not found."""
 
 SPEC = json.loads(document("an agent", "does things"))
 
@@ -120,7 +122,7 @@ async def test_every_example_is_answered_as_described(
     agent: Any, client: httpx2.AsyncClient, operation: Operation
 ) -> None:
     agent.result = Result("hello", "finished", run_id=ex.RUN_ID, approval_ids=(ex.APPROVAL_ID,))
-    success = operation.own_answers[0]
+    success = operation.own_answers[operation.id in OF_AUTHENTICATION]
     async with client.stream(**called(operation)) as answer:
         assert answer.status_code == success.status
         if success.status == 101:
@@ -157,7 +159,7 @@ async def test_every_parameter_that_is_described_is_known(
             sample = parameter.example or samples[described["type"]](described)
             request["params"][parameter.name] = sample
     async with client.stream(**request) as answer:
-        assert answer.status_code == operation.own_answers[0].status
+        assert answer.status_code == operation.own_answers[operation.id in OF_AUTHENTICATION].status
 
 
 async def test_readiness(agent: Any, client: httpx2.AsyncClient) -> None:

@@ -90,6 +90,13 @@ const orders = {
     const now = metrics.find((each) => each.name === "TaskDuration").value;
     return now - (tab.worked ??= now);
   },
+  /** Keep the addresses of requests that contain a text. */
+  keep(name, text) {
+    const tab = tabs.get(name);
+    tab.kept = [];
+    tab.page.on("request", (request) => void (request.url().includes(text) && tab.kept.push(request.url())));
+  },
+  kept: (name) => tabs.get(name).kept,
   /** What a script says of the page: milliseconds, mostly. */
   measure: (name, script) => tabs.get(name).page.evaluate(script),
 };

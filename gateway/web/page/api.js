@@ -1,5 +1,6 @@
 // Requests to the agent. Every change carries an idempotency key, so it can be repeated after a lost answer.
 
+import { access, fitsHeader, headersOf, key as apiKey, setSession, setToken } from "./credentials.js";
 import { parse, stringify } from "./exact_json.js";
 
 const RETRIES = [500, 1500, 4000]; // milliseconds before each repetition
@@ -15,13 +16,11 @@ export class ApiError extends Error {
   }
 }
 
-let token = null; // a bearer token, in the memory of this page only
-
 /** Raises an ApiError for a token that is not valid in a header, because every request with it would fail. */
 export function useToken(text) {
-  if (text && !/^[!-~]+$/.test(text))
+  if (text && !fitsHeader(text))
     throw new ApiError(0, "bad_token", "A token has only letters, digits and signs of ASCII, and no spaces.");
-  token = text || null;
+  setToken(text || null);
 }
 
 /** A new idempotency key. `crypto.randomUUID` does not exist on pages loaded over plain HTTP from another
@@ -46,8 +45,34 @@ export function remove(path) {
   return request("DELETE", path);
 }
 
+/** Asks the agent who uses this page. Raises an ApiError with status 401 without a valid credential. */
+export async function readSession() {
+  const answer = await get("/session");
+  setSession(answer);
+  return answer;
+}
+
+/** The address of a websocket. It cannot carry an API key, so it gets a ticket instead. */
+export async function ticketed(path) {
+  const { ticket } = await post("/ticket");
+  return `${path}${path.includes("?") ? "&" : "?"}ticket=${encodeURIComponent(ticket)}`;
+}
+
+export const needsTicket = () => Boolean(apiKey());
+
 async function request(method, path, body, headers = {}, signal = undefined) {
-  if (token) headers.Authorization = `Bearer ${token}`;
+  try {
+    return await attempts(method, path, body, headers, signal);
+  } catch (error) {
+    if (error.status === 401 && path !== "/session") access.dispatchEvent(new Event("refused"));
+    if (error.code !== "invalid_csrf_token") throw error;
+    await readSession(); // the person has logged in again in another tab
+    return attempts(method, path, body, headers, signal);
+  }
+}
+
+async function attempts(method, path, body, given, signal) {
+  const headers = { ...given, ...headersOf(method) };
   for (const wait of [...RETRIES, null]) {
     let answer, text;
     const limits = AbortSignal.any([AbortSignal.timeout(DEADLINE), signal].filter(Boolean));

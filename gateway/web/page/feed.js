@@ -1,6 +1,6 @@
 // Live events over websockets that reconnect by themselves.
 
-import { get } from "./api.js";
+import { get, needsTicket, ticketed } from "./api.js";
 import { parse } from "./exact_json.js";
 
 const SILENCE = 40_000; // milliseconds without a frame or heartbeat, after which a connection counts as lost
@@ -106,8 +106,17 @@ export class Link {
     this.socket?.close();
   }
 
-  #open() {
-    const socket = (this.socket = new WebSocket(this.path()));
+  async #open() {
+    let path = this.path();
+    if (needsTicket()) {
+      try {
+        path = await ticketed(path);
+      } catch {
+        return this.#ended();
+      }
+      if (this.closed) return;
+    }
+    const socket = (this.socket = new WebSocket(path));
     const heard = () => {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => socket.close(), SILENCE);
@@ -122,14 +131,16 @@ export class Link {
       if (!this.waiting.length) setTimeout(() => this.#hand(), 0);
       this.waiting.push(parse(data));
     };
-    socket.onclose = ({ code }) => {
-      clearTimeout(this.timer);
-      if (this.closed) return;
-      this.become(code === 1000 ? "deleted" : "lost");
-      if (code === 1000) return;
-      const wait = Math.min(LONGEST, 300 * 2 ** this.attempt++) * (0.5 + Math.random() / 2);
-      this.timer = setTimeout(() => this.#open(), wait);
-    };
+    socket.onclose = ({ code }) => this.#ended(code);
+  }
+
+  #ended(code) {
+    clearTimeout(this.timer);
+    if (this.closed) return;
+    this.become(code === 1000 ? "deleted" : "lost");
+    if (code === 1000) return;
+    const wait = Math.min(LONGEST, 300 * 2 ** this.attempt++) * (0.5 + Math.random() / 2);
+    this.timer = setTimeout(() => this.#open(), wait);
   }
 
   #hand() {

@@ -4,23 +4,27 @@ import { Link } from "./feed.js";
 
 const TYPES = "conversation.*,message.added,run.*,approval.*";
 
-/** Dispatches "frames" with events in `detail`; "again" when events were missed or the stream is new;
- * and "state" when `state` changes. It is "connecting", "live" or "lost", since the time `since`. */
+/** Dispatches "frames" with events in `detail`; "again" when events were missed or the stream is new; "ended"
+ * when a connection ends or fails; and "state" when `state` changes. It is "connecting", "live" or "lost",
+ * since the time `since`. */
 export class Live extends EventTarget {
   state = "connecting";
   since = Date.now();
 
-  constructor() {
-    super();
+  connect() {
     this.#connect();
     window.addEventListener("online", () => this.retry());
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.link?.close();
   }
 
   /** Connects now, without waiting for the next attempt. */
   retry() {
     if (this.state === "live") return;
-    clearTimeout(this.timer);
-    this.link.close();
+    this.close();
     this.#connect();
   }
 
@@ -45,6 +49,7 @@ export class Live extends EventTarget {
       this.timer = setTimeout(() => this.#connect(), 1000);
       state = "lost";
     }
+    if (state === "lost") this.dispatchEvent(new Event("ended"));
     if (state !== this.state) {
       this.state = state;
       this.since = Date.now();

@@ -1,12 +1,14 @@
 // The frame of the page: the view for the address, the context that all views share, and the keys.
 
-import { get } from "./api.js";
+import { get, readSession } from "./api.js";
 import { ApprovalsStore } from "./approvals_store.js";
+import { access } from "./credentials.js";
 import { h } from "./dom.js";
 import { onKeys } from "./shortcuts.js";
 import { Live } from "./live.js";
 import { connectionNotice, notifyOfApprovals } from "./notices.js";
 import { places, sidebar } from "./sidebar.js";
+import { noRole, signIn } from "./sign_in.js";
 import { visible } from "./text.js";
 
 const VIEWS = {
@@ -39,7 +41,8 @@ const context = {
 };
 let view = null,
   shown = 0,
-  title = "";
+  title = "",
+  checking = null;
 
 function navigate(hash) {
   const address = hash.startsWith("#") ? hash : `#${hash}`;
@@ -120,26 +123,64 @@ const unloaded = () =>
     h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Load again"),
   );
 
+/** The answer of `GET /session`; null, and the view to sign in, without a valid credential. */
+async function signedIn() {
+  try {
+    return await readSession();
+  } catch (error) {
+    if (error.status !== 401) return {}; // the agent is away, or has no such route
+    close();
+    signIn(main, (await get("/page/sign-in")).ways);
+    return null;
+  }
+}
+
+/** Leaves only `main`, for views of people who may not use the agent. */
+function close() {
+  shown += 1;
+  view?.close?.();
+  view = null;
+  live.close();
+  window.removeEventListener("hashchange", route);
+  app.dataset.place = "closed";
+  setTitle("Sign in");
+}
+
+async function checkSession() {
+  checking ??= signedIn().finally(() => (checking = null));
+}
+
+async function begin() {
+  const description = get("/page/agent").catch(() => ({ ...context.agent, name: "The agent" }));
+  const session = await signedIn();
+  if (!session) return;
+  if (session.subject && !session.roles.length) {
+    close();
+    return void noRole(main, session);
+  }
+  // A page cannot see why a websocket was refused.
+  if (session.subject) live.addEventListener("ended", checkSession);
+  access.addEventListener("refused", checkSession);
+  live.connect();
+  connectionNotice(document.getElementById("notices"), context);
+  notifyOfApprovals(context);
+  onKeys(context, () => view?.keys ?? {});
+  window.addEventListener("hashchange", route);
+  context.agent = await description;
+  context.side.update(session);
+  await route();
+}
+
 const bottom = places(document.getElementById("bottom"), context);
 context.side = sidebar(document.getElementById("side"), context);
-connectionNotice(document.getElementById("notices"), context);
-notifyOfApprovals(context);
-onKeys(context, () => view?.keys ?? {});
 approvals.addEventListener("change", () => setTitle());
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
-window.addEventListener("hashchange", route);
 
 // The rest takes seconds if the agent is away, and the frame does not need it.
 context.side.show(parsed());
 bottom.show(parsed());
 main.append(h("div", { class: "skeleton", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
-try {
-  context.agent = await get("/page/agent");
-} catch {
-  context.agent.name = "The agent";
-}
-context.side.update();
-await route();
+await begin();

@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { RUN_STATES, stateOf } from "./conversation_state.js";
 import { h, icon, setText, svg } from "./dom.js";
 import { canNotify, notifying, setNotifying } from "./notices.js";
+import { signedInAs } from "./sign_out.js";
 import { plural, visible } from "./text.js";
 import { ago } from "./times.js";
 
@@ -66,6 +67,7 @@ export function sidebar(element, context) {
     dot = h("span", { class: "dot" });
   const further = h("button", { class: "btn quiet more", type: "button", onclick: loadMore }, "Load more");
   const note = h("p", { class: "side-note", hidden: true });
+  const who = h("div", { class: "side-foot", hidden: true });
   const items = new Map(); // by id, in the order of the agent
   const rows = new Map();
   let cursor = null,
@@ -108,6 +110,7 @@ export function sidebar(element, context) {
     ),
     h("div", { class: "side-search" }, search),
     list,
+    who,
     h(
       "div",
       { class: "side-foot" },
@@ -263,9 +266,12 @@ export function sidebar(element, context) {
       current = route.path[0] === "conversations" ? (route.path[1] ?? null) : null;
       draw();
     },
-    update() {
+    /** `session`: the answer of `GET /session`. */
+    update(session) {
       name.textContent = visible(context.agent.name);
       name.title = visible(context.agent.description ?? "");
+      who.hidden = !session.subject;
+      if (session.subject) who.replaceChildren(...signedInAs(session));
     },
     search() {
       if (!search.offsetParent) context.navigate("#/conversations");

@@ -18,10 +18,16 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from stopgo.actors.access.principal import all_grants
-from stopgo.config.auth import LoginConfig, OidcConfig, ScopeConfig
+from stopgo.config.auth import AuthConfig, LoginConfig, OidcConfig, ScopeConfig
+from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.auth.issuer import Endpoints, Issuer, IssuerError
 from stopgo.gateway.auth.jwks import Jwks
 from stopgo.gateway.auth.jwt_verifier import JwtVerifier
+from stopgo.gateway.auth.login import Login
+from stopgo.gateway.auth.proxy_identity import ProxyVerifier
+from stopgo.gateway.auth.sessions import SessionVerifier
+from stopgo.gateway.auth.tickets import Tickets, TicketVerifier
+from stopgo.gateway.auth.verifiers import RequestVerifier
 
 ADDRESS = "https://issuer.example/realm"
 AUDIENCE, CLIENT = "stopgo-api", "stopgo-page"
@@ -113,7 +119,10 @@ class FakeIssuer:
     ) -> Json:
         await trio.lowlevel.checkpoint()
         self.forms.append(form)
-        return {"id_token": signed(claims(aud=client_id, **self.id_token)), "access_token": "opaque"}
+        if form["code"] != "code":
+            raise IssuerError("it answered HTTP 400")
+        body = claims(**{"aud": client_id, **self.id_token})
+        return {"id_token": signed(body), "access_token": "opaque"}
 
     async def userinfo(self, endpoints: Endpoints, access_token: str) -> Json:
         await trio.lowlevel.checkpoint()
@@ -127,3 +136,16 @@ async def verifying(issuer: FakeIssuer, config: OidcConfig = CONFIG) -> AsyncIte
         nursery.start_soon(jwks.run)
         yield JwtVerifier(config, KNOWN, jwks)
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def authenticating(issuer: FakeIssuer, auth: AuthConfig) -> AsyncIterator[Authenticator]:
+    """As `open_authenticator` does it, with this issuer."""
+    assert auth.oidc is not None
+    assert auth.oidc.login is not None
+    async with verifying(issuer, auth.oidc) as verifier:
+        tickets, login = Tickets(), Login(auth.oidc.login, verifier, None)
+        others: list[RequestVerifier] = [TicketVerifier(tickets), SessionVerifier(login.sessions)]
+        if auth.proxy is not None:
+            others.append(ProxyVerifier(auth.proxy, KNOWN))
+        yield Authenticator(auth, None, verifier, others, tickets, login)

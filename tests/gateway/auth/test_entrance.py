@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import httpx2
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
-from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
+from trio_websocket import ConnectionClosed, ConnectionRejected
 
 from stopgo.actors.access.principal import all_grants
 from stopgo.config.auth import AuthConfig, PrincipalLimits
@@ -27,6 +27,8 @@ from stopgo.gateway.http.http_server import Server
 from stopgo.gateway.http.quart_app import Application
 from stopgo.runtime.clock import system_clock
 
+from .web_sockets import exhaust, socket
+
 PUBLIC = {
     "/",
     "/.well-known/agent-card.json",
@@ -37,6 +39,7 @@ PUBLIC = {
     "/health",
     "/health/ready",
     "/openapi.json",
+    "/page/sign-in",
     "/page/{name}",
 }
 CONVERSATION = f"/conversations/{ex.CONVERSATION_ID}"
@@ -94,21 +97,6 @@ def filled(path: str) -> str:
     """The path with values for its variables."""
     values = {"id": ex.CONVERSATION_ID, "uuid": ex.APPROVAL_ID, "name": "main.js", "path": "v1/card"}
     return path.format_map({name: values.get(name, "x") for name in re.findall(r"{(\w+)}", path)})
-
-
-@asynccontextmanager
-async def socket(server: Server, path: str, key: str | None) -> AsyncIterator[WebSocketConnection]:
-    headers = [] if key is None else [(b"X-API-Key", key.encode())]
-    async with await trio.open_tcp_stream("127.0.0.1", server.port) as stream, trio.open_nursery() as nursery:
-        host = f"127.0.0.1:{server.port}"
-        connection = await wrap_client_stream(nursery, stream, host, path, extra_headers=headers)
-        yield connection
-        await connection.aclose()
-
-
-async def exhaust(connection: WebSocketConnection) -> None:
-    while True:
-        await connection.get_message()
 
 
 async def test_each_route_but_the_public_ones_needs_a_credential(site: Site) -> None:

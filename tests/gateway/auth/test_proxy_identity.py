@@ -6,7 +6,7 @@ import pytest
 from werkzeug.datastructures import Headers
 
 from stopgo.config.auth import TrustedProxyConfig
-from stopgo.gateway.auth.proxy_identity import proxy_identity
+from stopgo.gateway.auth.proxy_identity import stated_person
 from stopgo.gateway.auth.verifiers import Unverified
 
 from .fake_issuer import KNOWN
@@ -22,23 +22,23 @@ def test_the_person_and_the_roles_that_the_proxy_names(via_socket: bool) -> None
     headers = Headers({USER: "J\u00fcrgen".encode().decode("latin-1"), GROUPS: "viewer, payments,nobody"})
     if not via_socket:
         headers[SHARED] = SECRET
-    identity = proxy_identity(headers, BOTH, KNOWN, via_socket=via_socket)
-    assert identity is not None
-    assert identity.principal.id == "Jürgen"
-    assert [grant.name for grant in identity.principal.grants] == ["viewer", "payments"]
-    assert identity.principal.is_person
+    person = stated_person(headers, BOTH, KNOWN, via_socket=via_socket)
+    assert person is not None
+    assert person.id == "Jürgen"
+    assert [grant.name for grant in person.grants] == ["viewer", "payments"]
+    assert person.is_person
 
 
 @pytest.mark.parametrize("via_socket", [True, False])
 def test_a_request_without_its_headers_has_no_such_credential(via_socket: bool) -> None:
     headers = Headers({"X-API-Key": "sg_x", "Authorization": "Bearer x"})
-    assert proxy_identity(headers, BOTH, KNOWN, via_socket=via_socket) is None
+    assert stated_person(headers, BOTH, KNOWN, via_socket=via_socket) is None
 
 
 def test_without_roles_nothing_is_granted() -> None:
-    identity = proxy_identity(Headers({USER: "alice", SHARED: SECRET}), BOTH, KNOWN, via_socket=False)
-    assert identity is not None
-    assert identity.principal.grants == ()
+    person = stated_person(Headers({USER: "alice", SHARED: SECRET}), BOTH, KNOWN, via_socket=False)
+    assert person is not None
+    assert person.grants == ()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_headers_that_are_not_the_proxys_are_refused(
     headers: list[tuple[str, str]], config: TrustedProxyConfig, via_socket: bool
 ) -> None:
     with pytest.raises(Unverified) as refused:
-        proxy_identity(Headers(headers), config, KNOWN, via_socket=via_socket)
+        stated_person(Headers(headers), config, KNOWN, via_socket=via_socket)
     assert SECRET not in str(refused.value)
 
 

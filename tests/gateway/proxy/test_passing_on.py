@@ -113,6 +113,7 @@ def test_all_routes_of_the_contract_but_one_are_passed_on() -> None:
         "/login",
         "/login/callback",
         "/page/agent",
+        "/page/sign-in",
         "/page/approvals/{uuid}",
         "/page/markdown",
     }

@@ -116,6 +116,7 @@ test("an agent that is being restarted ends no feed", async () => {
 
 test("the stream of all conversations has one connection, also after a retry in between", async () => {
   const live = new Live();
+  live.connect();
   sockets[0].onopen();
   sockets[0].onclose({ code: 1000 });
   live.retry();
