@@ -196,6 +196,8 @@ class HttpPeer:
     """Sessions that the client has ended."""
     slow: threading.Event = attrs.field(factory=threading.Event)
     """When set, the call of `slow` and a hanging DELETE return."""
+    seen: list[Mapping[str, str]] = attrs.field(factory=list)
+    """The headers of all POST requests."""
 
 
 LONG = 30_000_000
@@ -232,6 +234,7 @@ def serving_peer(peer: HttpPeer, port: int = 0) -> Iterator[None]:
                 self.close_connection = True
                 return
             self.used = True
+            peer.seen.append({name.lower(): value for name, value in self.headers.items()})
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
             answer_http(peer, self, message)
 
