@@ -59,7 +59,7 @@ class Hop:
     agent: Agent
     keys: Keyring
     url: str = ""
-    seen: list[dict[str, str]] = attrs.field(factory=list)
+    seen: list[Mapping[str, str]] = attrs.field(factory=list)
 
     async def post(self, path: str, body: Json, headers: Mapping[str, str]) -> Json:
         async with httpx2.AsyncClient(base_url=self.url, timeout=PATIENCE) as client:
@@ -89,8 +89,9 @@ class Chain:
 
     def seen(self) -> Iterator[tuple[int, Mapping[str, str]]]:
         """The headers of all POST requests, with the number of the hop."""
-        for number, server in enumerate((self.first, self.middle, self.last, self.tools)):
-            yield from ((number, headers) for headers in server.seen)
+        hops = (self.first.seen, self.middle.seen, self.last.seen, self.tools.seen)
+        for number, seen in enumerate(hops):
+            yield from ((number, headers) for headers in seen)
 
     def keys_at(self) -> dict[int, set[str]]:
         """The API keys that arrived at each hop, in any header."""
