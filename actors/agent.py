@@ -11,7 +11,7 @@ Cancelling a call cancels only the wait. The reading methods are in `agent_reads
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, overload
 
 import attrs
@@ -21,6 +21,7 @@ from ..runtime.journal.protocol import NotAccepted, Notes
 from .access.principal import Principal
 from .agent_reads import AgentReads
 from .approvals.kinds import Approval
+from .approvals.voting import vote_of
 from .common import errors
 from .common.errors import AgentError
 from .conversation import follow
@@ -58,6 +59,9 @@ class Agent(AgentReads):
     """Small values that outlast the process. A program may use any kind except those of the agent itself."""
     started: float
     """The time at which this process opened the agent, in UTC seconds since the epoch."""
+    credential_is_live: Callable[[str], bool] = lambda _: True
+    """Whether the credential with this id (`Principal.credential`) is valid. A vote lapses with its
+    credential."""
 
     def acting_as(self, principal: Principal | None) -> Self:
         """The same agent, restricted to the rights of a principal; None: not restricted.
@@ -228,12 +232,14 @@ class Agent(AgentReads):
         wait: bool = True,
     ) -> Turn:
         """Decide an approval, given as object or id. The first valid decision is accepted; an invalid one
-        leaves the approval pending. The fields of `decision` are those of the HTTP API, for example
-        ``{"approved": True}``.
+        leaves the approval pending. If the approval needs several persons, a yes is a vote: the result has
+        the code ``vote_recorded`` until it decides. The fields of `decision` are those of the HTTP API, for
+        example ``{"approved": True}``.
 
         Raises:
             AgentError: ``approval_not_found``, ``decision_required``, ``invalid_arguments``,
-                ``denied_by_policy``, ``halted``, ``already_decided``, ``expired``, ``void``, ...
+                ``denied_by_policy``, ``halted``, ``subject_changed``, ``may_not_approve``,
+                ``already_decided``, ``expired``, ``void``, ...
         """
         services = self._cast.services
         with self._sender.serving():
@@ -242,13 +248,13 @@ class Agent(AgentReads):
             if (guard := self._guard) is not None:
                 await guard.check_approval("decide", question)
             decided = await checked(question, decision, self.config, services.registry)
-            halts = services.halts.latest.number
+            decided = attrs.evolve(decided, token=token is not None, halts=services.halts.latest.number)
+            vote = vote_of(question, decided, self.principal, self.credential_is_live)
             await refuse_if_halted(question, decided, services)
         if self._by is not None:
             decided = decided.made_by(self._by)
-        decided = attrs.evolve(decided, token=token is not None, halts=halts)
         held = self._held(token)
-        result = await self._sender.decide(question, decided.to_json(), key, token=held, wait=wait)
+        result = await self._sender.decide(question, decided.to_json(), key, vote, token=held, wait=wait)
         return await self._turn(question.stream, result)
 
     async def look_at(self, approval: str, token: str | None = None) -> Approval:

@@ -20,7 +20,7 @@ from ..config.a2a import RemoteAgentConfig
 from ..config.agent_config import AgentConfig
 from ..config.mcp import McpServerConfig
 from ..config.nodes import Node
-from ..config.tree import tree_from_stored
+from ..config.tree import tree_from_stored, tree_id
 from ..runtime.clock import WallClock
 from ..runtime.context import Behaviour, background
 from ..runtime.event_bus import EventBus
@@ -37,7 +37,6 @@ from .gate.gate import unapproved_tools
 from .gate.halt import Halts
 from .gate.review import Finding, refuse, review
 from .log.branches import ActiveRuns
-from .log.events import tree_id
 from .mcp.server import mcp_server
 from .models.client import open_client
 from .models.model_actors import ModelActors, OpenModel, most_calls

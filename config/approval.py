@@ -7,10 +7,27 @@ from typing import ClassVar, Literal
 
 import attrs
 
-from .shape import about
+from .shape import SOME_TEXT, about
 from .values import Mark, Plain
 
 _YEAR = 366 * 86_400.0
+
+MOST_VOTES = 16
+APPROVERS = about(
+    "Who may approve: names of roles, and `subject:` with names of principals. Needs `auth`. Default: every "
+    "principal that may decide the approval.",
+    not_empty=True,
+    items=SOME_TEXT,
+)
+QUORUM = about(
+    "The number of persons who have to approve. Needs `auth`. One rejection is enough.",
+    minimum=1,
+    maximum=MOST_VOTES,
+)
+REQUESTER_MAY_APPROVE = about(
+    "Whether the person who sent the message of the run may approve. `false` needs `auth`, and approvers who "
+    "are persons."
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -89,6 +106,9 @@ class Rule:
     name: str | None = attrs.field(
         default=None, metadata=about("Name of the rule, for display.", not_empty=True)
     )
+    approvers: tuple[str, ...] | None = attrs.field(default=None, metadata=APPROVERS)
+    quorum: int = attrs.field(default=1, metadata=QUORUM)
+    requester_may_approve: bool = attrs.field(default=True, metadata=REQUESTER_MAY_APPROVE)
     optional: bool = attrs.field(
         default=False,
         metadata=about(

@@ -12,6 +12,7 @@ import attrs
 
 from .a2a import RemoteAgentConfig
 from .agent_config import AgentConfig
+from .approver_checks import check_approvers
 from .auth_checks import check_auth
 from .checks import (
     check_bearers,
@@ -89,6 +90,7 @@ def load_config(
         check_delegates(reader, root, config)
         check_names(reader, root, config)
         check_auth(reader, root, config)
+        check_approvers(reader, root, config)
         warnings = warnings_of(config, root)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 import attrs
 
 from .a2a import DESTRUCTIVE_HINT, REMOTE_ADDRESS, RemoteAgentEntry
-from .approval import ApprovalOverride, Condition
+from .approval import APPROVERS, QUORUM, REQUESTER_MAY_APPROVE, ApprovalOverride, Condition
 from .shape import SOME_TEXT, about
 
 _MONTH = 31 * 86_400.0
@@ -282,6 +282,9 @@ class CheckpointNode(FallibleNode):
             not_empty=True,
         )
     )
+    approvers: tuple[str, ...] | None = attrs.field(default=None, metadata=APPROVERS)
+    quorum: int = attrs.field(default=1, metadata=QUORUM)
+    requester_may_approve: bool = attrs.field(default=True, metadata=REQUESTER_MAY_APPROVE)
 
 
 @attrs.frozen(kw_only=True)

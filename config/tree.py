@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -63,6 +65,12 @@ def tree_from_stored(
         raise ConfigError(tuple(reader.problems))
     assert isinstance(node, Node)
     return node
+
+
+def tree_id(tree: Mapping[str, object]) -> str:
+    """The id of a tree: a hash of its text, the same on every machine."""
+    text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def without_addresses(tree: Value) -> Value:

@@ -56,7 +56,7 @@ class Approvals:
         try:
             turn = await self._for(request).decide(uuid, decision, key=key, token=token, wait=wait)
         except AgentError as error:
-            if error.code not in ("already_decided", "expired", "void"):
+            if error.code not in ("already_decided", "expired", "subject_changed", "void"):
                 raise
             return await self._settled(request, uuid, error)
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))

@@ -9,6 +9,7 @@ from typing import Any, assert_never, get_args
 
 import attrs
 
+from ..actors.approvals.kinds import Approval, approval_of
 from ..actors.common import errors
 from ..actors.conversation.lists import ApprovalPage, ConversationItem, ConversationPage, ListedTool
 from ..actors.conversation.result import Result, Turn
@@ -206,6 +207,9 @@ _FROM_BODY = {field.name for field in attrs.fields(w.Approval) if field.default 
     "path",
     "expires_at",
     "decision",
+    "requires",
+    "hash",
+    "votes",
 }
 """Fields whose values are in the question's body under the same names."""
 
@@ -213,6 +217,9 @@ _FROM_BODY = {field.name for field in attrs.fields(w.Approval) if field.default 
 def approval_view(question: Question, *, with_schema: bool = True) -> w.Approval:
     """`with_schema`: include the schema of edited arguments, which is often larger than all the rest."""
     body, expires = question.body, question.expires
+    voting: dict[str, Any] = {}
+    if body.get("requires") is not None:
+        body, voting = _voting(question)
     named = _FROM_BODY if with_schema else _FROM_BODY - {"input_schema"}
     return w.Approval(
         uuid=question.id,
@@ -226,9 +233,24 @@ def approval_view(question: Question, *, with_schema: bool = True) -> w.Approval
         rule=body.get("rule") or None,
         path=body.get("agents") or None,
         **{name: body[name] for name in named & body.keys()},
+        **voting,
         expires_at=None if expires is None else timestamp(expires),
         decision=None if question.decision is None else _decision(question.decision, question.settled),
     )
+
+
+def _voting(question: Question) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """The body of a question with a requirement as it is shown now, and the fields about its votes."""
+    approval = question if isinstance(question, Approval) else approval_of(question)
+    shown, body = approval.shown, question.body
+    if approval.state == "pending" and shown is not approval.asked:
+        body = {**body, "tool_args": shown.tool_args, "description": shown.description}
+    votes = [
+        w.Vote(by=each.voter, at=timestamp(each.at), reason=each.decision.get("reason"))
+        for each in question.votes
+    ]
+    requires = w.Requirement(**body["requires"])
+    return body, {"requires": requires, "hash": shown.hash, "votes": votes or None}
 
 
 brief_approval = partial(approval_view, with_schema=False)

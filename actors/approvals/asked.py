@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from attrs.validators import deep_iterable, instance_of, optional
 from .decided import OBJECT, TEXT, D, Decided, Expired, with_common
 from .description import call_text, shortened
 from .replies import Reply, ShowAll
+from .requirement import Requirement, stored_requirement
 
 
 def _tuple(path: Sequence[int]) -> tuple[int, ...]:
@@ -37,6 +39,8 @@ class Occasion:
     output_key: str = attrs.field(default="", validator=TEXT)
     session_state: Mapping[str, str] = attrs.field(factory=dict, validator=OBJECT)
     user_message: str = attrs.field(default="", validator=TEXT)
+    requester: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The id of the principal that sent the message of the run; None without authentication."""
 
 
 @attrs.frozen
@@ -74,6 +78,8 @@ class Asked(Occasion, ABC, Generic[D]):
     server: str | None = attrs.field(default=None, validator=optional(TEXT))
     rule: str = attrs.field(default="", validator=TEXT)
     """Why the call asks: the rule that matched."""
+    requires: Requirement | None = attrs.field(default=None, converter=stored_requirement)
+    """Who has to approve; None: one principal that may decide."""
     replaces: str | None = attrs.field(default=None, validator=optional(TEXT))
     """The id of the approval that this one replaces."""
     superseded_by: str | None = attrs.field(default=None, validator=optional(TEXT))
@@ -88,6 +94,21 @@ class Asked(Occasion, ABC, Generic[D]):
         proxies."""
         return self
 
+    def with_arguments(self, arguments: Mapping[str, Any]) -> Self:
+        """The question as it is shown after a vote for edited arguments."""
+        return attrs.evolve(self, tool_args=arguments)
+
+    @property
+    def shown_definition(self) -> str:
+        """What people are shown beside the arguments, or a digest of it."""
+        return self.description
+
+    @property
+    def hash(self) -> str:
+        """The subject of votes: a digest of everything that the decision is about."""
+        subject = json.dumps([self.shown_definition, self.tool_args], sort_keys=True)
+        return hashlib.sha256(subject.encode()).hexdigest()
+
     # ------------------------------------------------------------------ stored form
 
     def to_json(self) -> dict[str, Any]:
@@ -96,6 +117,8 @@ class Asked(Occasion, ABC, Generic[D]):
         body = {name: list(value) if isinstance(value, tuple) else value for name, value in body.items()}
         if not self.on_expiry:
             del body["on_expiry"]
+        if self.requires is not None:
+            body["requires"] = self.requires.to_json()
         return {name: value for name, value in body.items() if value is not None}
 
     @classmethod

@@ -9,6 +9,7 @@ import attrs
 from .asked import Occasion
 from .decided import EXPIRED, Expired
 from .description import shortened
+from .requirement import Requirement
 from .yes_or_no import Approved, Rejected, YesOrNo
 
 
@@ -21,7 +22,15 @@ class CheckpointQuestion(YesOrNo):
     prompt: ClassVar = "Go on? y: yes, n [reason]: no, ?: show all >"
 
     @classmethod
-    def about(cls, occasion: Occasion, *, message: str, expires: float | None, on_expiry: str) -> Self:
+    def about(
+        cls,
+        occasion: Occasion,
+        *,
+        message: str,
+        expires: float | None,
+        on_expiry: str,
+        requires: Requirement | None = None,
+    ) -> Self:
         return cls(
             **attrs.asdict(occasion, recurse=False),
             expires=expires,
@@ -30,6 +39,7 @@ class CheckpointQuestion(YesOrNo):
             tool_args={},
             description=message,
             rule="an approval node",
+            requires=requires,
         )
 
     @property

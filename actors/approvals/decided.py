@@ -2,7 +2,7 @@
 
 A decision is stored as ``{"approved": bool, ...}`` or ``{"action": word, ...}``, with the fields of its class
 and the optional fields of all classes: ``"reason"``, ``"decided_by"``, ``"claimed_by"``, ``"principal"``,
-``"token"`` and ``"halts"``.
+``"hash"``, ``"token"`` and ``"halts"``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ...runtime import json_text
 from ...runtime.json_text import MAX_DEPTH, depth
 from ..common.errors import AgentError, check_fields
 
-COMMON = ("reason", "decided_by")
+COMMON = ("reason", "decided_by", "hash")
 """The optional fields of all decisions in a request."""
 
 MAX_TEXT = 4000
-"""Maximum length of `reason` and `decided_by`, in characters."""
+"""Maximum length of `reason`, `decided_by` and `hash`, in characters."""
 
 CANCELLED = "Operation cancelled by user"
 """The answer of a run after a rejection."""
@@ -47,6 +47,8 @@ class Decided:
     """With authentication: the name that the client gave."""
     principal: str | None = attrs.field(default=None, validator=optional(TEXT))
     """The id of the principal that decided; None without authentication."""
+    hash: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The `Asked.hash` of what the principal was shown."""
     token: bool = attrs.field(default=False, validator=instance_of(bool))
     """Whether it came with a bearer token. The token itself is never stored."""
     halts: int = attrs.field(default=0, validator=instance_of(int))

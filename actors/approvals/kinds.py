@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, get_args
 
 import attrs
 
-from ...runtime.journal.question import Question
+from ...runtime.journal.question import CastVote, Question
 from .checkpoint_approval import CheckpointQuestion
 from .decided import Decided, read
 from .elicitation_approval import ElicitationQuestion
@@ -28,7 +28,7 @@ _DECISIONS = tuple(dict.fromkeys(each for kind in KINDS.values() for each in kin
 class Approval(Question):
     """A request for a human decision, and its state. Its attributes are named as in the HTTP API."""
 
-    asked: AnyQuestion
+    asked: AnyQuestion = attrs.field(kw_only=True)
     """The question. Its class depends on `kind` and has the fields of that kind."""
 
     @property
@@ -70,6 +70,23 @@ class Approval(Question):
     def rule(self) -> str:
         """The reason: a rule of the agent file, or an annotation of the tool."""
         return self.asked.rule
+
+    @property
+    def shown(self) -> AnyQuestion:
+        """The question as it is shown now: with the arguments that the votes are for, if they are edited."""
+        edited = self.votes[-1].decision.get("arguments") if self.votes else None
+        return self.asked if edited is None else self.asked.with_arguments(edited)
+
+    def voted(self, voters: Sequence[str], subject: str, at: float, decision: Decided) -> Approval:
+        """The approval after a vote by the last of `voters`; the votes of the others are kept."""
+        kept = (each for each in self.votes if each.voter in voters[:-1])
+        vote = CastVote(voters[-1], "", subject, at, decision.to_json())
+        return attrs.evolve(self, votes=(*kept, vote))
+
+    def patched(self, **patch: Any) -> Approval:
+        """The approval with other values in its question."""
+        asked = attrs.evolve(self.asked, **patch)
+        return attrs.evolve(self, body={**self.body, **patch}, asked=asked)
 
     @property
     def replaces(self) -> str | None:

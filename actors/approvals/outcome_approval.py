@@ -12,6 +12,7 @@ from .asked import Asked, Occasion, Settled
 from .decided import TEXT, Decided, Expired, named, text_of
 from .description import describe
 from .replies import Decide, NotUnderstood, Reply
+from .requirement import Requirement
 
 _HINT = 'Send {"action": "retry"}, {"action": "done", "result"?: "..."} or {"action": "failed"}.'
 _WORDS = {"r": "retry", "d": "done", "f": "failed"}
@@ -54,7 +55,14 @@ class OutcomeQuestion(Asked[Outcome]):
 
     @classmethod
     def about(
-        cls, occasion: Occasion, *, tool: str, server: str, arguments: Mapping[str, Any], reason: str
+        cls,
+        occasion: Occasion,
+        *,
+        tool: str,
+        server: str,
+        arguments: Mapping[str, Any],
+        reason: str,
+        requires: Requirement | None = None,
     ) -> Self:
         """Make the question for a call. `reason` is why its outcome is unknown."""
         asked = describe(tool, arguments)
@@ -66,6 +74,7 @@ class OutcomeQuestion(Asked[Outcome]):
             " not have happened. Look, then say: retry, done or failed.",
             server=server,
             rule="the outcome is unknown",
+            requires=requires,
         )
 
     @classmethod

@@ -17,6 +17,7 @@ from .asked import Occasion, Settled
 from .decided import NOT_IN_TIME, NOTHING_DONE, OBJECT, TEXT, Expired, object_of, unfit
 from .description import describe, describe_delegation
 from .replies import Edit, Reply
+from .requirement import Requirement
 from .yes_or_no import Approved, Rejected, YesOrNo
 
 _HINT = "Edited arguments replace the shown ones in full."
@@ -50,6 +51,7 @@ class ToolQuestion(YesOrNo):
         replaces: str | None,
         expires: float | None,
         on_expiry: str,
+        requires: Requirement | None = None,
     ) -> Self:
         return cls(
             **attrs.asdict(occasion, recurse=False),
@@ -57,14 +59,23 @@ class ToolQuestion(YesOrNo):
             on_expiry="" if expires is None else on_expiry,
             tool_name=tool.name,
             tool_args=arguments,
-            description=_description(tool, arguments),
+            description=_description(tool.own_name, tool.server, arguments),
             server=tool.server,
             input_schema=tool.input_schema,
             tool_fingerprint=tool.fingerprint,
             rule=rule,
+            requires=requires,
             replaces=replaces,
             facade=facade,
         )
+
+    def with_arguments(self, arguments: Mapping[str, Any]) -> Self:
+        description = _description(self.tool_name, self.server, arguments)
+        return attrs.evolve(self, tool_args=arguments, description=description)
+
+    @property
+    def shown_definition(self) -> str:
+        return self.tool_fingerprint
 
     @classmethod
     def _edited(cls, arguments: object) -> Mapping[str, Any]:
@@ -101,10 +112,10 @@ class ToolQuestion(YesOrNo):
         return Edit() if word in ("e", "edit") and not rest else super()._understand(word, rest)
 
 
-def _description(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    if is_remote(tool.server):
-        return describe_delegation(tool.server.removeprefix(SERVER), str(arguments.get(MESSAGE, "")))
-    return describe(tool.own_name, arguments)
+def _description(tool: str, server: str, arguments: Mapping[str, Any]) -> str:
+    if is_remote(server):
+        return describe_delegation(server.removeprefix(SERVER), str(arguments.get(MESSAGE, "")))
+    return describe(tool, arguments)
 
 
 async def check_edit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import attrs
 
+from ..approvals.requirement import Requirement
 from ..gate.gate import Verdict
 from ..gate.halt import NEVER, Halt
 from ..tools.needs import Wanted
@@ -29,6 +30,8 @@ class Approval:
     """The fingerprint of the tool as it was shown."""
     rule: str
     """The rule by which the gate asked."""
+    requires: Requirement | None = None
+    """Who has to approve."""
     shown: Mapping[str, Any]
     """The arguments in the question."""
     arguments: Mapping[str, Any]

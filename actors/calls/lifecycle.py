@@ -52,7 +52,8 @@ A call passes the gate (`_passes`)
     * never, if its last approval is void, or is about another definition of the tool;
     * otherwise, after a retry, if a human has approved the call, or the tool is the one that was sent last;
     * otherwise, if the gate lets it run, or asks by a rule that an approval covers: the rule of that
-      approval, or the rule that asks today about the arguments that were shown in it.
+      approval, or the rule that asks today about the arguments that were shown in it. If that rule has a
+      requirement today, an approval of these arguments was given under this one or a stricter one.
 
 A halt of the agent holds a call (`_is_held`) of class `once`
     * while it stands;
@@ -68,6 +69,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from ...runtime import json_text
+from ..approvals.requirement import stricter as stricter_requirement
 from ..gate.gate import effect_class, stricter
 from ..gate.halt import RULE
 from ..tools.tool import EffectClass
@@ -214,9 +217,10 @@ def _at_the_gate(
     last = approvals[-1] if approvals else None
     lost = () if sent is None else sent.open
     following = f"{key}~{len(approvals)}"
+    requires = stricter_requirement(None if last is None else last.requires, judgement.verdict.requires)
     if last is not None and last.state == "pending":
         if last.fingerprint != judgement.tool.fingerprint:
-            return Replace(last, following, judgement.verdict.rule)  # 8
+            return Replace(last, following, judgement.verdict.rule, requires)  # 8
         return AwaitDecision(last.question)  # 9
     if judgement.verdict.action == "deny":  # 10
         done = "Nothing was done" if sent is None else "It was not sent again"
@@ -224,7 +228,8 @@ def _at_the_gate(
     passes, held = _passes(sent, judgement, approvals), _is_held(sent, judgement, approvals, local)
     if not passes or (held and not _only_refuses(sent)):  # 11
         replaces = None if last is None else last.id
-        return Ask(following, judgement.arguments, RULE if passes else judgement.verdict.rule, replaces)
+        rule = RULE if passes else judgement.verdict.rule
+        return Ask(following, judgement.arguments, rule, replaces, requires)
     if judgement.lacks_token is not None:  # 12
         return AwaitCredential(judgement.lacks_token)
     effect, asks = _class(sent, judgement, approvals)
@@ -250,7 +255,18 @@ def _passes(sent: Sent | None, judgement: Judgement, approvals: Sequence[Approva
     if sent is not None and sent.retried:
         return bool(approved) or sent.fingerprint in (None, tool)
     allowed = judgement.allowed.union(approval.rule for approval in approved)
-    return judgement.verdict.action == "run" or judgement.verdict.rule in allowed
+    verdict = judgement.verdict
+    return verdict.action == "run" or (verdict.rule in allowed and _is_met(judgement, approved))
+
+
+def _is_met(judgement: Judgement, approved: Sequence[Approval]) -> bool:
+    """Whether today's requirement, or a stricter one, was met for exactly these arguments."""
+    wanted = judgement.verdict.requires
+    if wanted is None:
+        return True
+    arguments = json_text.dump(judgement.arguments)
+    same = [each for each in approved if json_text.same(json_text.dump(each.arguments), arguments)]
+    return any(each.requires is not None and each.requires.meets(wanted) for each in same)
 
 
 def _is_held(

@@ -9,11 +9,13 @@ import attrs
 from ...runtime.journal.errors import QuestionTaken
 from ..approvals.asked import Asked
 from ..approvals.outcome_approval import OutcomeQuestion
+from ..approvals.requirement import Requirement
 from ..approvals.tool_approval import ToolQuestion
 from ..log.void import replace
 from ..tools.registry import Resolved
 from .call_scope import CallScope
 from .lifecycle import outcome_key
+from .recorded import approvals_of
 from .steps import Ask, AskOutcome, AwaitDecision, Replace
 
 
@@ -57,6 +59,7 @@ class Questions:
             facade=found.facade,
             arguments=step.arguments,
             rule=step.rule,
+            requires=step.requires,
             replaces=step.replaces,
             expires=self.scope.expires(),
             on_expiry=self.scope.policy_scope.policy.on_expiry,
@@ -73,4 +76,10 @@ class Questions:
             server=started.server,
             arguments=started.arguments,
             reason=record.reason,
+            requires=self._requirement(),
         )
+
+    def _requirement(self) -> Requirement | None:
+        """That of the last approval of the call, because a retry sends the call again."""
+        approvals = approvals_of(self.scope.log, self.key)
+        return approvals[-1].requires if approvals else None

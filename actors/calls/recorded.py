@@ -151,6 +151,7 @@ def _approval(approval: kinds.Approval, run: Run) -> Approval:
         facade=asked.facade,
         fingerprint=asked.tool_fingerprint,
         rule=asked.rule,
+        requires=asked.requires,
         shown=asked.tool_args,
         arguments=asked.tool_args if edited is None else edited,
         halts=0 if decision is None else decision.halts,

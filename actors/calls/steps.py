@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from ..approvals.requirement import Requirement
 from ..tools.needs import Wanted
 from ..tools.tool import EffectClass
 from .facts import Approval
@@ -26,6 +27,8 @@ class Ask:
     rule: str
     replaces: str | None
     """The id of the call's previous approval."""
+    requires: Requirement | None = None
+    """Who has to approve."""
 
 
 @attrs.frozen
@@ -35,6 +38,7 @@ class Replace:
     old: Approval
     question: str
     rule: str
+    requires: Requirement | None = None
 
     @property
     def arguments(self) -> Mapping[str, Any]:

@@ -32,6 +32,7 @@ ErrorCode: TypeAlias = Literal[
     "invalid_cursor",
     "invalid_request",
     "limit_reached",
+    "may_not_approve",
     "message_required",
     "not_waiting_for_credential",
     "queue_full",

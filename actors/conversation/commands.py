@@ -9,6 +9,7 @@ Each wake reads the whole inbox (`look`):
     `Create`, `Say`               starts a run; during a run, a `Say` stays in the inbox until its end
     `Decide`, `Expire`,           ends an approval; the branch that waits for it goes on, or, if the
     `Withdraw`                    run is not in memory, the run is resumed
+    `Vote`                        records a vote; the approval stays pending
     `Resume`                      resumes a run that waits for a token
     `Cancel`                      stops the run, waits for the record of its last call, ends the run
     `Complete`                    closes the conversation for messages; refused during a run
@@ -21,7 +22,7 @@ Then `look` starts the run that is recorded as running, unless it is being execu
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, assert_never
 
@@ -29,20 +30,30 @@ import attrs
 import trio
 
 from ...runtime.context import Context
-from ...runtime.journal.errors import JournalError, QuestionTaken, Reading
-from ...runtime.journal.protocol import Json
-from ...runtime.journal.question import CloseQuestion
+from ...runtime.journal.errors import JournalError, QuestionTaken
 from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log import stored
-from ..log.head import RunState
-from ..log.inbox import Cancel, Complete, Create, Decide, Delete, Expire, Received, Resume, Say, Withdraw
+from ..log.inbox import (
+    Cancel,
+    Complete,
+    Create,
+    Decide,
+    Delete,
+    Expire,
+    Received,
+    Resume,
+    Say,
+    Vote,
+    Withdraw,
+)
 from ..log.log import ConversationLog
 from ..log.record import Run
 from ..log.topics import Idle, reply_topic, topic
-from ..log.void import closed, save_and_void
+from ..log.void import save_and_void
 from ..nodes.services import Services
 from . import result as results
+from .approval_commands import ApprovalCommands
 from .deletion import erase
 from .remote_tasks import cancel_open
 from .result import refusal, reply_of
@@ -66,6 +77,10 @@ class Commands:
     _tried: set[tuple[str, str]] = attrs.field(factory=set)
     """Pairs of a run and a queued message whose token it has used. The server may refuse it, so once only."""
     deleted: bool = False
+    _approvals: ApprovalCommands = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._approvals = ApprovalCommands(self._log, self._services, self._refuse)
 
     def busy(self) -> bool:
         """Whether to stay in memory: a branch is active, a write pending, or a pause is being announced."""
@@ -111,12 +126,8 @@ class Commands:
                 await self._create(received, create)
             case Say():
                 await self._say(received)
-            case Decide() as decide:
-                await self._decide(received, decide)
-            case Expire(question):
-                await self._expire(received, question)
-            case Withdraw(question, reason):
-                await self._withdraw(received, question, reason)
+            case Decide() | Vote() | Expire() | Withdraw() as command:
+                await self._approvals.carry_out(received, command)
             case Resume() as resume:
                 await self._resume(received, resume.by)
             case Cancel() as cancel:
@@ -131,7 +142,7 @@ class Commands:
     async def _refuse_read_only(self, received: Received) -> None:
         """Refuse a command, because the conversation can only be read. A decision stays in the inbox, because
         its approval cannot be decided again."""
-        if not isinstance(received.command, Decide):
+        if not isinstance(received.command, Decide | Vote):
             await self._refuse(received, "conversation_read_only", _READ_ONLY)
             return
         self._services.tokens.drop(received.stream, [received.key])
@@ -199,65 +210,6 @@ class Commands:
                 by=command.by,
             ),
         )
-
-    async def _decide(self, received: Received, decide: Decide) -> None:
-        id, decision = decide.question, decide.decision
-        with Reading(received.stream, f"command {received.key}"):
-            self._log.state.approvals[id].asked.check_kind(decision)
-        resolved = e.Dated(e.ApprovalResolved(id, decision, received.key, decision.token), received.at)
-        if await self._settle(id, resolved, received.key, decision.token):
-            return
-        if self._log.state.approvals[id].state != "decided":  # `_take_decisions` may have applied it
-            await self._refuse(received, "void", "the approval is void: its run has ended")
-
-    async def _expire(self, received: Received, id: str) -> None:
-        expired = e.ApprovalExpired(id, self._log.state.approvals[id].asked.on_expiry)
-        try:
-            if await self._settle(id, expired, received.key, False, [CloseQuestion(id, "expired")]):
-                return
-        except QuestionTaken:
-            pass  # decided in time: the decision is in the inbox
-        await self._log.save(ack=[received.key])
-
-    async def _withdraw(self, received: Received, id: str, reason: str) -> None:
-        approval, replies = self._log.state.approvals[id], {received.key: reply_of(None)}
-        try:
-            void, row = e.ApprovalVoid(id, reason), closed(approval, reason)
-            if await self._settle(id, void, received.key, False, [row], replies):
-                return
-        except QuestionTaken:
-            pass  # decided meanwhile: the other agent has to accept or refuse the decision
-        await self._log.save(ack=[received.key], replies=replies)
-
-    async def _settle(
-        self,
-        id: str,
-        event: e.LogEvent | e.Dated,
-        command: str,
-        token: bool,
-        questions: Sequence[CloseQuestion] = (),
-        replies: Mapping[str, Json] | None = None,
-    ) -> bool:
-        """Record the end of an approval, and resume its run. False if the approval is not pending."""
-        log = self._log
-        while id in log.state.head.pending:
-            run = log.state.head.run
-            assert run is not None
-            events: list[e.LogEvent | e.Dated] = [event]
-            if run.state != "running":
-                events.append(e.RunResumed(run.id, command, token, answer=False))
-
-            def unchanged(state: RunState = run.state) -> bool:
-                now = log.state.head
-                return id in now.pending and now.run is not None and now.run.state == state
-
-            # The run may start to wait, or end, while this save waits for its turn.
-            saved = await log.save(
-                *events, questions=questions, ack=[command], replies=replies, when=unchanged
-            )
-            if saved:
-                return True
-        return False
 
     async def _resume(self, received: Received, by: str | None) -> None:
         head = self._log.state.head.run
@@ -367,8 +319,8 @@ class Commands:
     async def _take_decisions(self) -> None:
         """Record the decisions in the inbox, so that they precede the end of the run."""
         for received in await stored.inbox(self._services.journal, self._log.state.id):
-            if isinstance(received.command, Decide):
-                await self._decide(received, received.command)
+            if isinstance(received.command, Decide | Vote):
+                await self._approvals.carry_out(received, received.command)
 
     async def give_up(self, crash: Exception) -> None:
         """Fail the run that keeps crashing this conversation, also if its start is not on disk yet. Without a

@@ -15,7 +15,7 @@ from ..approvals.decided import CANCELLED
 from ..approvals.kinds import Approval
 from ..common.errors import ErrorCode
 from ..common.stored_json import new_converter
-from ..log.head import RunHead
+from ..log.head import Head, RunHead
 from ..log.state import CANCELLED_RUN, Conversation
 from ..models.usage import NOTHING, Spent, stored
 from ..tools.needs import Wanted
@@ -37,7 +37,7 @@ class Result:
     run_id: str | None = None
     """The run. None: the message was not stored, or is queued."""
     code: str | None = None
-    """`waiting_approval`, `auth_required`, or why the run failed."""
+    """`waiting_approval`, `vote_recorded`, `auth_required`, or why the run failed."""
     approval_ids: tuple[str, ...] = ()
     """The approvals that were pending then, oldest first."""
     auth: Mapping[str, Any] | None = None
@@ -160,6 +160,13 @@ def queued(run: RunHead, pending: tuple[str, ...]) -> Result:
     if run.state == "auth_required":
         return Result(WAITING_FOR_TOKEN, "queued", code="auth_required", approval_ids=pending)
     return Result(WAITING, "queued", code="waiting_approval", approval_ids=pending)
+
+
+def vote_recorded(head: Head, votes: int, needed: int) -> Result:
+    """The answer to a vote that does not decide yet."""
+    text = f"The vote is recorded. {votes} of {needed} approvals have been given."
+    run_id = head.run.id if head.run else None
+    return Result(text, "waiting", run_id=run_id, code="vote_recorded", approval_ids=head.pending)
 
 
 def _of(run: RunHead, text: str, state: ResultState) -> Result:

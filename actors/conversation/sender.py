@@ -15,6 +15,8 @@ from ...runtime.event_bus import Subscription
 from ...runtime.journal.errors import Reading
 from ...runtime.journal.protocol import Accepted, Json, KeyReused, NotAccepted, Repeated
 from ...runtime.journal.question import Already, Question, Unknown, Won
+from ...runtime.journal.vote import Outdated, Vote, Voted
+from ..approvals.voting import subject_changed
 from ..common import errors
 from ..common.errors import AgentError
 from ..log.inbox import AnyCommand, body_of
@@ -24,7 +26,9 @@ from ..tools.tokens import Token
 from . import follow
 from .result import Result, result_of
 
-Outcome: TypeAlias = Accepted | Won | Already | Repeated | KeyReused | NotAccepted | Unknown
+Outcome: TypeAlias = (
+    Accepted | Won | Voted | Already | Outdated | Repeated | KeyReused | NotAccepted | Unknown
+)
 
 
 @attrs.define(eq=False)
@@ -70,14 +74,21 @@ class Sender:
         return await self._send(id, key, token, wait, deliver)
 
     async def decide(
-        self, question: Question, decision: Json, key: str | None, *, token: Token | None, wait: bool
+        self,
+        question: Question,
+        decision: Json,
+        key: str | None,
+        vote: Vote | None,
+        *,
+        token: Token | None,
+        wait: bool,
     ) -> Result | None:
-        """Decide an approval and return the result, as for a command. Raises `AgentError`."""
+        """Decide an approval, or vote for it, and return the result as for a command. Raises `AgentError`."""
         services = self._services
         key = key or str(uuid.uuid4())
 
         async def decide() -> Outcome:
-            return await services.journal.decide(question.id, decision, key, services.wall())
+            return await services.journal.decide(question.id, decision, key, services.wall(), vote=vote)
 
         reply = await self._send(question.stream, key, token, wait, decide)
         assert not isinstance(reply, NotAccepted)
@@ -121,7 +132,7 @@ class Sender:
                 if is_stored and not needed:
                     services.tokens.drop(id, [key])
             match outcome:
-                case Accepted() | Won() | Repeated(reply=None):
+                case Accepted() | Won() | Voted() | Repeated(reply=None):
                     services.wake(id)
                     return await self._wait(id, replies) if wait else None
                 case Repeated():
@@ -134,6 +145,8 @@ class Sender:
                     raise errors.not_accepted(outcome, id)
                 case Already(question=standing):
                     raise errors.already(standing)
+                case Outdated():
+                    raise subject_changed()
                 case Unknown():
                     raise errors.no_approval(id)
                 case _:
@@ -174,4 +187,6 @@ class Sender:
 
 def _is_open(outcome: Outcome) -> bool:
     """Whether the command was in the inbox after its delivery."""
-    return isinstance(outcome, Accepted | Won) or (isinstance(outcome, Repeated) and outcome.reply is None)
+    if isinstance(outcome, Repeated):
+        return outcome.reply is None
+    return isinstance(outcome, Accepted | Won | Voted)

@@ -50,6 +50,7 @@ from ...config.nodes import (
     children_of,
 )
 from ...config.wildcards import is_named
+from ..approvals.requirement import Requirement, requirement_of
 from ..tools.delegation import SERVER, is_remote
 from ..tools.tool import EFFECTS, EffectClass, Tool
 from .conditions import Answer, Searches, answer, readings
@@ -65,6 +66,8 @@ class Verdict:
     It contains no value of a condition."""
     undecided: bool = False
     """Whether the call asks only because a rule with `run` is undecided."""
+    requires: Requirement | None = None
+    """Who has to approve the call, if it asks."""
 
 
 # ----------------------------------------------------------------- policy scopes
@@ -174,7 +177,7 @@ def judge_by_rules(
     for rule in scope.policy.rules:
         looked_at.append((rule, fit(rule, tool, arguments, scope, searches)))
         if matches(*looked_at[-1]):
-            verdict = Verdict(rule.then, rule_text(rule))
+            verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule))
             break
     verdict = verdict or by_hints(tool, scope)
     undecided = next((rule for rule, fits in looked_at if fits.answer is Answer.UNDECIDED), None)

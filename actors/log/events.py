@@ -16,8 +16,6 @@ Keys name executions within a conversation:
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeAlias, get_args
 
@@ -199,6 +197,24 @@ class ApprovalRequested:
 
 
 @attrs.frozen
+class ApprovalVoted:
+    """A person has approved, and the approval needs more persons."""
+
+    type: ClassVar = "approval.voted"
+    id: str
+    by: str
+    """The id of the principal."""
+    subject: str
+    """The hash of what the vote is about; a vote about another hash starts the count again."""
+    voters: Sequence[str]
+    """The principals whose votes count now, oldest vote first."""
+    needed: int
+    """The number of votes that decide."""
+    decision: Decided
+    command: str
+
+
+@attrs.frozen
 class ApprovalResolved:
     type: ClassVar = "approval.resolved"
     id: str
@@ -206,6 +222,9 @@ class ApprovalResolved:
     command: str
     token: bool
     """`command` came with a bearer token."""
+    subject: str | None = None
+    """With a quorum, as in `ApprovalVoted`, like `voters`. The last voter made the decision."""
+    voters: Sequence[str] = ()
 
 
 @attrs.frozen
@@ -231,7 +250,7 @@ class ApprovalVoid:
 
 
 ApprovalEnd: TypeAlias = ApprovalResolved | ApprovalExpired | ApprovalVoid
-ApprovalEvent: TypeAlias = ApprovalRequested | ApprovalEnd
+ApprovalEvent: TypeAlias = ApprovalRequested | ApprovalVoted | ApprovalEnd
 
 # ----------------------------------------------------------------------- runs
 
@@ -379,9 +398,3 @@ class Entry:
     at: float
     event: LogEvent | None
     """None if this version does not know its type or kind."""
-
-
-def tree_id(tree: Mapping[str, object]) -> str:
-    """The id of a tree: a hash of its text, the same on every machine."""
-    text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -180,6 +180,8 @@ def advance(head: Head, event: e.LogEvent) -> Head:
             return _after_step(head, event)
         case e.ApprovalRequested() | e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
             return _after_approval(head, event)
+        case e.ApprovalVoted():
+            return head
         case e.RunStarted(run=id, turn=turn):
             return head._replace(run=RunHead(id, turn, "running"))
         case (
@@ -203,7 +205,7 @@ def _after_step(head: Head, step: e.StepFinished) -> Head:
     return head._replace(run=run, usage=head.usage.plus(usage))
 
 
-def _after_approval(head: Head, event: e.ApprovalEvent) -> Head:
+def _after_approval(head: Head, event: e.ApprovalRequested | e.ApprovalEnd) -> Head:
     if isinstance(event, e.ApprovalRequested):
         id = event.asked.id
         in_flight = (*head.in_flight, id) if event.asked.in_flight else head.in_flight

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeAlias, get_args
 
 import attrs
@@ -51,6 +51,22 @@ class Decide:
     kind: ClassVar = "decision"
     question: str
     decision: Decided
+    subject: str | None = None
+    """As in `ApprovalResolved`, like `voters`."""
+    voters: Sequence[str] = ()
+
+
+@attrs.frozen
+class Vote:
+    """Record a vote for a decision. `Journal.decide` puts this command into the inbox. The fields are as in
+    `ApprovalVoted`."""
+
+    kind: ClassVar = "vote"
+    question: str
+    decision: Decided
+    subject: str
+    voters: Sequence[str]
+    needed: int
 
 
 @attrs.frozen
@@ -105,7 +121,7 @@ class Delete:
     kind: ClassVar = "delete"
 
 
-AnyCommand: TypeAlias = Create | Say | Decide | Expire | Withdraw | Resume | Cancel | Complete | Delete
+AnyCommand: TypeAlias = Create | Say | Decide | Vote | Expire | Withdraw | Resume | Cancel | Complete | Delete
 
 _KINDS: Mapping[str, type[AnyCommand]] = {each.kind: each for each in get_args(AnyCommand)}
 

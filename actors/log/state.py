@@ -85,7 +85,9 @@ class Conversation(Headed):
                 _apply_step(self, entry, event)
             case e.ToolStarted() | e.ToolAccepted() | e.ToolFinished() | e.ToolUnknown():
                 _apply_tool(self, entry, event)
-            case e.ApprovalRequested() | e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
+            case e.ApprovalRequested() | e.ApprovalVoted():
+                _apply_approval(self, entry, event)
+            case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
                 _apply_approval(self, entry, event)
             case e.RunStarted() | e.RunWaiting() | e.RunAuthRequired() | e.RunResumed():
                 _apply_run(self, event)
@@ -258,6 +260,8 @@ def _apply_approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> 
     match event:
         case e.ApprovalRequested(asked=asked):
             _add_approval(c, entry, asked)
+        case e.ApprovalVoted(id=id, voters=voters, subject=subject, decision=decision):
+            c.approvals[id] = c.approvals[id].voted(voters, subject, entry.at, decision)
         case e.ApprovalResolved(decision=decision):
             run, approval = _live_run(c), c.approvals[event.id]
             approval.asked.check_kind(decision)
@@ -267,6 +271,8 @@ def _apply_approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> 
             else:
                 run.drive_call(approval.asked.key, event.command, event.token)
             stored = decision.to_json()
+            if event.subject is not None:
+                approval = approval.voted(event.voters, event.subject, entry.at, decision)
             approval = attrs.evolve(approval, state="decided", decision=stored, settled=entry.at)
             _settle_approval(c, approval, decision)
         case e.ApprovalExpired():
@@ -275,17 +281,12 @@ def _apply_approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> 
         case e.ApprovalVoid(superseded_by=by, reason=reason):
             approval = c.approvals[event.id]
             if by is not None:
-                approval = _patched(approval, superseded_by=by)
+                approval = approval.patched(superseded_by=by)
             if isinstance(approval.asked, ProxyQuestion):
-                approval = _patched(approval, void_reason=reason)
+                approval = approval.patched(void_reason=reason)
             c.approvals[approval.id] = attrs.evolve(approval, state="void", settled=entry.at)
         case _:
             assert_never(event)
-
-
-def _patched(approval: Approval, **patch: Any) -> Approval:
-    asked = attrs.evolve(approval.asked, **patch)
-    return attrs.evolve(approval, body={**approval.body, **patch}, asked=asked)
 
 
 def _add_approval(c: Conversation, entry: e.Entry, asked: Asked[Any]) -> None:

@@ -8,6 +8,7 @@ from ...config.nodes import CheckpointNode
 from ...runtime.context import Behaviour, Context
 from ..approvals.checkpoint_approval import CheckpointQuestion, verdict_text
 from ..approvals.decided import CANCELLED, EXPIRED, Expired
+from ..approvals.requirement import requirement_of
 from ..approvals.yes_or_no import Approved
 from ..common.errors import NodeFailed
 from ..gate.gate import descend
@@ -48,6 +49,7 @@ def _question(spec: CheckpointNode, scope: RunScope, execute: Execute) -> Checkp
     return CheckpointQuestion.about(
         occasion(scope, spec, execute, f"{execute.key}~0"),
         message=fill(spec.message, execute.values(scope.user)),
+        requires=requirement_of(spec),
         expires=expiry(scope, policy_scope),
         on_expiry=policy_scope.policy.on_expiry,
     )

@@ -77,6 +77,7 @@ def occasion(
         output_key=spec.output_key or "",
         session_state=execute.session,
         user_message=scope.user,
+        requester=scope.log.run.requester,
     )
 
 

@@ -26,6 +26,8 @@ _REASONS: Mapping[str, Reason] = {
     "role_required": "PERMISSION_DENIED",
     "run_in_progress": "UNSUPPORTED_OPERATION",
     "shutting_down": "UNAVAILABLE",
+    "subject_changed": "INVALID_PARAMS",
+    "may_not_approve": "UNSUPPORTED_OPERATION",
     "void": "UNSUPPORTED_OPERATION",
 }
 

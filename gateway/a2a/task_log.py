@@ -9,7 +9,7 @@ task, whose id is that of the conversation. A task's newest run determines its s
 | `run.started` | working | |
 | reply with text and tool calls; `approval.requested` | working | a status message with the text |
 | tool result with files or data; scripted artifact | | an artifact |
-| `run.waiting` | input-required | all pending questions in one message |
+| `run.waiting`; `approval.voted` while it waits | input-required | all pending questions in one message |
 | `run.auth_required` | auth-required | the server that needs the token |
 | `run.finished` | completed, or the state that a script dictates | the answer as an artifact |
 | `run.failed`, `run.cancelled` | failed, canceled | the sentence |
@@ -43,6 +43,7 @@ from ...actors.a2a.wire.task import (
 )
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.proxy_approval import ProxyQuestion
+from ...actors.approvals.voting import shown_after
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
 from ...actors.log.head import Head, advance
@@ -80,6 +81,8 @@ class TaskLog:
     """All questions of the conversation, by id."""
     decided: dict[str, list[Asked[Any]]] = attrs.field(factory=dict)
     """Decided questions by the key of the message with the decision."""
+    voted: dict[str, set[str]] = attrs.field(factory=dict)
+    """Approvals by the key of the message with a vote for them."""
     commands: dict[str, str] = attrs.field(factory=dict)
     """Task ids by the key of the command that started, or will start, a run of the task."""
     resumed: set[str] = attrs.field(factory=set)
@@ -161,10 +164,11 @@ class TaskLog:
 
     def has_taken(self, key: str, decided: Set[str] = frozenset()) -> bool:
         """Whether the message with this key has been removed from the inbox, and none of the approvals that
-        it decides is still pending; each decision is a separate command."""
+        it decides is still pending without its vote; each decision is a separate command."""
         begun = key in self.commands and key not in self._queued
-        taken = begun or key in self.decided or key in self.resumed
-        return taken and decided.isdisjoint(self._pending)
+        voted = self.voted.get(key, set())
+        taken = begun or key in self.decided or key in self.resumed or bool(voted)
+        return taken and (decided - voted).isdisjoint(self._pending)
 
     def is_live(self, id: str) -> bool:
         """Whether a run of the task has begun and has not ended."""
@@ -186,7 +190,9 @@ class TaskLog:
                 yield from self._replied(entry, key, reply)
             case e.ToolFinished(need=None):
                 yield from self._results(event)
-            case e.ApprovalRequested() | e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
+            case e.ApprovalRequested() | e.ApprovalVoted():
+                yield from self._approval(entry, event)
+            case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
                 yield from self._approval(entry, event)
             case e.RunWaiting() | e.RunAuthRequired() | e.RunResumed():
                 yield self._paused(entry, event)
@@ -251,6 +257,11 @@ class TaskLog:
                 # Other branches continue; the state is "input-required" only when the whole run waits.
                 parts = (Text(asked.waits), Data({"pending": [item_of(asked)]}))
                 yield self._status(entry, "working", self._message(asked.id, *parts))
+            case e.ApprovalVoted(id=id, command=command, decision=decision):
+                self.voted.setdefault(command.partition(":")[0], set()).add(id)
+                self.asked[id] = self._pending[id] = shown_after(self.asked[id], decision)
+                if self._live.status.state == "input-required":
+                    yield self._status(entry, "input-required", self._question(entry))
             case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
                 del self._pending[event.id]
                 if isinstance(event, e.ApprovalResolved):
@@ -362,5 +373,6 @@ def item_of(asked: Asked[Any]) -> dict[str, Any]:
         "description": (proxy.remote_description if proxy else "") or asked.description,
         "answer": asked.original.example(),
         "input_schema": getattr(asked, "input_schema", None),
+        "hash": None if asked.requires is None else asked.hash,
     }
     return {name: value for name, value in item.items() if value is not None}

@@ -192,6 +192,7 @@ class AGUIRun:
                 | e.ConversationCompleted()
                 | e.RunStarted()
                 | e.BatchFinished()
+                | e.ApprovalVoted()
                 | e.ToolAccepted()
                 | e.ToolFinished()
             ):

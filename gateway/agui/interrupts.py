@@ -83,13 +83,13 @@ def decision_in(entry: ResumeEntry, asked: Asked[Any]) -> Mapping[str, Any] | No
         case OutcomeQuestion() if cancelled:
             return None
         case OutcomeQuestion():
-            return _given(fields, action="action", result="result", reason="reason")
+            return _given(fields, action="action", result="result", reason="reason", hash="hash")
         case _ if cancelled:
             return {"approved": False}
         case _ if isinstance(payload, bool):
             return {"approved": payload}
         case _:
-            return _given(fields, approved="approved", editedArgs="arguments", reason="reason")
+            return _given(fields, approved="approved", editedArgs="arguments", reason="reason", hash="hash")
 
 
 def _given(fields: Mapping[str, Any], **names: str) -> dict[str, Any]:

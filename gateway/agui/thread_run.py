@@ -42,7 +42,16 @@ _PATIENCE = 15.0
 """Seconds between two checks that a message without a run is still in the inbox."""
 _LATE = frozenset({"already_decided", "expired", "void"})
 """Errors that mean the interrupt has already ended; the request then follows the run."""
-_REFUSED = frozenset({"decision_required", "denied_by_policy", "invalid_arguments", "invalid_request"})
+_REFUSED = frozenset(
+    {
+        "decision_required",
+        "denied_by_policy",
+        "invalid_arguments",
+        "invalid_request",
+        "may_not_approve",
+        "subject_changed",
+    }
+)
 """Errors that reject an answer and leave its interrupt open."""
 
 
@@ -318,7 +327,7 @@ class _Request:
             return False
         key = key_of(agent, "answer", entry.interrupt, json.dumps(decision, sort_keys=True))
         await agent.decide(entry.interrupt, decision, key=key, token=token, wait=False)
-        return True
+        return (await agent.approval(entry.interrupt)).state != "pending"  # a vote leaves it open
 
     def _run(
         self, log: AGUIRun, shown: Sequence[AGUIEvent], awaited: Set[str], *, refused: bool = False

@@ -119,7 +119,7 @@ async def pending(client: AgentClient) -> Json:
 
 def words_of(approval: Mapping[str, Any], approve: bool, given: Mapping[str, Any]) -> Json:
     """The body of the decision. An elicitation is accepted or declined."""
-    common = {"reason": given.get("reason"), "decided_by": given.get("by")}
+    common = {"reason": given.get("reason"), "decided_by": given.get("by"), "hash": approval.get("hash")}
     if (approval.get("remote_kind") or approval["kind"]) == "elicitation":
         words = {"action": "accept" if approve else "decline", "content": given.get("arguments")}
     else:

@@ -201,6 +201,8 @@ class ChatConversation:
             result = turn.get("result") or {}
             if "code" in result and result["state"] in ("waiting", "queued"):
                 self._own = None
+                if result["code"] == "vote_recorded":  # others have to approve, too
+                    self.log.pending.pop(path.rpartition("/")[2], None)
                 await self._tell(result["response"], "bad")
         finally:
             self._posts -= 1

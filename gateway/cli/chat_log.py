@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from ...actors.approvals.asked import Asked
+from ...actors.approvals.voting import shown_after
 from ...actors.log import events as e
 from ...actors.log.event_json import decode
 from ...runtime.journal.protocol import Event
@@ -54,6 +55,8 @@ class ChatLog:
                 self.running, self.waiting_on = True, ()
             case e.ApprovalRequested(asked=asked):
                 self.pending[asked.id] = asked
+            case e.ApprovalVoted(id=id, decision=decision) if id in self.pending:
+                self.pending[id] = shown_after(self.pending[id], decision)
             case e.ApprovalResolved(id=id) | e.ApprovalExpired(id=id) | e.ApprovalVoid(id=id):
                 self.pending.pop(id, None)
                 self.waiting_on = tuple(each for each in self.waiting_on if each != id)

@@ -32,13 +32,14 @@ class Person(Teller, Protocol):
 async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] | None:
     """The words of a decision; None if the person leaves."""
     question = asked.original
+    hash = {} if asked.requires is None else {"hash": asked.hash}
     while (line := await person.ask_reply(question)) is not None:
         match question.understand(line):
             case Decide(words):
-                return dict(words)
+                return {**words, **hash}
             case Edit():
                 if (arguments := await person.edit(asked)) is not None:
-                    return {"approved": True, "arguments": arguments}
+                    return {"approved": True, "arguments": arguments, **hash}
             case Fill(form):
                 if (content := await _fill(person, form)) is not None:
                     return {"action": "accept", "content": content}

@@ -177,7 +177,7 @@ class OneTurn:
             self.terminal.forget_typed()
             self.terminal.tell(f"\n{approval.asked.description}\n")
             while approval.state == "pending":
-                words = await ask_for_words(self.terminal, approval.asked)
+                words = await ask_for_words(self.terminal, approval.shown)
                 if words is None and not await self._dismissed([approval.id]):
                     self._outcome = "waiting"
                     turn.cancel()

@@ -53,6 +53,8 @@ class Progress:
             case e.ApprovalRequested(asked=asked):
                 self._asked[asked.id] = asked
                 return f"{asked.node}: asks {asked.id}: {asked.line}"
+            case e.ApprovalVoted(id=id, voters=voters, needed=needed) if id in self._asked:
+                return f"{self._asked[id].node}: {len(voters)} of {needed} approvals: {voters[-1]}"
             case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid() as end:
                 return self._approval_end(end)
             case _:

@@ -38,6 +38,7 @@ STATUS: Mapping[str, int] = {
     "invalid_cursor": 400,
     "invalid_request": 400,
     "limit_reached": 429,
+    "may_not_approve": 403,
     "message_required": 400,
     "not_waiting_for_credential": 409,
     "queue_full": 429,

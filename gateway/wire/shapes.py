@@ -94,6 +94,24 @@ class Decision(Shape):
     decided_at: Time = about("When the decision was recorded.")
 
 
+class Requirement(Shape):
+    """The approvers that a rule demands."""
+
+    approvers: Sequence[str] = about(
+        "Roles, and `subject:` with principals, of whom an approver has one; `[]`: all may approve."
+    )
+    quorum: int = about("The number of persons who have to approve.")
+    requester_may_approve: bool = about("Whether the requester of the run may approve.")
+
+
+class Vote(Shape):
+    """A yes of one of several persons who have to approve."""
+
+    by: str = about("The principal.")
+    at: Time = about("When the vote was recorded.")
+    reason: str | None = maybe("The reason that the person gave.")
+
+
 class Approval(Shape):
     """A request for a human decision, in any state."""
 
@@ -125,6 +143,14 @@ class Approval(Shape):
     )
     message: str | None = maybe("Of an `elicitation`: the server's question.")
     url: str | None = maybe("Of an `elicitation`: the URL that the server wants the person to visit.")
+    requires: Requirement | None = maybe("Who has to approve, if the rule demands more than one decision.")
+    hash: str | None = maybe(
+        "With `requires`: a hash of the tool and its arguments as shown here. Decisions name it."
+    )
+    votes: Sequence[Vote] | None = maybe(
+        "The votes for this `hash`, the oldest first. After a vote for edited arguments, the approval shows "
+        "these arguments."
+    )
     replaces: str | None = maybe("UUID of the approval that this one replaces.")
     superseded_by: str | None = maybe("UUID of the approval that replaces this one.")
     void_reason: str | None = maybe("Of a `proxy`: why the approval was withdrawn.")
@@ -152,6 +178,10 @@ class DecisionRequest(Shape):
     arguments: Json | None = maybe("Replaces the shown arguments in full.")
     reason: str | None = maybe("Passed to the model with a rejection.", maxLength=MAX_TEXT)
     decided_by: str | None = maybe("Name of the person, for the record.", maxLength=MAX_TEXT)
+    hash: str | None = maybe(
+        "The `hash` of the approval as it was shown. A yes needs it if the `quorum` is above 1.",
+        maxLength=MAX_TEXT,
+    )
     result: str | None = maybe("With `done`: the result of the call.")
     content: Json | None = maybe("With `accept`: the answer to `input_schema`; defaults may be omitted.")
 
@@ -204,7 +234,7 @@ class Result(Shape):
     approvals: Sequence[Approval] = about("The approvals that the run waits for, the oldest first.")
     approval: Approval | None = maybe("The oldest of these approvals.")
     code: str | None = maybe(
-        "`waiting_approval`, `auth_required`, or the code of a [failure](errors.md#runs)."
+        "`waiting_approval`, `vote_recorded`, `auth_required`, or the code of a [failure](errors.md#runs)."
     )
     run_id: str | None = maybe("The run.")
     usage: Usage | None = maybe("Usage of the run.")

@@ -93,7 +93,9 @@ _OWNERS: Step = (
         owner TEXT, status TEXT, streams INTEGER NOT NULL, PRIMARY KEY (owner, status)) WITHOUT ROWID""",
 )
 
-STEPS: Sequence[Step] = (_FIRST, _NOTES, _OWNERS)
+_VOTES: Step = ("ALTER TABLE question ADD COLUMN votes TEXT",)
+
+STEPS: Sequence[Step] = (_FIRST, _NOTES, _OWNERS, _VOTES)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
 
 

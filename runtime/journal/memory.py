@@ -15,6 +15,7 @@ from .. import json_text
 from ..clock import WallClock, system_clock
 from . import cursor as cursors
 from . import note, rows
+from . import vote as votes
 from .errors import Fenced, JournalError, UnknownStream
 from .memory_stream import Delivered, Stream
 from .protocol import (
@@ -47,6 +48,7 @@ from .question import (
     Unknown,
     Won,
 )
+from .vote import Outdated, Vote, Voted
 
 
 @asynccontextmanager
@@ -55,6 +57,10 @@ async def _handed_over() -> AsyncIterator[None]:
     await trio.lowlevel.checkpoint()
     yield
     await trio.lowlevel.cancel_shielded_checkpoint()
+
+
+def _same(one: Json, other: Json) -> bool:
+    return json_text.same(json_text.dump(one), json_text.dump(other))
 
 
 def _copy(body: Json) -> Json:
@@ -97,7 +103,7 @@ class MemoryJournal:
                 if not new:
                     return NotAccepted("unknown_stream")
                 kept = Stream(stream, next(self._stream_numbers), created=now, updated=now)
-            if known := kept.known(key, kind, body):
+            if known := kept.known(key, lambda first: first.kind == kind and _same(first.body, body)):
                 return known
             if kept.summary.status in unless:
                 return NotAccepted("status", kept.summary.status)
@@ -110,8 +116,8 @@ class MemoryJournal:
             return Accepted()
 
     async def decide(
-        self, question: str, decision: Json, key: str, now: float
-    ) -> Won | Already | Repeated | KeyReused | Unknown:
+        self, question: str, decision: Json, key: str, now: float, *, vote: Vote | None = None
+    ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
         decision = _copy(decision)
         async with _handed_over():
             if question not in self._asked:
@@ -119,16 +125,17 @@ class MemoryJournal:
             _, name = self._asked[question]
             kept = self._streams[name]
             asked = kept.questions[question]
-            body = {"question": question, "decision": decision}
-            if known := kept.known(key, "decision", body):
+            if known := kept.known(
+                key, lambda first: votes.is_repeat(first.kind, first.body, question, decision)
+            ):
                 return known
             at = self._wall()
-            if asked.state != "pending" or (asked.expires is not None and asked.expires <= max(now, at)):
-                return Already(asked)
-            decided = attrs.evolve(asked, state="decided", decision=decision, settled=at)
-            kept.questions[question] = decided
-            kept.inbox[key] = Delivered(Command(name, key, "decision", body, at))
-            return Won(decided)
+            result = votes.outcome(asked, decision, vote, now, at)
+            if isinstance(result, Won | Voted):
+                kept.questions[question] = result.question
+                kind, body = votes.command(result, decision, vote)
+                kept.inbox[key] = Delivered(Command(name, key, kind, body, at))
+            return result
 
     async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
         async with _handed_over():

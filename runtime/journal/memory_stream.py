@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, assert_never
 
 import attrs
 
-from .. import json_text
 from .errors import IntentExists, JournalError, QuestionTaken
 from .protocol import Command, Event, Fence, Json, KeyReused, NewIntent, Repeated, Row, SettleIntent, Summary
 from .question import CloseQuestion, NewQuestion, Question
@@ -59,12 +58,11 @@ class Stream:
     def waiting(self) -> list[Command]:
         return [each.command for each in self.inbox.values() if each.open]
 
-    def known(self, key: str, kind: str, body: Json) -> Repeated | KeyReused | None:
+    def known(self, key: str, is_same: Callable[[Command], bool]) -> Repeated | KeyReused | None:
         if key not in self.inbox:
             return None
         first = self.inbox[key]
-        same = json_text.same(json_text.dump(first.command.body), json_text.dump(body))
-        return Repeated(first.reply) if same and first.command.kind == kind else KeyReused()
+        return Repeated(first.reply) if is_same(first.command) else KeyReused()
 
     def intend(self, intents: Sequence[NewIntent], settle: Sequence[SettleIntent]) -> None:
         for new in intents:

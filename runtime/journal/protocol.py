@@ -35,6 +35,7 @@ from .question import (
     Unknown,
     Won,
 )
+from .vote import Outdated, Vote, Voted
 
 Json: TypeAlias = Mapping[str, Any]
 """A JSON object. It must not be changed after it was passed to a journal."""
@@ -238,13 +239,14 @@ class Journal(Notes, Protocol):
         ...
 
     async def decide(
-        self, question: str, decision: Json, key: str, now: float
-    ) -> Won | Already | Repeated | KeyReused | Unknown:
-        """Decide a pending question. At most one decision is accepted.
+        self, question: str, decision: Json, key: str, now: float, *, vote: Vote | None = None
+    ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
+        """Decide a pending question, or vote for its decision. At most one decision is accepted.
 
-        The same commit puts the command ``(key, "decision", {"question": id, "decision": decision})`` into
-        the stream's inbox. The key is checked first, as in `deliver`. The result is `Already` if the question
-        has expired at `now` or at the time of the write, so that no stored decision is later than the expiry.
+        `vote.py` has the rules, and the command that the same commit puts into the stream's inbox: without a
+        vote, ``(key, "decision", {"question": id, "decision": decision})``. The key is checked first, as in
+        `deliver`. The result is `Already` if the question has expired at `now` or at the time of the write,
+        so that no stored decision is later than the expiry.
         """
         ...
 

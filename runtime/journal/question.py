@@ -36,6 +36,19 @@ class CloseQuestion:
 
 
 @attrs.frozen
+class CastVote:
+    """A stored vote on a question. `vote.py` has the rules."""
+
+    voter: str
+    credential: str
+    """The credential of the voter; the vote lapses with it."""
+    subject: str
+    """What the vote is about. All votes on a question have the same subject."""
+    at: float
+    decision: Mapping[str, Any]
+
+
+@attrs.frozen
 class Question:
     id: str
     stream: str
@@ -50,6 +63,8 @@ class Question:
     expires: float | None
     settled: float | None
     """The time at which the state stopped being ``pending``."""
+    votes: tuple[CastVote, ...] = ()
+    """The votes so far, oldest first, if several voters have to agree."""
 
 
 @attrs.frozen

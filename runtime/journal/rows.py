@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+import attrs
+
 from .. import json_text
 from .errors import Reading, shown
 from .protocol import Command, Event, Json, Row, Summary
-from .question import Due, Question, QuestionState
+from .question import CastVote, Due, Question, QuestionState
 
 _STATES = frozenset(get_args(QuestionState))
 _YEAR_10000 = 253_402_300_800.0
@@ -46,7 +48,7 @@ def command(stream: str, key: object, kind: object, body: object, at: object) ->
 
 def question(columns: tuple[Any, ...]) -> Question:
     """Convert the row of a question. Raises `StreamDamaged`."""
-    _, id, stream, kind, state, body, decision, created, expires, settled = columns
+    _, id, stream, kind, state, body, decision, created, expires, settled, votes = columns
     with Reading(stream, f"question {shown(id)}"):
         if state not in _STATES:
             raise ValueError(f"{state!r} is not a state")
@@ -62,7 +64,27 @@ def question(columns: tuple[Any, ...]) -> Question:
             _time(created),
             None if expires is None else _time(expires),
             None if settled is None else _time(settled),
+            () if votes is None else _votes(votes),
         )
+
+
+def text_of_votes(votes: tuple[CastVote, ...]) -> str | None:
+    """The stored form of votes."""
+    return json_text.dump([attrs.asdict(each, recurse=False) for each in votes]) if votes else None
+
+
+def _votes(text: object) -> tuple[CastVote, ...]:
+    votes = json_text.load(_text(text))
+    return tuple(
+        CastVote(
+            _text(each["voter"]),
+            _text(each["credential"]),
+            _text(each["subject"]),
+            _time(each["at"]),
+            _object(each["decision"]),
+        )
+        for each in votes
+    )
 
 
 def due(id: object, stream: object, expires: float) -> Due | None:
@@ -85,7 +107,10 @@ def row(columns: tuple[Any, ...]) -> Row:
 
 def object_of(text: object) -> Json:
     """Parse a text that holds a JSON object."""
-    value = json_text.load(_text(text))
+    return _object(json_text.load(_text(text)))
+
+
+def _object(value: Any) -> Json:
     if type(value) is not dict:
         raise TypeError(f"expected a JSON object, not {type(value).__name__}")
     return value

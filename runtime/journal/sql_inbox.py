@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .. import json_text
 from . import rows
@@ -43,16 +43,21 @@ def deliver(
         head = head or streams.create(name, now)
         if put(db, head.id, key, kind, body, now):
             return Accepted()
-    known = repeated(db, head.id, name, key, kind, body) if head else None
+
+    def is_same(first_kind: str, first_body: str) -> bool:
+        return first_kind == kind and json_text.same(first_body, body)
+
+    known = repeated(db, head.id, name, key, is_same) if head else None
     answer = known or refused
     assert answer is not None
     return answer
 
 
 def repeated(
-    db: sqlite3.Connection, stream_id: int, stream: str, key: str, kind: str, body: str
+    db: sqlite3.Connection, stream_id: int, stream: str, key: str, is_same: Callable[[str, str], bool]
 ) -> Repeated | KeyReused | None:
-    """Return the answer for a key that was used before, or None for a new key.
+    """Return the answer for a key that was used before, or None for a new key. `is_same` compares the command
+    with the kind and body of the first.
 
     Raises:
         StreamDamaged
@@ -64,7 +69,7 @@ def repeated(
         return None
     first_kind, first_body, reply = first
     with Reading(stream, f"command {key}"):
-        if first_kind == kind and json_text.same(first_body, body):
+        if is_same(first_kind, first_body):
             return Repeated(rows.object_of(reply) if reply is not None else None)
     return KeyReused()
 

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any, assert_never
 
-import attrs
-
 from .. import json_text
 from . import cursor as cursors
 from . import rows, sql_inbox
+from . import vote as votes
 from .errors import JournalError, QuestionTaken, Reading, StreamDamaged
-from .protocol import KeyReused, Repeated
+from .protocol import Json, KeyReused, Repeated
 from .question import (
     MOST_DUE,
     Already,
@@ -25,10 +24,11 @@ from .question import (
     Unknown,
     Won,
 )
+from .vote import Outdated, Vote, Voted
 
 _QUESTION = (
     "question.number, question.id, stream.name, question.kind, question.state, question.body,"
-    " question.decision, question.created, question.expires, question.settled"
+    " question.decision, question.created, question.expires, question.settled, question.votes"
 )
 
 _PIECE_CHARACTERS = 65_536
@@ -83,13 +83,9 @@ def _close(
 
 
 def decide(
-    db: sqlite3.Connection, id: str, decision: str, key: str, now: float, at: float
-) -> Won | Already | Repeated | KeyReused | Unknown:
-    """Decide a pending question with a compare-and-set.
-
-    `decision` is its JSON text. `at` is the time of the write, which is stored. The question must be
-    unexpired at both `now` and `at`.
-    """
+    db: sqlite3.Connection, id: str, decision: Json, key: str, vote: Vote | None, now: float, at: float
+) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
+    """Decide a pending question with a compare-and-set, or store a vote. `at` is the time of the write."""
     found = db.execute(
         f"SELECT question.stream_id, {_QUESTION} FROM question"
         " JOIN stream ON stream.id = question.stream_id WHERE question.id = ?",
@@ -98,18 +94,23 @@ def decide(
     if found is None:
         return Unknown()
     stream_id, asked = found[0], rows.question(found[1:])
-    plain = json_text.load(decision)
-    command = json_text.dump({"question": id, "decision": plain})
-    if known := sql_inbox.repeated(db, stream_id, asked.stream, key, "decision", command):
+
+    def is_same(kind: str, body: str) -> bool:
+        return votes.is_repeat(kind, rows.object_of(body), id, decision)
+
+    if known := sql_inbox.repeated(db, stream_id, asked.stream, key, is_same):
         return known
-    if asked.state != "pending" or (asked.expires is not None and asked.expires <= max(now, at)):
-        return Already(asked)
-    db.execute(
-        "UPDATE question SET state = 'decided', decision = ?, settled = ? WHERE id = ?",
-        (decision, at, id),
-    )
-    sql_inbox.put(db, stream_id, key, "decision", command, at)
-    return Won(attrs.evolve(asked, state="decided", decision=plain, settled=at))
+    result = votes.outcome(asked, decision, vote, now, at)
+    if isinstance(result, Won | Voted):
+        new = result.question
+        text = None if new.decision is None else json_text.dump(new.decision)
+        db.execute(
+            "UPDATE question SET state = ?, decision = ?, settled = ?, votes = ? WHERE id = ?",
+            (new.state, text, new.settled, rows.text_of_votes(new.votes), id),
+        )
+        kind, body = votes.command(result, decision, vote)
+        sql_inbox.put(db, stream_id, key, kind, json_text.dump(body), at)
+    return result
 
 
 # ------------------------------------------------------------------------ reads

@@ -58,6 +58,7 @@ from .question import (
 )
 from .sql_reader import Reader
 from .sql_stream import Streams
+from .vote import Outdated, Vote, Voted
 from .writer import GroupWriter, InlineWriter, Writer
 
 FILE = "journal.db"
@@ -195,11 +196,12 @@ class SqliteJournal:
         )
 
     async def decide(
-        self, question: str, decision: Json, key: str, now: float
-    ) -> Won | Already | Repeated | KeyReused | Unknown:
-        text = json_text.dump(decision)
+        self, question: str, decision: Json, key: str, now: float, *, vote: Vote | None = None
+    ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
+        # Copied, because the caller may change its objects while the decision waits.
+        plain = json_text.load(json_text.dump(decision))
         return await self._writer.submit(
-            lambda db: sql_question.decide(db, question, text, key, now, self._wall())
+            lambda db: sql_question.decide(db, question, plain, key, vote, now, self._wall())
         )
 
     async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:

@@ -8,6 +8,7 @@ import attrs
 
 from stopgo.runtime.journal.protocol import Accepted, Journal, Json
 from stopgo.runtime.journal.question import Won
+from stopgo.runtime.journal.vote import Voted
 
 
 @attrs.frozen
@@ -25,8 +26,8 @@ class NotingJournal:
             self._commands.add((stream, key))
         return outcome
 
-    async def decide(self, question: str, decision: Json, key: str, now: float) -> Any:
-        outcome = await self._journal.decide(question, decision, key, now)
-        if isinstance(outcome, Won):
+    async def decide(self, question: str, decision: Json, key: str, *args: Any, **kwargs: Any) -> Any:
+        outcome = await self._journal.decide(question, decision, key, *args, **kwargs)
+        if isinstance(outcome, Won | Voted):
             self._commands.add((outcome.question.stream, key))
         return outcome

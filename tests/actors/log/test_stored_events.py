@@ -165,6 +165,16 @@ EVENTS: Rows = [
         e.ApprovalResolved("a", YES, "c", True),
         f'approval.resolved {{"id":"a",{YES_TEXT},"command":"c","token":true}}',
     ),
+    (
+        e.ApprovalVoted("a", "ann", "h", ("bob", "ann"), 3, YES, "c"),
+        'approval.voted {"id":"a","by":"ann","subject":"h","voters":["bob","ann"],"needed":3,'
+        f'{YES_TEXT},"command":"c"}}',
+    ),
+    (
+        e.ApprovalResolved("a", YES, "c", False, "h", ("bob", "ann")),
+        f'approval.resolved {{"id":"a",{YES_TEXT},"command":"c","token":false,"subject?":"h",'
+        '"voters?":["bob","ann"]}',
+    ),
     (e.ApprovalExpired("a", "fail"), 'approval.expired {"id":"a","on_expiry!":"fail"}'),
     (e.ApprovalVoid("a", "over", "b"), 'approval.void {"id":"a","reason":"over","superseded_by?":"b"}'),
     (
@@ -201,6 +211,10 @@ COMMANDS: Rows = [
         f'message {{"message":"hi","token":true,"task?":"t","message_id?":"m",{ORIGIN_TEXT}}}',
     ),
     (inbox.Decide("a", YES), f'decision {{"question":"a",{YES_TEXT}}}'),
+    (
+        inbox.Vote("a", YES, "h", ("bob", "ann"), 3),
+        f'vote {{"question":"a",{YES_TEXT},"subject":"h","voters":["bob","ann"],"needed":3}}',
+    ),
     (inbox.Expire("a"), 'expire {"question":"a"}'),
     (inbox.Withdraw("a", "gone"), 'withdraw {"question":"a","reason":"gone"}'),
     (inbox.Resume(True), 'resume {"token":true}'),

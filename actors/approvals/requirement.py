@@ -1,0 +1,63 @@
+"""The requirement that a rule or a checkpoint sets for its approvals. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ...config.approval import Rule
+from ...config.nodes import CheckpointNode
+
+
+@attrs.frozen
+class Requirement:
+    """Who has to approve. It is stored with the question, so that a later change of the rule cannot weaken
+    it."""
+
+    approvers: tuple[str, ...] = ()
+    """Names of roles, and ``subject:`` with ids of principals; empty: every principal that may decide."""
+    quorum: int = 1
+    """The number of persons who have to approve."""
+    requester_may_approve: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return {**attrs.asdict(self), "approvers": list(self.approvers)}
+
+    def meets(self, other: Requirement) -> bool:
+        """Whether an approval under this requirement also satisfies the other."""
+        among = not other.approvers or (bool(self.approvers) and set(self.approvers) <= set(other.approvers))
+        requester = other.requester_may_approve or not self.requester_may_approve
+        return among and requester and self.quorum >= other.quorum
+
+
+def requirement_of(source: Rule | CheckpointNode) -> Requirement | None:
+    """The requirement of a rule or a checkpoint, if it has one."""
+    found = Requirement(source.approvers or (), source.quorum, source.requester_may_approve)
+    return None if found == Requirement() else found
+
+
+def stricter(earlier: Requirement | None, now: Requirement | None) -> Requirement | None:
+    """The requirement of a question that replaces an earlier one. The approvers are those of the rule now, if
+    it names any."""
+    if earlier is None or now is None:
+        return earlier or now
+    return Requirement(
+        now.approvers or earlier.approvers,
+        max(earlier.quorum, now.quorum),
+        earlier.requester_may_approve and now.requester_may_approve,
+    )
+
+
+def stored_requirement(value: Requirement | Mapping[str, Any] | None) -> Requirement | None:
+    """Rebuild a requirement from its stored form. Raises LookupError, TypeError or ValueError for any other
+    value, because a damaged requirement must not count as a weaker one."""
+    if value is None or isinstance(value, Requirement):
+        return value
+    approvers, quorum, requester = (value[name] for name in attrs.fields_dict(Requirement))
+    if type(approvers) is not list or not all(type(each) is str for each in approvers):
+        raise TypeError("the approvers are no list of texts")
+    if type(quorum) is not int or quorum < 1 or type(requester) is not bool:
+        raise ValueError("the requirement is damaged")
+    return Requirement(tuple(approvers), quorum, requester)
