@@ -246,8 +246,8 @@ APPROVALS = (
             error(
                 409,
                 "`already_decided`: `approval` has the decision. `conversation_read_only`: the decision "
-                "is kept for the newer version that wrote the conversation. `halted`: the approval is still "
-                "pending",
+                "is kept for the newer version that wrote the conversation. `halted` and `subject_changed`: the "
+                "approval is still pending; with the latter, `approval` shows it",
             ),
             error(410, "`expired` or `void`; `superseded_by` names the approval that replaces it, if any"),
             error(

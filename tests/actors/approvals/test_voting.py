@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stopgo.actors.access.principal import Grant, Principal, Scope
+from stopgo.actors.access.principal import Principal, all_grants, granted
 from stopgo.actors.agent import Agent
 from stopgo.actors.approvals.asked import Occasion
 from stopgo.actors.approvals.decided import Decided
@@ -22,6 +22,7 @@ from stopgo.actors.approvals.voting import vote_of
 from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.tools.tool import Tool, ToolOutcomeUnknown
+from stopgo.config.auth import ScopeConfig
 from stopgo.gateway.views import approval_view
 from stopgo.runtime.journal.question import Won
 from stopgo.runtime.journal.vote import Outdated, Voted, outcome
@@ -31,11 +32,8 @@ ASKS: dict[str, Any] = {"tool": "wipe", "then": "ask"}
 
 
 def person(name: str, *grants: str, key: str = "", is_person: bool = True) -> Principal:
-    scoped = [
-        Grant(each, each, Scope()) if each in ("admin", "relay", "operator") else Grant(each, "approver")
-        for each in grants or ("approver",)
-    ]
-    return Principal(id=name, grants=tuple(scoped), credential=key or f"key-{name}", is_person=is_person)
+    found = granted(grants or ("approver",), all_grants({"dba": ScopeConfig(tools=("wipe",))}))
+    return Principal(id=name, grants=found, credential=key or f"key-{name}", is_person=is_person)
 
 
 ANN, BOB, CAT = person("ann"), person("bob"), person("cat", "dba")

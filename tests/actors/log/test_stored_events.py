@@ -173,7 +173,7 @@ EVENTS: Rows = [
     (
         e.ApprovalResolved("a", YES, "c", False, "h", ("bob", "ann")),
         f'approval.resolved {{"id":"a",{YES_TEXT},"command":"c","token":false,"subject?":"h",'
-        '"voters?":["bob","ann"]}',
+        '"voters!":["bob","ann"]}',
     ),
     (e.ApprovalExpired("a", "fail"), 'approval.expired {"id":"a","on_expiry!":"fail"}'),
     (e.ApprovalVoid("a", "over", "b"), 'approval.void {"id":"a","reason":"over","superseded_by?":"b"}'),
