@@ -239,6 +239,7 @@ APPROVALS = (
                 "Nothing was decided: `decision_required`, `invalid_request` (`field` names the field), "
                 f"{MALFORMED}",
             ),
+            error(403, "`may_not_approve`: with `requires`, another person has to approve"),
             error(
                 404,
                 "`approval_not_found`, or `conversation_not_found`: the conversation was deleted meanwhile",
@@ -246,7 +247,7 @@ APPROVALS = (
             error(
                 409,
                 "`already_decided`: `approval` has the decision. `conversation_read_only`: the decision "
-                "is kept for the newer version that wrote the conversation. `halted` and `subject_changed`: the "
+                "is kept for the newer version that wrote the conversation. `halted`, `subject_changed`: the "
                 "approval is still pending; with the latter, `approval` shows it",
             ),
             error(410, "`expired` or `void`; `superseded_by` names the approval that replaces it, if any"),
