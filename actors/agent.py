@@ -75,10 +75,13 @@ class Agent(AgentReads):
     def _by(self) -> str | None:
         return None if self.principal is None else self.principal.id
 
-    def _held(self, token: str | None) -> Token | None:
+    def _held(self, token: str | None, server: str | None = None) -> Token | None:
+        """The token to hold for a command; None: there is none, or it may not go to the only server that the
+        command is about."""
         if token is None:
             return None
-        return Token(token, None if self.principal is None else self.principal.token_servers)
+        held = Token(token, None if self.principal is None else self.principal.token_servers)
+        return held if server is None or held.for_server(server) is not None else None
 
     # --------------------------------------------------------------- commands
 
@@ -244,16 +247,16 @@ class Agent(AgentReads):
         services = self._cast.services
         with self._sender.serving():
             id = approval if isinstance(approval, str) else approval.id
+            if (guard := self._guard) is not None:  # before the token goes anywhere
+                await guard.check_approval("decide", await self.approval(id))
             question = await self.look_at(id, token)
-            if (guard := self._guard) is not None:
-                await guard.check_approval("decide", question)
             decided = await checked(question, decision, self.config, services.registry)
-            decided = attrs.evolve(decided, token=token is not None, halts=services.halts.latest.number)
+            held = self._held(token, question.asked.server)
+            decided = attrs.evolve(decided, token=held is not None, halts=services.halts.latest.number)
             vote = vote_of(question, decided, self.principal, self.credential_is_live)
             await refuse_if_halted(question, decided, services)
         if self._by is not None:
             decided = decided.made_by(self._by)
-        held = self._held(token)
         result = await self._sender.decide(question, decided.to_json(), key, vote, token=held, wait=wait)
         return await self._turn(question.stream, result)
 

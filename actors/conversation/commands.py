@@ -220,13 +220,13 @@ class Commands:
         await self._log.save(e.RunResumed(head.id, key, True, answer=True, by=by), ack=[key])
 
     async def _answer_waiting(self, waiting: list[Received]) -> None:
-        """If the live run needs a token and a waiting message came with one, resume the run with that. If the
-        run is blocked otherwise, answer the senders that their messages are queued: a human may take long."""
+        """If the live run needs a token and a waiting message of its requester came with one, resume the run
+        with that. If it is blocked otherwise, answer that the messages are queued: a human may take long."""
         head = self._log.state.head.run
         if head is None or not waiting:
             return
         if head.state == "auth_required":
-            for received in waiting:
+            for received in (each for each in waiting if each.by == self._log.run.requester):
                 tried = (head.id, received.key)
                 has_token = self._services.tokens.get(received.stream, received.key) is not None
                 if has_token and tried not in self._tried:

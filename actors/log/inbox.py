@@ -139,6 +139,11 @@ class Received:
     command: AnyCommand | None
     """None if this version does not know the kind."""
 
+    @property
+    def by(self) -> str | None:
+        """The id of the principal that sent the command; None without authentication."""
+        return getattr(self.command, "by", None)
+
 
 def received(row: Command) -> Received:
     """Decode a row. Raises LookupError, TypeError or ValueError if the body does not match the kind."""

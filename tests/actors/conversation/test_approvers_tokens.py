@@ -37,6 +37,7 @@ from tests.actors.world import (
     after,
     answer,
     call,
+    code_of,
     llm,
     parallel,
     say,
@@ -201,6 +202,20 @@ async def test_both_decisions_before_the_first_call(
     assert drops == (["one", "two"] if auth else ["two", "two"])
 
 
+async def test_credential_that_the_server_may_not_get_serves_no_call(
+    world: Tokens, autojump_clock: MockClock
+) -> None:
+    """The call is sent with the token of its requester, not without one."""
+    world.plan("agent", use(call("wipe"), call("drop")), say("done"))
+    boss = attrs.evolve(BOSS, token_servers=frozenset({"narrow"}))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go", token=ASKER)
+        for question in turn.conversation.head.pending:
+            turn = await agent.acting_as(boss).decide(question, {"approved": True}, token=APPROVER)
+        assert answer(turn).state == "finished"
+    assert sorted(world.calls) == [("drop", APPROVER), ("wipe", ASKER)]
+
+
 @pytest.mark.parametrize("auth", [False, True], ids=["without auth", "with auth"])
 async def test_refused_token_of_an_approver_is_replaced_by_a_resume(
     world: Tokens, autojump_clock: MockClock, auth: bool
@@ -311,6 +326,24 @@ async def test_cancelled_task_is_cancelled_with_the_token_of_its_call(
         await decide(agent, auth, turn.conversation.head.pending[0], APPROVER)
         await agent.cancel(turn.conversation.id)
     assert peer.bearers[-1] == ("CancelRemote", APPROVER)
+
+
+async def test_token_of_a_decision_without_the_right_goes_nowhere(
+    world: Tokens, autojump_clock: MockClock
+) -> None:
+    """Before a decision, the agent that asks is asked whether it still waits."""
+    peer = Peer()
+    viewer = Principal(id="vic", grants=(Grant("viewer", "viewer"),))
+    world.settings["a2a"] = [{"name": "peer", "url": "http://127.0.0.1:3"}]
+    world.plan("agent", use(call("a2a_peer", message="ask")), say("done"))
+    async with opened(world, peer) as agent:
+        turn = await agent.start_conversation("go", token=ASKER)
+    peer.bearers.clear()
+    async with opened(world, peer) as agent:  # the token of the requester is lost
+        [question] = turn.conversation.head.pending
+        decision = agent.acting_as(viewer).decide(question, {"approved": True}, token=APPROVER)
+        assert await code_of(decision) == "role_required"
+    assert peer.bearers == []
 
 
 @asynccontextmanager

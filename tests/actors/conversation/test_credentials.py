@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from stopgo.actors.access.principal import Grant, Principal
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
+from stopgo.config.auth import Role
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Journal
 from tests.actors.world import (
@@ -33,6 +34,7 @@ from tests.actors.world import (
 from tests.canary import TOKEN as SECRET
 
 OTHER = f"{SECRET}-another"
+ROLES: tuple[tuple[str, Role], ...] = (("ann", "operator"), ("root", "admin"))
 
 
 @pytest.fixture
@@ -144,6 +146,26 @@ async def test_a_message_with_a_token_resumes_first(http: World, autojump_clock:
         replies = [m.content for m in turn.conversation.messages if m.role == "assistant"]
         assert replies == ["first", "second"]
     assert http.bearers == [OTHER, OTHER]
+
+
+async def test_message_of_another_principal_lends_no_token(http: World, autojump_clock: MockClock) -> None:
+    ann, root = (Principal(id=id, grants=(Grant(role, role),)) for id, role in ROLES)
+    http.plan("agent", use(call("look")), say("first"), turn=1)
+    http.plan("agent", use(call("look")), say("second"), turn=2)
+    async with http.agent() as agent:
+        with trio.move_on_after(5):
+            http.out_of_reach = 100
+            turn = await agent.acting_as(ann).start_conversation("go", token=SECRET, key="k")
+    http.out_of_reach = 0
+    async with http.agent() as agent:
+        await trio.sleep(5)
+        [item] = (await agent.conversations()).conversations
+        turn = await agent.acting_as(root).send(item.id, "next", token=OTHER)
+        assert (answer(turn).state, answer(turn).auth_required) == ("queued", True)
+        turn = await agent.acting_as(ann).resume(item.id, token=SECRET)
+        assert answer(turn).response == "first"
+        await trio.sleep(5)
+    assert http.bearers == [SECRET, OTHER]
 
 
 async def test_a_message_without_a_token_waits_for_one_that_resumes(
