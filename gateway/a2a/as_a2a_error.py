@@ -17,9 +17,12 @@ _REASONS: Mapping[str, Reason] = {
     "decision_required": "INVALID_PARAMS",
     "denied_by_policy": "INVALID_PARAMS",
     "expired": "UNSUPPORTED_OPERATION",
+    "halted": "UNSUPPORTED_OPERATION",
     "idempotency_key_reused": "INVALID_PARAMS",
     "invalid_arguments": "INVALID_PARAMS",
     "invalid_request": "INVALID_PARAMS",
+    "limit_reached": "RESOURCE_EXHAUSTED",
+    "may_not_approve": "PERMISSION_DENIED",
     "message_required": "INVALID_PARAMS",
     "not_waiting_for_credential": "UNSUPPORTED_OPERATION",
     "queue_full": "RESOURCE_EXHAUSTED",
@@ -27,7 +30,7 @@ _REASONS: Mapping[str, Reason] = {
     "run_in_progress": "UNSUPPORTED_OPERATION",
     "shutting_down": "UNAVAILABLE",
     "subject_changed": "INVALID_PARAMS",
-    "may_not_approve": "UNSUPPORTED_OPERATION",
+    "unknown_field": "INVALID_PARAMS",
     "void": "UNSUPPORTED_OPERATION",
 }
 

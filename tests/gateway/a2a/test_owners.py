@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.actors.common.errors import ErrorCode
+from stopgo.gateway.a2a.as_a2a_error import _REASONS
 from tests.actors.world import World
 from tests.gateway.keyring import Keyring
 from tests.waiting import until
@@ -62,9 +65,15 @@ class Site:
 
 @pytest.fixture
 async def site(tmp_path: Path, autojump_clock: MockClock) -> AsyncIterator[Site]:
-    world = furnish(World(tmp_path))
-    world.settings |= {"auth": {"api_keys": True}, "server": {"push_to_private": True}}
-    keyring = Keyring.of(tmp_path, ROLES)
+    async with opened(tmp_path) as site:
+        yield site
+
+
+@asynccontextmanager
+async def opened(folder: Path, **settings: Any) -> AsyncIterator[Site]:
+    world = furnish(World(folder))
+    world.settings |= {"auth": {"api_keys": True}, "server": {"push_to_private": True}, **settings}
+    keyring = Keyring.of(folder, ROLES)
     async with talking(world, keyring=keyring) as talk:
         yield Site(talk, keyring)
 
@@ -209,6 +218,25 @@ async def test_relay_passes_the_decision_of_a_person(
     assert (approval.decision["decided_by"], approval.decision.get("claimed_by")) == ("key:desk", claimed)
 
 
+async def test_persons_that_a_relay_names_count_towards_no_quorum(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """Whoever it names: here it invents them."""
+    two = {"rules": [{"tool": "wipe", "then": "ask", "quorum": 2}]}
+    async with opened(tmp_path, approval=two) as site:
+        task = await site.waiting("desk")
+        [asked] = task.pending
+        hash = (await site.talk.agent.approval(asked["id"])).shown.hash
+        for person in ("alice", "bob", "key:boss"):
+            vote = {"data": {"id": asked["id"], "approved": True, "decided_by": person, "hash": hash}}
+            assert await site.outcome("desk", V1.send(vote, task=task.id, id=person)) == DENIED
+        approval = await site.talk.agent.approval(asked["id"])
+        assert (approval.state, approval.votes) == ("pending", ())
+        no = {"data": {"id": asked["id"], "approved": False, "decided_by": "alice"}}
+        assert await site.outcome("desk", V1.send(no, task=task.id, id="no")) == "ok"
+        assert site.talk.world.called("wipe") == 0
+
+
 async def test_relay_that_is_an_approver_too_may_use_words(site: Site, autojump_clock: MockClock) -> None:
     site.keys.add("chief", "relay", "approver")
     task = await site.waiting("chief")
@@ -221,6 +249,20 @@ async def test_approver_decides_a_task_of_another(site: Site, autojump_clock: Mo
     done = await site.talk.told(words(V1, task.id), **site.by("boss"))
     assert done.state == "completed"
     assert await site.outcome("ann", words(V1, (await site.waiting("ann")).id)) == DENIED
+
+
+async def test_unknown_field_of_a_decision_is_named(site: Site, autojump_clock: MockClock) -> None:
+    task = await site.waiting("desk")
+    [asked] = task.pending
+    answer = {"data": {"id": asked["id"], "approved": True, "by": "alice"}}
+    refused = await site.talk.refused(V1.send(answer, task=task.id), **site.by("desk"))
+    assert (refused.code, '"by"' in refused.message) == (-32602, True)
+
+
+def test_each_refusal_has_its_error() -> None:
+    internal = {"conversation_broken", "internal_error"}
+    not_used = {"invalid_cursor", "tool_changed", "tool_not_found"}
+    assert set(get_args(ErrorCode)) - _REASONS.keys() == internal | not_used
 
 
 # ------------------------------------------------------------------ push notifications
