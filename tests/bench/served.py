@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ def post_all(
     check: Callable[[Any], bool],
     clients: int = CLIENTS,
     read: Read = json.load,
+    headers: Mapping[str, str] = {},
 ) -> None:
     """POST to each path once, by some clients at the same time over kept connections."""
     failures: list[object] = []
@@ -66,7 +67,7 @@ def post_all(
     def client(mine: Sequence[tuple[str, bytes]]) -> None:
         connection = http.client.HTTPConnection(address)
         for path, body in mine:
-            answer = post(connection, path, body, read)
+            answer = post(connection, path, body, read, headers)
             if not check(answer):
                 failures.append(answer)
         connection.close()
@@ -79,14 +80,22 @@ def post_all(
     assert not failures, failures[0]
 
 
-def post(connection: http.client.HTTPConnection, path: str, body: bytes, read: Read = json.load) -> Any:
-    connection.request("POST", path, body, {"Content-Type": "application/json"})
+def post(
+    connection: http.client.HTTPConnection,
+    path: str,
+    body: bytes,
+    read: Read = json.load,
+    headers: Mapping[str, str] = {},
+) -> Any:
+    connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
     return read(connection.getresponse())
 
 
-def new_conversations(address: str, count: int) -> list[str]:
+def new_conversations(address: str, count: int, headers: Mapping[str, str] = {}) -> list[str]:
     connection = http.client.HTTPConnection(address)
-    ids = [post(connection, "/conversations", b"{}")["conversation"]["id"] for _ in range(count)]
+    ids = [
+        post(connection, "/conversations", b"{}", headers=headers)["conversation"]["id"] for _ in range(count)
+    ]
     connection.close()
     return ids
 
