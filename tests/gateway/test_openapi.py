@@ -15,11 +15,13 @@ from stopgo.actors.approvals.kinds import KINDS
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
+from stopgo.config.auth import AuthConfig, OidcConfig, TrustedProxyConfig
 from stopgo.gateway import examples as ex
 from stopgo.gateway.app import make_app
 from stopgo.gateway.openapi import document
 from stopgo.gateway.operation import Operation
 from stopgo.gateway.operations import OPERATIONS
+from stopgo.gateway.secured_operation import schemes_of
 from stopgo.gateway.system_routes import docs_page
 from stopgo.gateway.wire.declaration import Shape
 from stopgo.gateway.wire.shape_schema import schema
@@ -67,6 +69,26 @@ def test_the_frame() -> None:
     assert len(ids) == len(set(ids))
     references = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(SPEC)))
     assert references <= set(SPEC["components"]["schemas"])
+
+
+def test_security_is_described_if_the_agent_has_authentication() -> None:
+    assert SPEC["components"]["securitySchemes"].keys() == {"bearer"}
+    for auth, schemes in (
+        (AuthConfig(api_keys=True), ["apiKey", "bearer"]),
+        (AuthConfig(oidc=OidcConfig(issuer="https://i.example", audience="a")), ["bearer"]),
+        (AuthConfig(proxy=TrustedProxyConfig(secret="s")), []),
+    ):
+        spec = json.loads(document("an agent", "", schemes_of(auth)))
+        assert list(spec["components"]["securitySchemes"]) == schemes
+        for operation in OPERATIONS:
+            described = spec["paths"][operation.path][operation.method.lower()]
+            needed: list[Any] = [] if operation.is_public else [{scheme: []} for scheme in schemes]
+            assert described["security"] == needed
+            refusals = {"401", "403", "429"} & described["responses"].keys()
+            assert refusals == (set() if operation.is_public else {"401", "403", "429"})
+            names = {parameter["name"] for parameter in described["parameters"]}
+            takes_token = any(each.name == "Authorization" for each in operation.parameters)
+            assert ("X-Tool-Authorization" in names) == takes_token
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)

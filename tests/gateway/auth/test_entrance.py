@@ -140,7 +140,7 @@ async def test_readiness_is_short_without_a_credential(site: Site) -> None:
     key = site.add()
     for ready, status, word in ((True, 200, "ready"), (False, 503, "not_ready")):
         site.agent.ready = ready
-        for headers in ({}, {"X-API-Key": "wrong"}):
+        for headers in ({}, {"X-API-Key": "wrong"}, {"X-API-Key": key, "Authorization": f"Bearer {key}"}):
             answer = await site.client.get("/health/ready", headers=headers)
             assert (answer.status_code, answer.json()) == (status, {"status": word})
         whole = await site.client.get("/health/ready", headers={"X-API-Key": key})
