@@ -21,7 +21,7 @@ from ..runtime.journal.protocol import NotAccepted, Notes
 from .access.principal import Principal
 from .agent_reads import AgentReads
 from .approvals.kinds import Approval
-from .approvals.voting import vote_of
+from .approvals.voting import agreed_edit, vote_of
 from .common import errors
 from .common.errors import AgentError
 from .conversation import follow
@@ -252,12 +252,16 @@ class Agent(AgentReads):
             question = await self.look_at(id, token)
             decided = await checked(question, decision, self.config, services.registry)
             held = self._held(token, question.asked.server)
-            decided = attrs.evolve(decided, token=held is not None, halts=services.halts.latest.number)
-            vote = vote_of(question, decided, self.principal, self.credential_is_live)
+            decided = attrs.evolve(decided, token=held is not None)
+            halts = services.halts.latest.number
+            vote = vote_of(question, decided, self.principal, self.credential_is_live, halts)
             await refuse_if_halted(question, decided, services)
         if self._by is not None:
             decided = decided.made_by(self._by)
-        result = await self._sender.decide(question, decided.to_json(), key, vote, token=held, wait=wait)
+        adds = {**agreed_edit(question, decided), **({"halts": halts} if halts else {})}
+        result = await self._sender.decide(
+            question, decided.to_json(), key, adds=adds, vote=vote, token=held, wait=wait
+        )
         return await self._turn(question.stream, result)
 
     async def look_at(self, approval: str, token: str | None = None) -> Approval:

@@ -38,6 +38,8 @@ def make_app(
     """
     if agent.config.auth is not None and authenticator is None:
         raise ValueError("an agent with `auth:` is not served without authentication")
+    if authenticator is not None:
+        agent.credential_is_live = authenticator.credential_is_live
     login = None if authenticator is None else authenticator.login
     allowed = allowed_by(agent.config.server)
     if login is not None:

@@ -29,7 +29,7 @@ repetitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...runtime.journal.vote import Vote
@@ -48,8 +48,10 @@ def vote_of(
     decision: Decided,
     principal: Principal | None,
     is_live: Callable[[str], bool],
+    halts: int = 0,
 ) -> Vote | None:
-    """The vote that a decision is; None: it decides alone. `is_live` tells whether a credential is valid.
+    """The vote that a decision is; None: it decides alone. `is_live` tells whether a credential is valid,
+    `halts` is the number of halts of the agent so far.
 
     Raises:
         AgentError: ``subject_changed``, ``role_required`` or ``may_not_approve``.
@@ -76,23 +78,28 @@ def vote_of(
         return None
     if shown is None:  # 9
         raise subject_changed()
-    question = approval.shown
     edited = decision.arguments if isinstance(decision, Approved) else None
     return Vote(
         voter=voter.id,
         credential=voter.credential,
         shown=shown,
-        subject=shown if edited is None else question.with_arguments(edited).hash,
+        subject=shown if edited is None else approval.asked.with_arguments(edited).hash,
         needed=requires.quorum,
         lapsed=frozenset(
             each.credential
             for each in approval.votes
             # As decisions, votes from before a halt of the agent do not count.
-            if not is_live(each.credential) or each.decision.get("halts", 0) < decision.halts
+            if not is_live(each.credential) or each.decision.get("halts", 0) < halts
         ),
-        # Who agrees with an edit approves the edited arguments.
-        adds={"arguments": question.tool_args} if edited is None and question is not approval.asked else {},
     )
+
+
+def agreed_edit(approval: Approval, decision: Decided) -> Mapping[str, Any]:
+    """The fields that a yes gets from the votes before it: edited arguments that it agrees with."""
+    edits = not isinstance(decision, Approved) or decision.arguments is not None
+    if edits or approval.shown is approval.asked:
+        return {}
+    return {"arguments": approval.shown.tool_args}
 
 
 def shown_after(asked: Asked[Any], vote: Decided) -> Asked[Any]:

@@ -78,8 +78,9 @@ class Sender:
         question: Question,
         decision: Json,
         key: str | None,
-        vote: Vote | None,
         *,
+        adds: Json,
+        vote: Vote | None,
         token: Token | None,
         wait: bool,
     ) -> Result | None:
@@ -88,7 +89,8 @@ class Sender:
         key = key or str(uuid.uuid4())
 
         async def decide() -> Outcome:
-            return await services.journal.decide(question.id, decision, key, services.wall(), vote=vote)
+            now = services.wall()
+            return await services.journal.decide(question.id, decision, key, now, adds=adds, vote=vote)
 
         reply = await self._send(question.stream, key, token, wait, decide)
         assert not isinstance(reply, NotAccepted)

@@ -54,6 +54,11 @@ class ApiKeys:
             raise Unverified("it is no valid API key")
         return key.identity
 
+    def is_live(self, id: str) -> bool:
+        """Whether the key with this id is valid."""
+        key = self._live.get(id)
+        return key is not None and key.stored.is_live(self.wall_clock())
+
     async def watch(self) -> None:
         """Follow the file until cancelled."""
         while True:

@@ -18,6 +18,7 @@ from ..http.stream_count import StreamCount
 from .api_keys import ApiKeys
 from .chosen_credential import Credential, GivenByRequest, GivenKey, GivenToken, choose
 from .login import Login
+from .proxy_identity import PROXY
 from .request_rate import RequestRate
 from .tickets import Tickets
 from .verifiers import BearerVerifier, RequestVerifier, Unverified
@@ -60,6 +61,13 @@ class Authenticator:
         if chosen.tool_token is not None:
             identity = identity.with_token(chosen.tool_token, chosen.forward_to)
         return self._within_limits(identity)
+
+    def credential_is_live(self, id: str) -> bool:
+        """Whether the vote of a credential still counts. It lapses with an API key (whose id has no colon),
+        not with a session or a token of the issuer, which end soon."""
+        if ":" in id or id == PROXY:
+            return True
+        return self.keys is not None and self.keys.is_live(id)
 
     def _within_limits(self, identity: Identity) -> Identity:
         id = identity.principal.id

@@ -31,6 +31,8 @@ from .verifiers import RequestKind, Unverified
 log = logging.getLogger(__name__)
 
 SECRET_HEADER = "X-Proxy-Secret"
+PROXY = "proxy"
+"""The id of the credential of all persons that the proxy names."""
 
 
 def stated_person(
@@ -49,7 +51,7 @@ def stated_person(
         raise Unverified("the headers of the proxy come without its secret")
     subject = subject_of(_text(headers.get(config.subject_header, "")))
     roles = [name.strip() for name in _text(headers.get(config.roles_header, "")).split(",")[:MOST_ROLES]]
-    return Principal(id=subject, grants=granted(roles, known), credential="proxy")
+    return Principal(id=subject, grants=granted(roles, known), credential=PROXY)
 
 
 def _is_secret(given: str, secret: str | None) -> bool:

@@ -116,9 +116,16 @@ class MemoryJournal:
             return Accepted()
 
     async def decide(
-        self, question: str, decision: Json, key: str, now: float, *, vote: Vote | None = None
+        self,
+        question: str,
+        decision: Json,
+        key: str,
+        now: float,
+        *,
+        adds: Json | None = None,
+        vote: Vote | None = None,
     ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
-        decision = _copy(decision)
+        decision, adds = _copy(decision), _copy(adds or {})
         async with _handed_over():
             if question not in self._asked:
                 return Unknown()
@@ -130,10 +137,10 @@ class MemoryJournal:
             ):
                 return known
             at = self._wall()
-            result = votes.outcome(asked, decision, vote, now, at)
+            result = votes.outcome(asked, {**decision, **adds}, vote, now, at)
             if isinstance(result, Won | Voted):
                 kept.questions[question] = result.question
-                kind, body = votes.command(result, decision, vote)
+                kind, body = votes.command(result, decision, adds, vote)
                 kept.inbox[key] = Delivered(Command(name, key, kind, body, at))
             return result
 

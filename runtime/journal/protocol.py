@@ -239,12 +239,20 @@ class Journal(Notes, Protocol):
         ...
 
     async def decide(
-        self, question: str, decision: Json, key: str, now: float, *, vote: Vote | None = None
+        self,
+        question: str,
+        decision: Json,
+        key: str,
+        now: float,
+        *,
+        adds: Json | None = None,
+        vote: Vote | None = None,
     ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
         """Decide a pending question, or vote for its decision. At most one decision is accepted.
 
         `vote.py` has the rules, and the command that the same commit puts into the stream's inbox: without a
-        vote, ``(key, "decision", {"question": id, "decision": decision})``. The key is checked first, as in
+        vote, ``(key, "decision", {"question": id, "decision": decision})``. `adds` are fields to store with
+        the decision; a repetition with the same key may have others. The key is checked first, as in
         `deliver`. The result is `Already` if the question has expired at `now` or at the time of the write,
         so that no stored decision is later than the expiry.
         """

@@ -83,7 +83,14 @@ def _close(
 
 
 def decide(
-    db: sqlite3.Connection, id: str, decision: Json, key: str, vote: Vote | None, now: float, at: float
+    db: sqlite3.Connection,
+    id: str,
+    decision: Json,
+    adds: Json,
+    key: str,
+    vote: Vote | None,
+    now: float,
+    at: float,
 ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
     """Decide a pending question with a compare-and-set, or store a vote. `at` is the time of the write."""
     found = db.execute(
@@ -100,7 +107,7 @@ def decide(
 
     if known := sql_inbox.repeated(db, stream_id, asked.stream, key, is_same):
         return known
-    result = votes.outcome(asked, decision, vote, now, at)
+    result = votes.outcome(asked, {**decision, **adds}, vote, now, at)
     if isinstance(result, Won | Voted):
         new = result.question
         text = None if new.decision is None else json_text.dump(new.decision)
@@ -108,7 +115,7 @@ def decide(
             "UPDATE question SET state = ?, decision = ?, settled = ?, votes = ? WHERE id = ?",
             (new.state, text, new.settled, rows.text_of_votes(new.votes), id),
         )
-        kind, body = votes.command(result, decision, vote)
+        kind, body = votes.command(result, decision, adds, vote)
         sql_inbox.put(db, stream_id, key, kind, json_text.dump(body), at)
     return result
 

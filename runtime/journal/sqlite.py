@@ -196,12 +196,19 @@ class SqliteJournal:
         )
 
     async def decide(
-        self, question: str, decision: Json, key: str, now: float, *, vote: Vote | None = None
+        self,
+        question: str,
+        decision: Json,
+        key: str,
+        now: float,
+        *,
+        adds: Json | None = None,
+        vote: Vote | None = None,
     ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
         # Copied, because the caller may change its objects while the decision waits.
-        plain = json_text.load(json_text.dump(decision))
+        plain, more = json_text.load(json_text.dump([decision, adds or {}]))
         return await self._writer.submit(
-            lambda db: sql_question.decide(db, question, plain, key, vote, now, self._wall())
+            lambda db: sql_question.decide(db, question, plain, more, key, vote, now, self._wall())
         )
 
     async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:

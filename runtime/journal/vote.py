@@ -44,8 +44,6 @@ class Vote:
     """The number of votes that decide."""
     lapsed: frozenset[str] = frozenset()
     """Credentials that are no longer valid."""
-    adds: Mapping[str, Any] = attrs.field(factory=dict)
-    """Fields to store with the decision. A repetition of the call may have others."""
 
 
 @attrs.frozen
@@ -65,15 +63,14 @@ class Outdated:
 def outcome(
     asked: Question, decision: Mapping[str, Any], vote: Vote | None, now: float, at: float
 ) -> Won | Voted | Already | Outdated:
-    """The result of a decision, with the question as it is after it. `at` is the time of the write; the
-    question must be unexpired at both `now` and `at`."""
+    """The result of a decision, given as it is stored, with the question as it is after it. `at` is the time
+    of the write; the question must be unexpired at both `now` and `at`."""
     if asked.state != "pending" or (asked.expires is not None and asked.expires <= max(now, at)):
         return Already(asked)
     if vote is None:
         return Won(attrs.evolve(asked, state="decided", decision=decision, settled=at))
     if asked.votes and asked.votes[-1].subject != vote.shown:
         return Outdated(asked)
-    decision = {**decision, **vote.adds}
     kept = [
         each
         for each in asked.votes
@@ -86,17 +83,16 @@ def outcome(
 
 
 def command(
-    result: Won | Voted, decision: Mapping[str, Any], vote: Vote | None
+    result: Won | Voted, decision: Mapping[str, Any], adds: Mapping[str, Any], vote: Vote | None
 ) -> tuple[str, Mapping[str, Any]]:
-    """The kind and body of the command for the stream. ``sent`` is the decision as it was sent, if it is not
-    the stored one."""
+    """The kind and body of the command for the stream. ``sent`` is the decision without `adds`, if there are
+    any, for the comparison with a repetition."""
     asked = result.question
-    body: dict[str, Any] = {"question": asked.id, "decision": decision}
+    body: dict[str, Any] = {"question": asked.id, "decision": {**decision, **adds}}
     if vote is not None:
-        voters = [each.voter for each in asked.votes]
-        body |= {"decision": asked.votes[-1].decision, "subject": vote.subject, "voters": voters}
-        if vote.adds:
-            body["sent"] = decision
+        body |= {"subject": vote.subject, "voters": [each.voter for each in asked.votes]}
+    if adds:
+        body["sent"] = decision
     if isinstance(result, Won):
         return "decision", body
     assert vote is not None

@@ -30,9 +30,9 @@ class Keyring:
             keyring.add(name, role)
         return keyring
 
-    def add(self, name: str, *roles: str) -> str:
+    def add(self, name: str, *roles: str, subject: str | None = None) -> str:
         with self.keys.file.changing() as stored:
-            key, text = new_key(stored, name, roles, None, now=system_clock())
+            key, text = new_key(stored, name, roles, subject, now=system_clock())
             stored.append(key)
         self.keys.look()
         self.texts[name] = text

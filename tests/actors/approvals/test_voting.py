@@ -18,7 +18,7 @@ from stopgo.actors.approvals.decided import Decided
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.approvals.requirement import Requirement, stored_requirement
 from stopgo.actors.approvals.tool_approval import ToolQuestion
-from stopgo.actors.approvals.voting import vote_of
+from stopgo.actors.approvals.voting import agreed_edit, vote_of
 from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.tools.tool import Tool, ToolOutcomeUnknown
@@ -194,6 +194,14 @@ async def test_votes_from_before_a_halt_lapse(quorum: World, autojump_clock: Moc
         assert quorum.called("wipe") == 0
         await decide(agent, ANN, asked.id)
         assert quorum.called("wipe") == 1
+
+
+async def test_a_decision_is_repeated_after_a_halt(quorum: World, autojump_clock: MockClock) -> None:
+    async with quorum.agent() as agent:
+        asked = await ask(agent)
+        first = await decide(agent, ANN, asked.id, approved=False, hash=None, key="k")
+        await agent.halt("check")
+        assert await decide(agent, ANN, asked.id, approved=False, hash=None, key="k") == first
 
 
 async def test_votes_survive_a_restart(quorum: World, autojump_clock: MockClock) -> None:
@@ -456,7 +464,8 @@ def test_fewer_live_persons_than_the_quorum_never_approve_one_subject(todo: list
             continue
         assert vote is not None
         assert name in "bcd"  # no requester, no program, no relay
-        result = outcome(approval, decision.to_json(), vote, 0.0, 0.0)
+        stored = {**decision.to_json(), **agreed_edit(approval, decision)}
+        result = outcome(approval, stored, vote, 0.0, 0.0)
         if isinstance(result, Outdated):
             continue
         present = approval.shown.tool_args["n"] if edited is None else edited

@@ -30,9 +30,7 @@ from tests.runtime.journal.kept import question_of
 YES = {"approved": True}
 
 
-def vote(
-    voter: str, subject: str = "h0", *, shown: str = "h0", needed: int = 2, lapsed: str = "", **adds: Any
-) -> Vote:
+def vote(voter: str, subject: str = "h0", *, shown: str = "h0", needed: int = 2, lapsed: str = "") -> Vote:
     """A vote of a voter whose credential has the same name, in upper case."""
     return Vote(
         voter=voter,
@@ -41,7 +39,6 @@ def vote(
         subject=subject,
         needed=needed,
         lapsed=frozenset(lapsed),
-        adds=adds,
     )
 
 
@@ -52,8 +49,8 @@ async def asked(journal: Journal, begin: Any) -> Any:
     return fence
 
 
-async def decide(journal: Journal, key: str, cast: Vote | None, decision: Any = YES) -> Any:
-    return await journal.decide("q", decision, key, 0.0, vote=cast)
+async def decide(journal: Journal, key: str, cast: Vote | None, decision: Any = YES, **adds: Any) -> Any:
+    return await journal.decide("q", decision, key, 0.0, adds=adds, vote=cast)
 
 
 async def voters(journal: Journal) -> list[str]:
@@ -120,11 +117,11 @@ async def test_a_decision_without_a_vote_decides_at_once(journal: Journal, asked
 async def test_a_repeated_vote_is_answered_as_repeated(journal: Journal, asked: Any) -> None:
     await decide(journal, "k1", vote("a", "h1"))
     # What it adds depends on the votes before it, so it may differ; and its subject may be outdated by now.
-    for cast in (vote("a", "h1"), vote("a", "h9", shown="h9", arguments={"n": 9}), None):
-        assert await decide(journal, "k1", cast) == Repeated(None)
+    for cast in (vote("a", "h1"), vote("a", "h9", shown="h9"), None):
+        assert await decide(journal, "k1", cast, n=9) == Repeated(None)
     assert await decide(journal, "k1", vote("a"), {"approved": True, "reason": "x"}) == KeyReused()
     assert await journal.decide("nobody", YES, "k1", 0.0, vote=vote("a")) == Unknown()
-    won = await decide(journal, "k2", vote("b", "h1", shown="h1", arguments={"n": 1}))
+    won = await decide(journal, "k2", vote("b", "h1", shown="h1"), arguments={"n": 1})
     assert won.question.decision == {"approved": True, "arguments": {"n": 1}}
     assert (await journal.inbox("s"))[1].body == {
         "question": "q",
