@@ -35,6 +35,7 @@ from .gate.gate import judge
 from .gate.halt import MAX_REASON, HaltState
 from .log.events import Origin
 from .log.inbox import Cancel, Complete, Create, Delete, Resume, Say
+from .log.topics import EVERYTHING
 from .tools.registry import Accept, NotFound
 from .tools.tokens import Token
 
@@ -329,14 +330,19 @@ class Agent(AgentReads):
             text = f"reason is longer than {MAX_REASON} characters"
             raise AgentError("invalid_request", text, details={"field": "reason"})
         await self._cast.services.halts.halt(reason, self._by, key)
-        return self.halt_state()
+        return self._tell_halt()
 
     async def unhalt(self, *, key: str | None = None) -> HaltState:
         """End the halt. Calls that wait since then are sent when they are approved. Without a halt, this
         changes nothing."""
         self._require("administer")
         await self._cast.services.halts.unhalt(self._by, key)
-        return self.halt_state()
+        return self._tell_halt()
+
+    def _tell_halt(self) -> HaltState:
+        state = self.halt_state()
+        self._cast.services.bus.publish(EVERYTHING, state)
+        return state
 
     async def delete(self, id: str) -> None:
         """Cancel the active run, if there is one, and delete the conversation from the journal."""

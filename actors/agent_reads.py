@@ -268,12 +268,15 @@ class AgentReads:
         Under a principal, only those of the conversations that it may read. An empty filter matches
         everything. `statuses` are matched against the status of the conversation after the event;
         ``approval.*`` in `types` matches all types with that prefix. A slow watcher gets a `Gap` in place of
-        missed events. To keep a list up to date, enter the block first, then read the list.
+        missed events. To keep a list up to date, enter the block first, then read the list. When the agent is
+        halted or a halt ends, every watcher gets a `HaltState`.
         """
         wanted = Filter(statuses, types, conversations, deltas)
         guard = self._guard
 
-        def wants(published: Published) -> bool:
+        def wants(published: Published | HaltState) -> bool:
+            if isinstance(published, HaltState):
+                return True
             return (guard is None or guard.admits(published)) and wanted.wants(published)
 
         with self._cast.services.bus.subscribe(EVERYTHING, BUFFER, wants) as live:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TypeAlias, assert_never
 
 from ..actors.conversation.watch import Announced, Gap
+from ..actors.gate.halt import HaltState
 from ..actors.log.deltas import ModelDelta, ToolProgress
 from ..runtime.journal.protocol import Event
 from ..runtime.json_text import dump_wire
 from .http import sse
-from .views import delta_view, event_view, progress_view
+from .views import delta_view, event_view, halt_view, progress_view
 from .wire import frame_shapes as f
 
-Frame: TypeAlias = Event | Announced | ModelDelta | ToolProgress | Gap
+Frame: TypeAlias = Event | Announced | ModelDelta | ToolProgress | HaltState | Gap
 
 
 def as_message(frame: Frame) -> bytes:
@@ -36,6 +37,8 @@ def _shape(frame: Frame) -> f.Frame:
             return delta_view(frame)
         case ToolProgress():
             return progress_view(frame)
+        case HaltState():
+            return f.HaltFrame(**vars(halt_view(frame)))
         case Gap():
             return f.Gap()
         case _:

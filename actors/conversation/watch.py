@@ -9,6 +9,7 @@ import attrs
 
 from ...runtime.event_bus import Subscription
 from ...runtime.journal.protocol import Event
+from ..gate.halt import HaltState
 from ..log.deltas import MODEL_DELTA, TOOL_PROGRESS, AnyDelta, ModelDelta
 from ..log.head import Status
 from ..log.topics import Published
@@ -32,7 +33,8 @@ class Gap:
     """Events were dropped here, because the watcher was slow. Reload the data that you show."""
 
 
-Watched: TypeAlias = Announced | AnyDelta | Gap
+Watched: TypeAlias = Announced | AnyDelta | HaltState | Gap
+"""A `HaltState` tells that the agent was halted, or that a halt has ended."""
 
 
 @attrs.frozen
@@ -78,10 +80,12 @@ class Watch:
 
     async def __anext__(self) -> Watched:
         while True:
-            published = cast(Published, await anext(self._live))
+            published = cast(Published | HaltState, await anext(self._live))
             if self._live.take_missed():
                 self._live.skip()  # the buffered events are older than the data that the watcher reloads
                 return Gap()
+            if isinstance(published, HaltState):
+                return published
             if self._sees is None or await self._sees(published):
                 item = published.item
                 return Announced(item, published.status) if isinstance(item, Event) else item

@@ -14,7 +14,7 @@ EXPIRIES = "expiries"
 """The earliest expiry time of the approvals that a commit added, in UTC seconds since the epoch."""
 
 EVERYTHING = "everything"
-"""The events and deltas of all conversations, as `Published`."""
+"""The events and deltas of all conversations, as `Published`, and changes of `HaltState`."""
 
 
 class Published(NamedTuple):

@@ -46,6 +46,7 @@ _REFUSED = frozenset(
     {
         "decision_required",
         "denied_by_policy",
+        "halted",
         "invalid_arguments",
         "invalid_request",
         "may_not_approve",

@@ -11,6 +11,7 @@ from ...actors.approvals.kinds import Approval
 from ...actors.approvals.tool_approval import ToolQuestion
 from ...actors.conversation.precedents import Precedent
 from ...actors.gate.gate import PolicyScope, policy_scopes, root_scope
+from ...actors.gate.halt import RULE
 from ...actors.tools.tool import Tool
 from ...config.interpolate import escape
 from ...config.values import from_plain
@@ -36,11 +37,13 @@ async def context_view(agent: Agent, uuid: str) -> dict[str, Any]:
 
 
 def _suggestion(approval: Approval, tool: Tool, agent: Agent) -> str | None:
-    """A rule that would run exactly this tool without approval; None if no rule can name it alone."""
+    """A rule that would run exactly this tool without approval; None if no rule can name it alone, or if the
+    call asks because of a halt."""
     asked = approval.asked
     others = (each for each in agent.catalogue.tools if each.server == tool.server and each != tool)
     if (
         not isinstance(asked, ToolQuestion)
+        or asked.rule == RULE
         or has_wildcards(tool.name)
         or any(each.is_called(tool.name) for each in others)
     ):

@@ -9,6 +9,7 @@ from ...actors.log.deltas import MODEL_DELTA, TOOL_PROGRESS
 from ...actors.log.head import Status
 from .declaration import Shape, about, maybe
 from .shapes import Time
+from .system_shapes import Halt
 
 
 class Event(Shape):
@@ -68,6 +69,15 @@ class Heartbeat(Shape):
     type = "heartbeat"
 
 
+class HaltFrame(Halt):
+    """The agent was [halted](../guides/halt.md), or a halt has ended.
+
+    Only in streams over all conversations; their filters do not exclude it.
+    """
+
+    type = "halt"
+
+
 class Gap(Shape):
     """The client read too slowly and missed frames; read the lists of conversations and approvals again.
 
@@ -77,4 +87,4 @@ class Gap(Shape):
     type = "gap"
 
 
-Frame: TypeAlias = Event | Delta | Progress | Heartbeat | Gap
+Frame: TypeAlias = Event | Delta | Progress | Heartbeat | HaltFrame | Gap

@@ -57,6 +57,7 @@ function why(approval, extra, open, announce) {
 function whyText(approval, name) {
   if (/Hint: /.test(name))
     return `The tool itself says ${visible(name)}. No rule of the agent file decides such calls.`;
+  if (name === "emergency stop") return "The agent was halted when the call was about to be sent.";
   if (approval.kind === "checkpoint")
     return "The tree has an approval node here: it always asks before it goes on.";
   if (approval.kind === "proxy")

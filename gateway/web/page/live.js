@@ -4,9 +4,9 @@ import { Link } from "./feed.js";
 
 const TYPES = "conversation.*,message.added,run.*,approval.*";
 
-/** Dispatches "frames" with events in `detail`; "again" when events were missed or the stream is new; "ended"
- * when a connection ends or fails; and "state" when `state` changes. It is "connecting", "live" or "lost",
- * since the time `since`. */
+/** Dispatches "frames" with events in `detail`; "halt" with a frame in `detail` when the agent is halted or
+ * a halt ends; "again" when events were missed or the stream is new; "ended" when a connection ends or fails;
+ * and "state" when `state` changes. It is "connecting", "live" or "lost", since the time `since`. */
 export class Live extends EventTarget {
   state = "connecting";
   since = Date.now();
@@ -37,9 +37,11 @@ export class Live extends EventTarget {
   }
 
   #take(frames) {
-    const events = frames.filter((frame) => frame.type !== "gap");
+    const events = frames.filter(({ type }) => type !== "gap" && type !== "halt");
     if (events.length) this.dispatchEvent(new CustomEvent("frames", { detail: events }));
-    if (events.length < frames.length) this.dispatchEvent(new Event("again"));
+    for (const frame of frames)
+      if (frame.type === "halt") this.dispatchEvent(new CustomEvent("halt", { detail: frame }));
+    if (frames.some(({ type }) => type === "gap")) this.dispatchEvent(new Event("again"));
   }
 
   #become(state) {

@@ -4,6 +4,7 @@ import { get, readSession } from "./api.js";
 import { ApprovalsStore } from "./approvals_store.js";
 import { access } from "./credentials.js";
 import { h } from "./dom.js";
+import { haltNotice } from "./halt_notice.js";
 import { onKeys } from "./shortcuts.js";
 import { Live } from "./live.js";
 import { connectionNotice, notifyOfApprovals } from "./notices.js";
@@ -161,6 +162,7 @@ async function begin() {
   // A page cannot see why a websocket was refused.
   if (session.subject) live.addEventListener("ended", checkSession);
   access.addEventListener("refused", checkSession);
+  haltNotice(document.getElementById("halt"), context);
   live.connect();
   connectionNotice(document.getElementById("notices"), context);
   notifyOfApprovals(context);

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stopgo.actors.access.principal import Principal, all_grants
 from stopgo.actors.agent import Agent
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.common.errors import AgentError
@@ -384,3 +385,15 @@ async def test_repeats(world: World, autojump_clock: MockClock) -> None:
         assert agent.halt_state().reason == "c"
         assert await code_of(agent.halt("d", key="2")) == "idempotency_key_reused"
         assert await code_of(agent.halt("x" * 501)) == "invalid_request"
+
+
+async def test_admins_halt_and_are_named(world: World, autojump_clock: MockClock) -> None:
+    roles = all_grants({})
+    async with world.agent() as agent:
+        viewer = agent.acting_as(Principal(id="vic", grants=(roles["viewer"],)))
+        assert await code_of(viewer.halt()) == "role_required"
+        await agent.acting_as(Principal(id="ann", grants=(roles["admin"],))).halt()
+        assert viewer.halt_state().by == "ann"
+        assert await code_of(viewer.unhalt()) == "role_required"
+    async with world.agent() as agent:
+        assert agent.halt_state().by == "ann"
