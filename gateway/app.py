@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
-
 from ..actors.agent import Agent
 from .a2a.a2a_routes import A2A
 from .a2a.agent_card import ALL_OFFERED, Offered
@@ -11,7 +9,7 @@ from .a2a.push import PushNotifier
 from .agui.agui_routes import AGUI
 from .approval_routes import Approvals
 from .auth.authenticator import Authenticator
-from .auth.login import CALLBACK
+from .auth.login import with_login
 from .auth.session_routes import SessionRoutes
 from .conversation_routes import Conversations
 from .halt_routes import Emergency
@@ -42,9 +40,7 @@ def make_app(
         agent.credential_is_live = authenticator.credential_is_live
     login = None if authenticator is None else authenticator.login
     allowed = allowed_by(agent.config.server)
-    if login is not None:
-        allowed = attrs.evolve(allowed, linked=allowed.linked | {CALLBACK.encode()})
-    app = Application(__name__, allowed, authenticator)
+    app = Application(__name__, allowed if login is None else with_login(allowed), authenticator)
     auth = agent.config.auth
     described = document(
         agent.config.name, agent.config.description, None if auth is None else schemes_of(auth)

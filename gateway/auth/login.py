@@ -21,6 +21,7 @@ import trio
 from ...actors.access.principal import Principal
 from ...config.auth import LoginConfig
 from ..http.errors import RequestError
+from ..http.host_and_origin import Allowed
 from ..http.quart_app import Application
 from ..http.request import Request
 from ..http.responses import Reply
@@ -57,10 +58,15 @@ _PAGE = """<!doctype html>
 <link rel="stylesheet" href="/page/base.css">
 {refresh}</head>
 <body>
-<main class="empty"><h2>{title}</h2><p>{text}</p><p><a href="{href}">{link}</a></p></main>
+<main class="empty"><h1>{title}</h1><p>{text}</p><p><a href="{href}">{link}</a></p></main>
 </body>
 </html>
 """
+
+
+def with_login(allowed: Allowed) -> Allowed:
+    """Issuers may send browsers to the callback."""
+    return attrs.evolve(allowed, linked=allowed.linked | {CALLBACK.encode()})
 
 
 class LoginFailed(Exception):

@@ -22,6 +22,7 @@ import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from ...config.web_config import WebConfig
+from ..auth.login import with_login
 from ..http.errors import NotFound
 from ..http.host_and_origin import allowed_by
 from ..http.quart_app import Application
@@ -65,7 +66,8 @@ def passed_routes() -> Iterator[Route]:
 
 
 def make_proxy(config: WebConfig, upstream: Upstream) -> Application:
-    app = ProxyApplication(__name__, attrs.evolve(allowed_by(config.server), how="web file: `{}`"))
+    allowed = with_login(allowed_by(config.server))
+    app = ProxyApplication(__name__, attrs.evolve(allowed, how="web file: `{}`"))
     read_page().add_to(app)
     for method, path, view in OlderRoutes(upstream).views():
         app.add(path, f"{method} {path}", view, [method])

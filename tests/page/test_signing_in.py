@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import attrs
 import pytest
 
 from tests.e2e.chains import written
+from tests.e2e.conftest import BIN
 
 from .browser import EXPECTED_OF_A_LOST_SERVER, EXPECTED_OF_A_REFUSAL, Browser, Tab
 from .other_site import other_site
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.page
 
 AT_THE_PROVIDER = r"(request|console): .*"
 """The tab leaves the agent for the provider, whose page loads a font."""
+ANSWER = re.compile("only rules for simple sentences")
 EXPECTED_WITHOUT_A_SESSION = (EXPECTED_OF_A_REFUSAL, EXPECTED_OF_A_LOST_SERVER)
 
 
@@ -33,9 +36,24 @@ class Site:
     server: Server
     provider: OidcProvider
 
+    config: Path
+
     @property
     def url(self) -> str:
         return self.server.run.url
+
+    def key(self, name: str) -> str:
+        """The text of a new API key."""
+        return self._keys("add", name, "--role", "operator", "--for", name).split()[-1]
+
+    def revoke(self, name: str) -> None:
+        self._keys("revoke", name)
+
+    def _keys(self, *args: str) -> str:
+        place = ("--config", str(self.config), "--data-dir", str(self.server.data_dir))
+        return subprocess.run(
+            [BIN / "stopgo", "keys", *args, *place], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
 
 
 def free_port() -> int:
@@ -50,7 +68,7 @@ def site(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder, port = tmp_path_factory.mktemp("site"), free_port()
     with oidc_provider(f"http://127.0.0.1:{port}/login/callback") as provider:
         config = agent_of(folder, provider)
-        yield Site(serve_once(folder / "data", config=config, port=port), provider)
+        yield Site(serve_once(folder / "data", config=config, port=port), provider, config)
 
 
 def agent_of(folder: Path, provider: OidcProvider) -> Path:
@@ -87,6 +105,7 @@ def cookies(tab: Tab) -> dict[str, dict[str, Any]]:
 def test_a_login_through_the_page(browser: Browser, site: Site) -> None:
     tab = opened(browser, site, "/#/inbox")
     tab.main.text("Sign in to use this agent").see()
+    assert tab.order("axe") == []
     assert tab.role("navigation", "Places").count == 0
     log_in(tab, "alice")
     tab.text("Signed in as alice").see()
@@ -97,7 +116,7 @@ def test_a_login_through_the_page(browser: Browser, site: Site) -> None:
 
     tab.go("/#/")
     say(tab, "list all resources")
-    tab.main.text(re.compile("resources", re.I)).see()
+    tab.main.text(ANSWER).see()
     tab.reload()
     tab.text("Signed in as alice").see()
     tab.close_now()
@@ -116,13 +135,44 @@ def test_a_logout_ends_the_session_in_every_tab(browser: Browser, site: Site) ->
     beside.close()
 
 
-def test_persons_see_their_own_conversations(browser: Browser, site: Site) -> None:
-    alice, carol = logged_in(browser, site), opened(browser, site)
-    say(alice, "list all resources")
-    alice.main.text(re.compile("resources", re.I)).see()
-    log_in(carol, "carol")
-    carol.main.text("You have no role in this agent").see()
-    carol.button("Sign out").see()
+def test_a_person_without_a_role(browser: Browser, site: Site) -> None:
+    tab = opened(browser, site)
+    log_in(tab, "carol")
+    tab.main.text("You have no role in this agent").see()
+    tab.button("Sign out").click()
+    tab.main.link("Log in").see()
+
+
+def test_an_api_key_in_the_page(browser: Browser, site: Site) -> None:
+    """Requests carry the key, and websockets tickets, for a browser can set no headers on them."""
+    key = site.key("robin")
+    tab = opened(browser, site, "/#/inbox")
+    tab.label("API key").see()
+    assert tab.order("axe") == []
+    for wrong, why in (("two words", "only letters"), (f"{key}x", "not valid")):
+        tab.label("API key").fill(wrong)
+        tab.button("Continue").click()
+        tab.role("alert").with_text(why).see()
+    tab.label("API key").fill(key)
+    tab.button("Continue").click()
+    tab.text("Signed in as robin").see()
+    tab.go("/#/")
+    say(tab, "list all resources")
+    tab.main.text(ANSWER).see()
+    tab.reload()
+    tab.text("Signed in as robin").see()
+    assert cookies(tab) == {}
+
+    log = site.server.log
+    assert "POST /ticket 200" in log
+    assert "GET /events/ws 101" in log
+    assert key not in log
+    assert "ticket=" not in log
+
+    site.revoke("robin")
+    tab.main.text("Sign in to use this agent").see()
+    tab.reload()
+    tab.main.text("Sign in to use this agent").see()
 
 
 def test_a_new_key_of_the_provider(browser: Browser, site: Site) -> None:
@@ -172,16 +222,27 @@ def test_a_session_that_was_planted_is_not_adopted(browser: Browser, site: Site)
     assert cookies(tab)["__Host-stopgo"]["value"] != planted["value"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "evil.test"])
-def test_pages_of_other_sites_get_nothing(browser: Browser, site: Site, host: str) -> None:
+def test_pages_of_other_sites_get_nothing(browser: Browser, site: Site) -> None:
     """Another port of the same host counts as the same site: its requests have the cookie."""
     tab = logged_in(browser, site)
-    before = len(site.server.log)
     with other_site(site.url) as port:
-        tab.call(("goto", f"http://{host}:{port}/"))
-        done = tab.call(("locator", "#done:not(:empty)"), ("innerText",))
-        assert done == "opaque failed failed opaque opaque failed"
-    changes = re.findall(r"POST (\S+) (\d+)", site.server.log[before:])
-    assert set(changes) == {("/conversations", "403"), ("/ticket", "403"), ("/logout", "403")}
+        for host in ("127.0.0.1", "evil.test"):
+            before = len(site.server.log)
+            tab.call(("goto", f"http://{host}:{port}/"))
+            done = tab.call(("locator", "#done:not(:empty)"), ("innerText",))
+            assert done == "opaque failed failed opaque opaque failed"
+            changes = re.findall(r"POST (\S+) (\d+)", site.server.log[before:])
+            assert set(changes) == {("/conversations", "403"), ("/ticket", "403"), ("/logout", "403")}
     tab.go("/")
     tab.text("Signed in as alice").see()
+
+
+def test_a_restart_ends_all_sessions(browser: Browser, site: Site, serve_once: Serve) -> None:
+    tab, port = logged_in(browser, site), site.server.client.base_url.port
+    tab.go("/#/")
+    message_box(tab).fill("not sent yet")
+    site.server.run.interrupt()
+    site.server = serve_once(site.server.data_dir, config=site.config, port=port or 0)
+    tab.main.link("Log in").click()  # the provider still knows the person
+    tab.text("Signed in as alice").see()
+    message_box(tab).becomes(lambda box: box.value, "not sent yet")

@@ -65,9 +65,18 @@ async function request(method, path, body, headers = {}, signal = undefined) {
     return await attempts(method, path, body, headers, signal);
   } catch (error) {
     if (error.status === 401 && path !== "/session") access.dispatchEvent(new Event("refused"));
-    if (error.code !== "invalid_csrf_token") throw error;
-    await readSession(); // the person has logged in again in another tab
+    // After a login in another tab, this one has the CSRF token of the former session.
+    if (error.code !== "invalid_csrf_token" || !(await sameSubject())) throw error;
     return attempts(method, path, body, headers, signal);
+  }
+}
+
+async function sameSubject() {
+  try {
+    return setSession(await get("/session"));
+  } catch {
+    access.dispatchEvent(new Event("refused"));
+    return false;
   }
 }
 

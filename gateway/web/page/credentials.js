@@ -27,10 +27,13 @@ export function setKey(text) {
   else tab.remove(KEY);
 }
 
-/** Takes over the answer of `GET /session`. If it names another person than before, the page begins anew. */
+/** Takes over the answer of `GET /session`. Returns whether it names the same person as before; if not, the
+ * page begins anew. */
 export function setSession(answer) {
-  if (session.subject && answer.subject !== session.subject) location.reload();
+  const same = !session.subject || answer.subject === session.subject;
   session = answer;
+  if (!same) location.reload();
+  return same;
 }
 
 export function headersOf(method) {

@@ -2,7 +2,7 @@
 
 import { get, readSession } from "./api.js";
 import { ApprovalsStore } from "./approvals_store.js";
-import { access } from "./credentials.js";
+import { access, setKey } from "./credentials.js";
 import { h } from "./dom.js";
 import { haltNotice } from "./halt_notice.js";
 import { onKeys } from "./shortcuts.js";
@@ -131,6 +131,7 @@ async function signedIn() {
   } catch (error) {
     if (error.status !== 401) return {}; // the agent is away, or has no such route
     close();
+    setKey(null); // it would take precedence over a login
     signIn(main, (await get("/page/sign-in")).ways);
     return null;
   }

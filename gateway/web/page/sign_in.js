@@ -7,7 +7,7 @@ import { signOutButton } from "./sign_out.js";
 import { visible } from "./text.js";
 
 /** `ways`: the ways to sign in that the agent offers, "login" and "api_key". */
-export function signIn(main, ways, problem = "") {
+export function signIn(main, ways) {
   const back = encodeURIComponent(`/${location.hash}`);
   const login = ways.includes("login")
     ? h("a", { class: "btn primary", href: `/login?return=${back}` }, "Log in")
@@ -17,15 +17,15 @@ export function signIn(main, ways, problem = "") {
     h(
       "div",
       { class: "empty sign-in" },
-      h("h2", {}, "Sign in to use this agent"),
+      h("h1", {}, "Sign in to use this agent"),
       login,
-      ways.includes("api_key") ? keyForm(problem) : login ? null : none,
+      ways.includes("api_key") ? keyForm(login ? "btn" : "btn primary") : login ? null : none,
     ),
   );
   main.querySelector("input, a")?.focus();
 }
 
-function keyForm(problem) {
+function keyForm(look) {
   const input = h("input", {
     type: "password",
     id: "api-key",
@@ -34,8 +34,8 @@ function keyForm(problem) {
     required: true,
     "aria-describedby": "api-key-note",
   });
-  const error = h("p", { class: "small is-bad", role: "alert", hidden: !problem }, problem);
-  const go = h("button", { class: "btn", type: "submit" }, "Continue");
+  const error = h("p", { class: "small is-bad", role: "alert", hidden: true });
+  const go = h("button", { class: look, type: "submit" }, "Continue");
 
   async function submit(event) {
     event.preventDefault();
@@ -77,7 +77,7 @@ export function noRole(main, session) {
     h(
       "div",
       { class: "empty" },
-      h("h2", {}, "You have no role in this agent"),
+      h("h1", {}, "You have no role in this agent"),
       h("p", {}, `You are signed in as ${visible(session.subject)}. Ask an administrator for a role.`),
       signOutButton(session),
     ),

@@ -10,7 +10,12 @@ export function signedInAs(session) {
   const roles = session.roles.map(visible).join(", ");
   const name = visible(session.subject);
   return [
-    h("span", { class: "grow ellipsis", title: `${name}: ${roles}` }, "Signed in as ", name),
+    h(
+      "span",
+      { class: "grow ellipsis", title: `${name}: ${roles}` },
+      h("span", { class: "visually-hidden" }, "Signed in as "),
+      name,
+    ),
     signOutButton(session),
   ];
 }
