@@ -125,6 +125,7 @@ class FakeAgent:
     """On whose behalf it was used."""
     principal: Principal | None = None
     _grown: trio.Event = attrs.field(factory=trio.Event)
+    credential_is_live: Callable[[str], bool] = lambda _: True
     following: int = 0
     told: int = 0
     """The latest event that a follower went on from."""
