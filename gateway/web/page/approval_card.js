@@ -297,7 +297,8 @@ class Card {
   }
 
   go(body) {
-    if (!this.sending) this.send(decide(this.uuid, body));
+    const { hash } = this.approval; // the agent checks that this is what it would do
+    if (!this.sending) this.send(decide(this.uuid, hash ? { ...body, hash } : body));
   }
 
   /** Shows the progress and the result of a decision that is being sent. */
@@ -315,9 +316,11 @@ class Card {
       this.second = result.is === "already";
       this.approval = result.approval;
       if (result.approval.state !== "pending") return this.settled();
+      this.mode = "view"; // it waits for further persons, or shows other arguments now
     }
+    this.problem = result.is === "decided" ? null : result;
+    if (result.approval) this.render();
     if (result.is === "decided") return this.refresh();
-    this.problem = result;
     this.renderHead();
     this.renderFoot();
     const shown = this.form ?? this.answer;

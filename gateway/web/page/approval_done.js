@@ -8,6 +8,7 @@ import {
   summary,
   toneOf,
   voidReason,
+  votersOf,
 } from "./approval_text.js";
 import { countValues, differences } from "./argument_diff.js";
 import { pieces } from "./approval_head.js";
@@ -24,7 +25,9 @@ export function decidedBy(approval, second = false) {
   if (approval.state === "expired") return "Expired: no decision was made in time";
   if (approval.state !== "decided") return standing(approval);
   const text = decisionText(approval, changesOf(approval).length);
-  const who = approval.decision?.decided_by ? ` by ${visible(approval.decision.decided_by)}` : "";
+  const { decided_by, approved } = approval.decision ?? {};
+  const by = approved && approval.votes ? votersOf(approval) : decided_by;
+  const who = by ? ` by ${visible(by)}` : "";
   return second
     ? `Already ${text.charAt(0).toLowerCase()}${text.slice(1)}${who}, before you`
     : `${text}${who}`;

@@ -98,6 +98,7 @@ export function standing(approval) {
       return "No longer asked";
   }
   if (approval.kind === "proxy") return "Waits for you, asked by another agent";
+  if (approval.requires?.quorum > 1) return votesText(approval);
   return (
     {
       outcome_unknown: "Unknown outcome",
@@ -105,6 +106,15 @@ export function standing(approval) {
       checkpoint: `Checkpoint ${approval.node ?? approval.tool_name}`,
     }[approval.kind] ?? "Waits for you"
   );
+}
+
+/** The persons who have approved: "Mara and Ben". */
+export const votersOf = ({ votes = [] }) => votes.map(({ by }) => by).join(" and ");
+
+/** "1 of 2 approvals, by Mara". */
+function votesText(approval) {
+  const by = votersOf(approval);
+  return `${approval.votes?.length ?? 0} of ${approval.requires.quorum} approvals${by && `, by ${by}`}`;
 }
 
 const WORDS = {

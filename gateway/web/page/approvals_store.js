@@ -69,10 +69,12 @@ export class ApprovalsStore extends EventTarget {
 
   async #take(events) {
     const requested = [];
+    const voted = [];
     const before = this.pending.length;
     for (const event of events) {
       if (event.type === "approval.requested") requested.push(event.body.id ?? event.body.uuid);
       else if (SETTLES.has(event.type)) this.#settle(event.body.id);
+      else if (event.type === "approval.voted") voted.push(event.body.id);
       else if (event.type === "conversation.deleted") {
         const its = this.pending.filter((one) => one.conversation_id === event.conversation_id);
         for (const { uuid } of its) this.#settle(uuid);
@@ -81,6 +83,7 @@ export class ApprovalsStore extends EventTarget {
     if (this.pending.length !== before) this.#changed([]);
     if (requested.length > ONE_BY_ONE) await this.load();
     else await Promise.all(requested.map((uuid) => this.#add(uuid)));
+    for (const uuid of voted) await this.#reread(uuid);
   }
 
   #settle(uuid) {
@@ -100,6 +103,16 @@ export class ApprovalsStore extends EventTarget {
       if (approval.state !== "pending" || known || this.#settled.has(uuid)) return;
       this.pending = [...this.pending, approval].sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
       this.#changed([approval]);
+    });
+  }
+
+  /** After a vote: the arguments may have changed. */
+  async #reread(uuid) {
+    this.#tell(uuid);
+    await this.#request(async () => {
+      const { approval } = await get(`/approvals/${encodeURIComponent(uuid)}`);
+      this.pending = this.pending.map((one) => (one.uuid === uuid ? approval : one));
+      this.#changed([]);
     });
   }
 

@@ -55,7 +55,7 @@ export class ChatLog {
     else if (type === "step.finished") this.#step(body, at);
     else if (type.startsWith("tool.")) this.#tool(type, body, at);
     else if (type === "approval.requested") this.#asked(event, body);
-    else if (type.startsWith("approval.")) this.#answered(type, body);
+    else if (type.startsWith("approval.") && type !== "approval.voted") this.#answered(type, body);
     else if (Object.hasOwn(ENDS, type)) this.#end(event, body);
     else if (type === "conversation.completed") {
       this.completed = at;

@@ -80,6 +80,8 @@ export function failure({ code, status, message, hint, body = {} }) {
       return { is: code, approval: body.approval };
     case "invalid_arguments":
       return refused(body.errors, message);
+    case "subject_changed":
+      return { is: "wrong", approval: body.approval, text };
     case "denied_by_policy":
       return { is: "denied", text };
     case "unreachable":

@@ -45,7 +45,7 @@ export class Spans {
       const key = parseKey(body.key);
       const bar = this.#turn(key)?.asked(frame, key, at);
       if (bar) this.#approvals.set(body.id, bar);
-    } else if (group === "approval") {
+    } else if (group === "approval" && what !== "voted") {
       const bar = this.#approvals.get(body.id);
       if (bar) this.turns.find((turn) => turn.number === bar.turn).answered(bar, what, frame, at);
     } else if (["step.finished", "batch.finished"].includes(frame.type) || group === "tool") {

@@ -56,6 +56,18 @@ test("one that ends while its page is read does not come back", async () => {
   assert.deepEqual(waiting(), []);
 });
 
+test("one is read again after a vote", async () => {
+  await loaded("a", "b");
+  const heard = [];
+  store.on("a", () => heard.push("a"));
+  event("approval.voted", "a");
+  await settled();
+  assert.deepEqual(heard, ["a"]);
+  asked.pop().give({ approval: { ...one("a"), votes: [{ by: "mara" }] } });
+  await settled();
+  assert.deepEqual(store.pending.map(({ votes }) => votes?.length), [1, undefined]);
+});
+
 test("many wishes to read them are two readings, one after the other", async () => {
   for (let turn = 0; turn < 10; turn += 1) again();
   assert.equal(asked.length, 1);

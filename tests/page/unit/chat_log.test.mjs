@@ -67,6 +67,7 @@ test("a call waits for its approval, runs and ends", () => {
   assert.deepEqual(log.pending, ["u1"]);
   const more = events(
     ...Array(6).fill(["", {}]),
+    ["approval.voted", { id: "u1", decision: { approved: true }, voters: ["mara"], needed: 2 }],
     ["approval.resolved", { id: "u1", decision: { approved: true } }],
     ["run.resumed", {}],
     [
