@@ -563,8 +563,8 @@ HALTED = (
     (
         "a decision does not say how many halts were before it",
         AGENT,
-        ", halts=halts)",
-        ")",
+        '**({"halts": halts} if halts else {})',
+        "",
         HALTS,
     ),
     (

@@ -397,3 +397,16 @@ async def test_admins_halt_and_are_named(world: World, autojump_clock: MockClock
         assert await code_of(viewer.unhalt()) == "role_required"
     async with world.agent() as agent:
         assert agent.halt_state().by == "ann"
+
+
+async def test_decision_is_repeated_across_a_halt(world: World, autojump_clock: MockClock) -> None:
+    """The number of halts in a decision is no part of the request."""
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")), say("done"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+        asked = await only(agent)
+        first = answer(await agent.decide(asked, YES, key="k"))
+        await agent.halt()
+        assert answer(await agent.decide(asked, YES, key="k")) == first
+        assert await code_of(agent.decide(asked, YES)) == "already_decided"
