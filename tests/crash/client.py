@@ -14,6 +14,7 @@ import trio
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
+from stopgo.actors.gate.halt import HaltState
 from stopgo.actors.log.topics import Idle
 from stopgo.runtime.event_bus import Crashed
 from stopgo.runtime.journal.protocol import Event, Journal
@@ -217,6 +218,17 @@ class Client:
                 self.world.visited.add(label)
             yes = acceptance(question.body["message"])
             await self.answer(question.id, yes if action == "accept" else {"action": action}, key)
+
+    async def halt(self) -> None:
+        await self._once("halt", lambda: self.agent.halt("drill", key="halt"))
+
+    async def unhalt(self) -> None:
+        await self._once("unhalt", lambda: self.agent.unhalt(key="unhalt"))
+
+    async def _once(self, key: str, change: Callable[[], Awaitable[HaltState]]) -> None:
+        if key not in self.answers:
+            self.answers[key] = {"halted": (await change()).halted}
+            self.world.acknowledged.add(key)
 
     async def cancel(self, key: str) -> None:
         await self._do(key, lambda agent: agent.cancel(self.conversation, key=key))

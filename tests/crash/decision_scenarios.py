@@ -105,6 +105,33 @@ EXPIRED = Scenario(
 )
 
 
+async def _halt_after_the_yes(client: Client) -> None:
+    await client.start("go")
+    await client.decide("a", YES, "yes", wait=False)
+    await client.halt()
+    await client.rest()
+    await client.unhalt()
+    await client.say(YES)
+
+
+def _nothing_left_while_halted(story: Story) -> None:
+    for entry in story.world.ledger:
+        assert "halt" not in entry.acknowledged or "unhalt" in entry.acknowledged, entry
+    for label in "ab":
+        assert story.world.times(label) <= 1
+
+
+HALTED = Scenario(
+    "halted when one call has been approved and another is about to come",
+    ONE,
+    Outside({("go", "one"): [["wipe a"], ["post b"]]}),
+    _halt_after_the_yes,
+    _nothing_left_while_halted,
+    policy=lambda times: "done" if times else "failed",  # a retry is refused while the agent is halted
+    compared=False,  # chance says how far the run gets before the halt
+)
+
+
 TWO_HUMANS = Scenario(
     "two humans who disagree at the same moment",
     ONE,

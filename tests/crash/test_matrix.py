@@ -8,7 +8,7 @@ import pytest
 
 from stopgo.gateway.testing.killing_journal import EDGES
 
-from .decision_scenarios import APPROVED
+from .decision_scenarios import APPROVED, HALTED
 from .matrix import each, kill_once, kill_twice, live_undisturbed
 from .scenarios import MAIN, SCENARIOS, VARIATIONS
 from .story import Scenario
@@ -25,7 +25,7 @@ def test_killed_once(scenario: Scenario) -> None:
 
 
 @pytest.mark.crash
-@each([scenario for scenario in SCENARIOS if scenario not in (APPROVED, *VARIATIONS)])
+@each([scenario for scenario in SCENARIOS if scenario not in (APPROVED, HALTED, *VARIATIONS)])
 def test_killed_twice(scenario: Scenario) -> None:
     kill_twice(scenario)
 

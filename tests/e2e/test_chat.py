@@ -131,7 +131,9 @@ def test_the_story(chat: Chat, serve: Serve, tmp_path: Path) -> None:
     id = screen.see("stopgo chat --url http:.* --conversation (.+)")[1]
     assert screen.end() == 0
 
+    server.post("/halt", {"reason": "drill"})
     again = chat(server, "--conversation", id[:8])
+    again.see(r"The agent is halted since \S+: drill")
     again.see("> remove server-1")
     again.see("Reason: it is still in use\n>", last=True)
     again.type("\x04")
