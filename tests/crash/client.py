@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import trio
 
+from stopgo.actors.access.principal import Principal
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
@@ -131,7 +132,16 @@ class Client:
             key, lambda agent: agent.send(self.conversation, text, key=key, token=token, wait=wait)
         )
 
-    async def decide(self, label: str, decision: Mapping[str, Any], key: str, *, wait: bool = True) -> None:
+    async def decide(
+        self,
+        label: str,
+        decision: Mapping[str, Any],
+        key: str,
+        *,
+        token: str | None = None,
+        by: Principal | None = None,
+        wait: bool = True,
+    ) -> None:
         """Decide the approval of the call with that label."""
         if key in self.answers:
             return
@@ -140,12 +150,22 @@ class Client:
             for each in await self.approvals()
             if each.kind == "tool" and label_of(each.body["tool_args"]) == label
         ]
-        await self.answer(approval.id, decision, key, wait=wait)
+        await self.answer(approval.id, decision, key, token=token, by=by, wait=wait)
 
     async def answer(
-        self, approval: str, decision: Mapping[str, Any], key: str, *, wait: bool = True
+        self,
+        approval: str,
+        decision: Mapping[str, Any],
+        key: str,
+        *,
+        token: str | None = None,
+        by: Principal | None = None,
+        wait: bool = True,
     ) -> None:
-        await self._do(key, lambda agent: agent.decide(approval, decision, key=key, wait=wait))
+        await self._do(
+            key,
+            lambda agent: agent.acting_as(by).decide(approval, decision, key=key, token=token, wait=wait),
+        )
 
     async def tell(self, label: str, decision: Mapping[str, Any], key: str, *, wait: bool = True) -> None:
         """Answer what another agent asked last about that, if it has asked."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import trio
 
+from stopgo.actors.access.principal import Grant, Principal
+from stopgo.actors.log.events import RunAuthRequired
 from stopgo.config.approval import ApprovalConfig
 
 from .client import Client
@@ -87,6 +89,29 @@ LOST_TOKEN = Scenario(
     Outside({("go", "one"): [["wipe a"]]}, demands=GUARDED),
     _start_with_token,
     approved_once,
+)
+
+BOSS = Principal(id="boss", grants=(Grant("approver", "approver"),))
+
+
+async def _approve_with_a_token(client: Client) -> None:
+    await client.start("go", token=FRESH)
+    await client.decide("a", YES, "yes", token=GOOD, by=BOSS)
+    await client.resume(GOOD, FRESH)
+
+
+def _each_call_had_its_token(story: Story) -> None:
+    approved_once(story)
+    assert story.world.times("b") >= 1
+    assert story.fired or not any(each.type == RunAuthRequired.type for each in story.record.events)
+
+
+OWN_TOKEN = Scenario(
+    "an approver whose token serves the approved call only",
+    ONE,
+    Outside({("go", "one"): [["wipe a"], ["bump b"]]}, demands=Demands(tokens={"a": [GOOD], "b": [FRESH]})),
+    _approve_with_a_token,
+    _each_call_had_its_token,
 )
 
 LOCKED = Scenario(
@@ -210,6 +235,7 @@ TOKENS = (
     FORBIDDEN,
     APPROVED_UNAUTHORIZED,
     LOST_TOKEN,
+    OWN_TOKEN,
     LOCKED,
     BESIDE_APPROVAL,
     TWO_TOKENS,
