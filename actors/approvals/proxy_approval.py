@@ -20,7 +20,7 @@ from .outcome_approval import Done, Failed, OutcomeQuestion, Retry
 from .tool_approval import ToolQuestion
 from .yes_or_no import Approved, Rejected, YesOrNo
 
-_NOT_SENT = {"token", "principal", "claimed_by", "hash", "halts"}
+_NOT_SENT = attrs.fields_dict(Decided).keys() - {"reason", "decided_by"}
 """Fields of a decision that are not sent to another agent, which learns only who decided here."""
 _COMMON = [field.name for field in attrs.fields(Asked)]
 

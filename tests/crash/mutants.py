@@ -431,7 +431,7 @@ DELEGATED = (
     (
         "a token goes out with a decision that is refused",
         AGENT,
-        "await guard.check_approval(\"decide\", await self.approval(id))",
+        'await guard.check_approval("decide", await self.approval(id))',
         "pass",
         APPROVERS_TOKENS,
     ),
