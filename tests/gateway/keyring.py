@@ -13,6 +13,7 @@ from stopgo.gateway.auth.api_keys import ApiKeys
 from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.auth.key_changes import new_key, revoked
 from stopgo.gateway.auth.key_file import KeyFile
+from stopgo.gateway.auth.verifiers import BearerVerifier
 from stopgo.runtime.clock import system_clock
 
 
@@ -43,5 +44,5 @@ class Keyring:
             stored[:] = revoked(stored, name, now=system_clock())
         self.keys.look()
 
-    def authenticator(self, auth: AuthConfig) -> Authenticator:
-        return Authenticator(auth, self.keys)
+    def authenticator(self, auth: AuthConfig, tokens: BearerVerifier | None = None) -> Authenticator:
+        return Authenticator(auth, self.keys, tokens)

@@ -7,7 +7,7 @@ tool server need none, and record the headers that arrive.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import groupby
 from pathlib import Path
@@ -19,18 +19,22 @@ import pytest
 import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 
+from stopgo.actors.access.principal import Grant, Principal
 from stopgo.actors.agent import Agent
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
 from stopgo.gateway.app import make_app
+from stopgo.gateway.auth.verifiers import BearerVerifier
 from stopgo.gateway.http.http_server import bind, open_server
+from stopgo.gateway.http.identity import Identity
 from tests.actors.mcp.conftest import HttpPeer, serving_peer
 from tests.canary import TOKEN
 from tests.gateway.keyring import Keyring
 from tests.waiting import PATIENCE
 
 Json = dict[str, Any]
+JWT = "eyJhbGciOiJub25lIn0.eyJhdWQiOiJ1cyJ9.c2ln"  # its audience is "us"
 ASKER, APPROVER = f"{TOKEN}-asker", f"{TOKEN}-approver"
 REPLIES = [
     {"when": {"call": 1}, "tool_calls": [{"name": "slow", "arguments": {}}]},
@@ -117,11 +121,14 @@ def loaded(folder: Path, file: Json, environ: Mapping[str, str]) -> AgentConfig:
 
 
 @asynccontextmanager
-async def hop(folder: Path, file: Json, keys: Keyring, key: str = "") -> AsyncIterator[Hop]:
+async def hop(
+    folder: Path, file: Json, keys: Keyring, key: str = "", tokens: BearerVerifier | None = None
+) -> AsyncIterator[Hop]:
     config = loaded(folder, file, {"NEXT_KEY": key})
     async with open_agent(config) as agent:
         found = Hop(agent, keys)
-        app = make_app(agent, authenticator=None if config.auth is None else keys.authenticator(config.auth))
+        authenticator = None if config.auth is None else keys.authenticator(config.auth, tokens)
+        app = make_app(agent, authenticator=authenticator)
 
         async def recording(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
             if scope["type"] == "http" and scope["method"] == "POST":
@@ -207,6 +214,39 @@ async def test_tokens_travel_and_keys_stay(
     assert await first.decisions() == [("key:boss", "somebody"), ("key:boss", None)]
     assert await middle.decisions() == [("key:front", "key:boss")] * 2
     assert await chain.last.decisions() == [("key:front", None)] * 2
+
+
+class AnyToken:
+    """Takes every token of the issuer for one of Ann."""
+
+    async def verify(self, token: str) -> Identity:
+        return Identity(Principal(id="ann", grants=(Grant("operator", "operator"),)))
+
+
+FORWARDED = {
+    "to the tool server": (["tools"], [JWT]),
+    "elsewhere": (["other"], [None]),
+    "nowhere": ([], [None]),
+}
+
+
+@pytest.mark.parametrize(("names", "arrives"), FORWARDED.values(), ids=FORWARDED)
+async def test_token_of_the_issuer_goes_to_the_named_servers_only(
+    tmp_path: Path, tools: HttpPeer, names: Sequence[str], arrives: Sequence[str | None]
+) -> None:
+    (keys := tmp_path / "keys").mkdir()
+    oidc = {"issuer": "https://issuer.test", "audience": "us"}
+    other = {"name": "other", "url": "http://127.0.0.1:1/mcp", "required": False}
+    file: Json = {
+        "auth": {"oidc": oidc, "forward_credential": list(names)},
+        "mcp_servers": [{"name": "tools", "url": tools.url}, other],
+        "approval": {"rules": [{"tool": "echo", "then": "ask"}]},
+    }
+    with trio.fail_after(PATIENCE):
+        async with hop(tmp_path / "agent", file, Keyring.of(keys, {}), tokens=AnyToken()) as found:
+            await found.post("/conversations", {"message": "go"}, {"Authorization": f"Bearer {JWT}"})
+    assert tools.calls == [("slow", each and f"Bearer {each}") for each in arrives]
+    assert leaks(tmp_path, JWT) == []
 
 
 async def test_call_of_an_agent_that_refuses_the_key_fails(chain: Chain) -> None:
