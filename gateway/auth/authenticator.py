@@ -37,13 +37,14 @@ class Authenticator:
     tickets: Tickets = attrs.field(factory=Tickets)
     login: Login | None = None
     """The login of the page, if there is one."""
-    _rate: RequestRate = attrs.field(init=False)
+    _rate: RequestRate = attrs.field(
+        init=False,
+        default=attrs.Factory(
+            lambda self: RequestRate(self.auth.limits.requests_per_minute), takes_self=True
+        ),
+    )
     _streams: WeakValueDictionary[str, StreamCount] = attrs.field(init=False, factory=WeakValueDictionary)
     """By id of the principal, as long as a request of it is served."""
-
-    @_rate.default
-    def _limited_rate(self) -> RequestRate:
-        return RequestRate(self.auth.limits.requests_per_minute)
 
     async def identify(self, request: Request) -> Identity:
         """See `Entrance`."""
