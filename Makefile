@@ -18,7 +18,7 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check docs providers agents streams crash simulate mutants bench build reference lock npm npm-servers page screenshots conformance a2a-tck setup clean
+.PHONY: help run test check docs providers agents streams crash simulate mutants bench build reference lock npm npm-servers page screenshots conformance fuzz a2a-tck setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
@@ -38,6 +38,7 @@ help:
 	@echo "make page         drive the page in a real browser (needs node and chromium)"
 	@echo "make screenshots  take the pictures of docs/images (needs node and chromium)"
 	@echo "make conformance  the official MCP conformance suite, client side (needs npm)"
+	@echo "make fuzz         schemathesis with the API key of each role, from the OpenAPI document"
 	@echo "make a2a-tck      the official A2A test kits, whose archives lie in A2A_KITS"
 	@echo "make reference    write the generated tables of docs/reference"
 	@echo "make lock         compile the lock files again after a change of the dependencies (ARGS=--upgrade)"
@@ -122,6 +123,14 @@ build/npm-conformance/.installed: testdata/npm-conformance/package.json testdata
 	@npm ci --prefix build/npm-conformance --ignore-scripts --no-audit --no-fund --loglevel error
 	@touch $@
 
+fuzz: $(SETUP) build/schemathesis/.installed
+	@"$(BIN)/python" -m tests.fuzz.fuzz_roles $(ARGS)
+
+build/schemathesis/.installed: testdata/fuzz/requirements.txt
+	@$(PYTHON) -m venv build/schemathesis/venv
+	@build/schemathesis/venv/bin/python -m pip install --quiet --no-deps --require-hashes -r testdata/fuzz/requirements.txt
+	@touch $@
+
 a2a-tck: $(SETUP) build/a2a-tck/.installed
 	@test -n "$(A2A_KITS)" || { echo "A2A_KITS must name the folder with the archives of the A2A test kits" >&2; exit 1; }
 	@"$(BIN)/python" -m tests.a2a_tck.run_kits $(ARGS)
@@ -139,6 +148,7 @@ lock: $(SETUP)
 	@mkdir -p build
 	@"$(BIN)/python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' > build/dev.in
 	@$(LOCK) --constraint requirements.lock -o requirements-dev.lock $(ARGS) build/dev.in
+	@$(LOCK) -o testdata/fuzz/requirements.txt $(ARGS) testdata/fuzz/requirements.in
 
 setup: $(SETUP)
 

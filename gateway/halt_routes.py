@@ -26,8 +26,8 @@ class Emergency:
 
     async def halt(self, request: Request) -> Reply:
         key = headers.post_key(request)
-        reason = (await request.json(("reason",))).get("reason")
-        if reason is not None and not isinstance(reason, str):
+        reason = (await request.json(("reason",))).get("reason", "")
+        if not isinstance(reason, str):
             raise query.invalid("reason", "reason must be a string")
         agent = self.agent.acting_as(request.principal)
         return reply(halt_view(await agent.halt(reason or None, key=key)))

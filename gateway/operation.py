@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import attrs
 
 from . import examples as ex
+from .http.headers import MAX_KEY
 from .wire.declaration import Shape, With
 from .wire.shapes import Turn
 from .wire.system_shapes import Error
@@ -136,6 +137,6 @@ VARIABLES = {
 KEY = header(
     "Idempotency-Key",
     "Makes the request safe to repeat: a repeat has no effect and gets the first answer",
-    minLength=1,
-    maxLength=255,
+    pattern="^[!-~]([ -~]*[!-~])?$",
+    maxLength=MAX_KEY,
 )

@@ -172,10 +172,11 @@ FILTERS = (
         query("type", "Only frames of these types, separated by commas; `approval.*` is a group"),
         example="approval.*",
     ),
-    query("conversation", "Only frames of these conversations, separated by commas"),
+    query("conversation", "Only frames of these conversations, separated by commas", minLength=1),
     DELTAS,
 )
 SWITCHED = Answer(101, "A websocket; each text message is a frame", Frame, ex.HEARTBEAT)
+NO_HANDSHAKE = error(426, "`upgrade_required`: the request is no handshake of a websocket")
 LIVE = (
     "Live only: connect first, then read the lists that you keep up to date. A client that reads too slowly "
     "gets a Gap in place of the frames that it missed, and must read its lists again."
@@ -194,7 +195,7 @@ EVENTS = (
         "watchEventsSocket",
         "GET /events/ws",
         "Stream the events of all conversations over a websocket",
-        (SWITCHED, INVALID),
+        (SWITCHED, INVALID, NO_HANDSHAKE),
         FILTERS,
         description=LIVE,
     ),
@@ -202,7 +203,7 @@ EVENTS = (
         "followConversationSocket",
         "GET /conversations/{id}/ws",
         "Stream a conversation's events over a websocket: stored ones, then new ones",
-        (SWITCHED, INVALID),
+        (SWITCHED, INVALID, NO_HANDSHAKE),
         (AFTER, DELTAS),
         description="Close codes: 1000, the conversation was deleted; 1001, the server is stopping.",
     ),

@@ -30,7 +30,11 @@ SCHEMES: Mapping[Scheme, Mapping[str, str]] = {
 }
 """Security schemes, as OpenAPI writes them."""
 
-_TOOL_TOKEN = header("X-Tool-Authorization", "`Bearer TOKEN`, forwarded to tool servers, never stored")
+_TOOL_TOKEN = header(
+    "X-Tool-Authorization",
+    "`Bearer TOKEN`, forwarded to tool servers, never stored",
+    pattern="^Bearer [!-~]+$",
+)
 _TICKET = query(TICKET, "A ticket of `POST /ticket`, in place of another credential")
 _ANSWERS = (
     error(400, "`invalid_token`, `credential_as_tool_token`, or `invalid_request` for a repeated header"),

@@ -6,7 +6,7 @@ import json
 import re
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httpx2
 from jsonschema import Draft202012Validator
@@ -46,7 +46,7 @@ def _validator(schema: str) -> Draft202012Validator:
 def _hold(
     method: str, url: str, status: int, headers: httpx2.Headers, body: bytes | None, *, auth: bool = False
 ) -> None:
-    path = urlsplit(url).path
+    path = unquote(urlsplit(url).path)
     [operation] = [
         methods[method.lower()]
         for route, methods in (ROUTES_WITH_AUTH if auth else ROUTES)
@@ -74,19 +74,20 @@ def _hold(
         assert name in headers or (name == "Retry-After" and status == 503), told
 
 
-def hold(response: httpx2.Response) -> None:
-    """For the `event_hooks` of a client."""
+def hold(response: httpx2.Response, *, auth: bool = False) -> None:
+    """For the `event_hooks` of a client. `auth`: the agent has `auth:`."""
     _hold(
         response.request.method,
         str(response.request.url),
         response.status_code,
         response.headers,
         response.read() if _is_json(response) else None,
+        auth=auth,
     )
 
 
 async def hold_async(response: httpx2.Response, *, auth: bool = False) -> None:
-    """The same, of a client that is asynchronous. `auth`: the agent has `auth:`."""
+    """The same, of a client that is asynchronous."""
     _hold(
         response.request.method,
         str(response.request.url),

@@ -273,7 +273,7 @@ class NewMessage(Shape):
 
     SCHEMA: ClassVar = {"additionalProperties": False}
 
-    message: str = about("Text of the message.")
+    message: str = about("Text of the message.", pattern=r"\S")
 
 
 class ApprovalBody(Shape):

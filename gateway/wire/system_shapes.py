@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ...actors.gate.gate import Action
+from ...actors.gate.halt import MAX_REASON
 from .declaration import Shape, about, maybe
 from .shapes import Approval, Time
 
@@ -69,7 +70,9 @@ class ToolBody(Shape):
 class Acceptance(Shape):
     """The definition of a tool whose hints are accepted."""
 
-    hash: str = about("The `hash` of the HeldTool.")
+    SCHEMA: ClassVar = {"additionalProperties": False}
+
+    hash: str = about("The `hash` of the HeldTool.", minLength=1)
 
 
 class PartHealth(Shape):
@@ -104,7 +107,9 @@ class Halt(Shape):
 class HaltRequest(Shape):
     """A request to halt the agent."""
 
-    reason: str | None = maybe("The reason, for people; at most 500 characters.")
+    SCHEMA: ClassVar = {"additionalProperties": False}
+
+    reason: str | None = maybe("The reason, for people; at most 500 characters.", maxLength=MAX_REASON)
 
 
 class Readiness(Shape):
