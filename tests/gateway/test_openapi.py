@@ -221,7 +221,7 @@ async def test_the_page_has_every_route_and_its_examples(client: httpx2.AsyncCli
 def test_a_decision_has_the_fields_that_are_described() -> None:
     [unknown] = refusals({"approved": True, "nonsense": 1})
     described = SPEC["components"]["schemas"]["DecisionRequest"]
-    assert unknown.hint == "Valid fields: approved, action, answer, arguments, reason, decided_by."
+    assert unknown.hint == "Valid fields: approved, action, answer, arguments, reason, decided_by, hash."
     fields = {field for kind in KINDS.values() for field in kind.field_names}
     assert fields.union(COMMON) == described["properties"].keys()
     assert described["additionalProperties"] is False
