@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from stopgo.actors.approvals.kinds import approval_of
+from stopgo.actors.gate.halt import RULE
 from stopgo.actors.log import events as e
 from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.log.step import is_within
@@ -375,7 +376,7 @@ def _numbers(text: str) -> list[int]:
 
 def _questions(run: _Run) -> Iterator[str]:
     """The first questions of a reply come in the order of its calls; but for `peek`, which may ask from one
-    life on, and for calls that were sent already."""
+    life on, for calls that were sent already, and for those that a halt held back on their way."""
     last: dict[str, int] = {}
     sent: set[str] = set()
     for event in run.events:
@@ -384,6 +385,8 @@ def _questions(run: _Run) -> Iterator[str]:
         elif event.type == e.ApprovalRequested.type and event.body["question"].endswith("~0"):
             reply, _, number = event.body["key"].rpartition(".")
             if event.body["kind"] != "tool" or event.body["tool_name"] == "peek" or event.body["key"] in sent:
+                continue
+            if event.body["rule"] == RULE:
                 continue
             if int(number) < last.get(reply, 0):
                 yield f"{event.body['key']} is asked about after call {last[reply]} of its reply"

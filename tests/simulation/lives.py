@@ -112,6 +112,9 @@ class Simulation:
                     open_remote_agent=world.peer.agent.open,
                     open_model=world.open_model,
                 ) as agent:
+                    if world.halted and not agent.halt_state().halted:
+                        world.wrongs.append("a halt was forgotten")
+                    world.halted = agent.halt_state().halted
                     await self._through(agent, life)
                     world.closing = trio.current_time()
                 await self._check_nothing_left(agent)
@@ -125,6 +128,7 @@ class Simulation:
     async def _through(self, agent: Agent, life: Life) -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(self._listen, agent)
+            nursery.start_soon(self._halt, agent)
             with trio.move_on_after(LIFE) as scope:
                 async with trio.open_nursery() as people:
                     for person in self.people:
@@ -144,6 +148,21 @@ class Simulation:
             elif life is self.plan.lives[-1]:
                 await self._check_rest(agent)
             nursery.cancel_scope.cancel()
+
+    async def _halt(self, agent: Agent) -> None:
+        """Halt the agent now and then. Meanwhile no call leaves that may run once only."""
+        world, rng = self.world, self.plan.rng("halts", self.world.number)
+        for _ in range(self.plan.halts):
+            if not agent.halt_state().halted:
+                await trio.sleep(rng.choice([0.0, 0.1, 1.0, 10.0]))
+                world.tell("the agent is being halted")
+                state = await agent.halt()
+                world.tell(f"the agent is halted, with {state.in_flight} calls in flight")
+            world.halted = True
+            await trio.sleep(rng.choice([0.0, 1.0, 10.0, 100.0]))
+            world.halted = False
+            world.tell("the halt ends")
+            await agent.unhalt()
 
     async def _listen(self, agent: Agent, *, task_status: trio.TaskStatus[None]) -> None:
         """Receive all events, and compare live and stored state now and then."""

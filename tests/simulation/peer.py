@@ -94,6 +94,8 @@ class Peer:
         self.world.tell(f"the peer does: {tool} {label}")
         if tool == TOOL and self.world.life.peer_denied:
             self.world.wrongs.append(f"{label!r} was begun, which a rule of today denies")
+        if tool == TOOL and self.world.halted:
+            self.world.wrongs.append(f"{label!r} was begun while the agent was halted")
 
     def check_forwarded(self, bearer: str | None, what: str) -> None:
         if trio.current_time() > self.world.closing:

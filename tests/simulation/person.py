@@ -36,6 +36,7 @@ DECIDING = ALWAYS | {
     "decision_required",
     "denied_by_policy",
     "expired",
+    "halted",
     "invalid_arguments",
     "invalid_request",
     "void",

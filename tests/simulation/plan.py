@@ -36,6 +36,9 @@ DENIED_ABOVE = 7
 FIRST_WITH_PEER = 1_000_000
 """From this seed on, there is another agent to delegate work to."""
 
+FIRST_WITH_HALTS = 2_000_000
+"""From this seed on, somebody halts the agent now and then, too."""
+
 
 @attrs.frozen(kw_only=True)
 class Life:
@@ -74,6 +77,8 @@ class Plan:
     """Saves fail now and then, with nothing written: the conversation crashes and restarts."""
     peer: RemoteAgentConfig | None
     """The other agent, if there is one."""
+    halts: int = 0
+    """How often the agent is halted in each life."""
 
     def rng(self, *about: object) -> Random:
         """A random choice that depends only on the seed and the name, in every process."""
@@ -125,6 +130,8 @@ def plan(seed: int) -> Plan:
         moment=rng.choice([0.0, 0.0, MOMENT, 1.0, 30.0]),
         peer=None,
     )
+    if seed >= FIRST_WITH_HALTS:
+        story = attrs.evolve(story, halts=Random(f"{seed}/halts").choice([1, 2, 5]))
     return story if seed < FIRST_WITH_PEER else _with_peer(story, Random(f"{seed}/peer"))
 
 

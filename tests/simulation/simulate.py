@@ -1,6 +1,7 @@
 """Live through many seeds, in two processes; a seed that goes wrong is told with its story.
 
-    python -m tests.simulation.simulate               the first 1,500 seeds, and 500 with another agent
+    python -m tests.simulation.simulate               the first 1,500 seeds, 500 with another agent, and 100
+                                                      with halts, too
     python -m tests.simulation.simulate 17            seed 17, with its story
     python -m tests.simulation.simulate 2000-9999     more of them
 
@@ -19,9 +20,13 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from .lives import Simulation, Wrong, simulate
-from .plan import FIRST_WITH_PEER
+from .plan import FIRST_WITH_HALTS, FIRST_WITH_PEER
 
-SEEDS = [*range(1500), *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 500)]
+SEEDS = [
+    *range(1500),
+    *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 500),
+    *range(FIRST_WITH_HALTS, FIRST_WITH_HALTS + 100),
+]
 AT_ONCE = 2
 TOLD = 5
 """The number of failing stories that are printed in full."""

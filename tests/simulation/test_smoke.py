@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 
 from .lives import simulate
-from .plan import FIRST_WITH_PEER
+from .plan import FIRST_WITH_HALTS, FIRST_WITH_PEER
 from .simulate import how_to_repeat
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(100, 160), 202, 700_536, *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 20)]
+    "seed",
+    [
+        *range(100, 160),
+        202,
+        700_536,
+        *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 20),
+        *range(FIRST_WITH_HALTS, FIRST_WITH_HALTS + 10),
+    ],
 )
 def test_random_story_has_no_violations(seed: int, tmp_path: Path) -> None:
     try:

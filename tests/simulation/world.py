@@ -82,6 +82,8 @@ class World:
     journal: KillingJournal | None = None
     closing: float = math.inf
     """The start of this process's shutdown, on trio's clock."""
+    halted: bool = False
+    """A halt of the agent has been acknowledged."""
     crashed: bool = False
     """A server has crashed in this process. Only one crash, because the supervisor gives up after a few
     restarts."""
@@ -159,6 +161,8 @@ class World:
             self._stop_if_dead()
             if call.on_sent is not None:
                 call.on_sent()
+            if self.halted and call.shown is not None and call.shown.hints.effect == "once":
+                self.wrongs.append(f"{call.tool} {label} left while the agent was halted")
             attempt = await self._check_call(server, call, conversation)
             self.came_to[attempt] = None
             times = self.sent[_name_of(conversation, call)]
