@@ -162,16 +162,19 @@ class AgentReads:
     ) -> ApprovalPage:
         """Return a page of the approvals of all conversations, oldest first. Approvals that
         cannot be read are left out; `ApprovalPage.broken` names their conversations."""
-        try:
+
+        async def read(limit: int, cursor: str | None) -> ApprovalPage:
             page = await stored.questions(self._journal, state=state, kind=kind, limit=limit, cursor=cursor)
+            # Narrows the type: `questions` returns only approvals.
+            approvals = tuple(each for each in page.questions if isinstance(each, Approval))
+            return ApprovalPage(approvals, page.next_cursor, page.damaged)
+
+        try:
+            if (guard := self._guard) is None or may(guard.principal, "read"):
+                return await read(limit, cursor)
+            return await guard.visible(read, limit, cursor)
         except BadCursor as error:
             raise errors.bad_cursor() from error
-        # Narrows the type: `questions` returns only approvals.
-        approvals = tuple(each for each in page.questions if isinstance(each, Approval))
-        if (guard := self._guard) is None or may(guard.principal, "read"):
-            return ApprovalPage(approvals, page.next_cursor, page.damaged)
-        visible = tuple([each for each in approvals if await guard.may_see(each)])
-        return ApprovalPage(visible, page.next_cursor)
 
     async def approval(self, id: str) -> Approval:
         """Return the approval with this id, in any state.

@@ -5,7 +5,7 @@ The rules are in `access/rights.py`. A conversation that the principal may not r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 
@@ -20,10 +20,13 @@ from ..log.events import ApprovalRequested
 from ..log.inbox import Create
 from ..log.log import ConversationLog
 from ..log.topics import Published
+from .lists import ApprovalPage
 
 PAGE = 200
 MOST_SHOWN = 2000
 """Maximum number of pending approvals whose conversations an approver's list shows."""
+MOST_SCANNED = 2000
+"""Maximum number of approvals that are read for a page of those that a principal may see."""
 MOST_KNOWN = 10_000
 """Maximum number of conversations that a live stream remembers as hidden."""
 
@@ -85,6 +88,30 @@ class Guard:
             if cursor is None:
                 break
         return Among(self.principal.id, tuple(shown))
+
+    async def visible(
+        self, read: Callable[[int, str | None], Awaitable[ApprovalPage]], limit: int, cursor: str | None
+    ) -> ApprovalPage:
+        """A page of the approvals that the principal may see, in the order of `read`, which takes the limit
+        and the cursor of a page of all.
+
+        Pages are full, because the number of short ones would be that of the approvals of others. Only after
+        `MOST_SCANNED` approvals a page may be short and still have a next page.
+        """
+        shown: list[Approval] = []
+        size, scanned = PAGE, 0
+        while True:
+            page = await read(size, cursor)
+            found = [each for each in page.approvals if await self.may_see(each)]
+            if size > 1 and len(shown) + len(found) > limit:
+                size = 1  # the cursor of the next page has to be that of one approval
+                continue
+            if found and len(shown) == limit:
+                return ApprovalPage(tuple(shown), cursor)
+            shown += found
+            cursor, scanned = page.next_cursor, scanned + size
+            if cursor is None or scanned >= MOST_SCANNED:
+                return ApprovalPage(tuple(shown), cursor)
 
     # ----------------------------------------------------------------- live streams
 
