@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, Self, overload
 
 import attrs
@@ -140,7 +141,8 @@ class Agent(AgentReads):
             await guard.check_new(id)
         create = Create(message, session_id, token is not None, message_id, origin, self._by)
         wait = wait or message is None
-        result = await self._sender.command(id, key, create, token=self._held(token), wait=wait, new=True)
+        begin = self._sender.command if message is None else partial(self._sender.begin, self._by)
+        result = await begin(id, key, create, token=self._held(token), wait=wait, new=True)
         return await self._turn(id, result)
 
     @overload
@@ -193,7 +195,8 @@ class Agent(AgentReads):
         _check_message(text)
         await self.check_right("command", id)
         log = self._cast.services.live.get(id)
-        result = await self._sender.command(
+        result = await self._sender.begin(
+            self._by,
             id,
             key,
             Say(text, token is not None, task, message_id, origin, self._by),

@@ -1,7 +1,8 @@
 """Starts all actors of an agent, or none, and stops them in reverse order.
 
 The order is: registry, models, tool servers (all at the same time), other agents, tool lists, flusher,
-conversations, timers, remote questions. So conversations stop while the servers that they call still run.
+spending, conversations, timers, remote questions. So conversations stop while the servers that they call
+still run.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from .log.branches import ActiveRuns
 from .mcp.server import mcp_server
 from .models.client import open_client
 from .models.model_actors import ModelActors, OpenModel, most_calls
+from .models.spending import Spending
 from .nodes.offers import CurrentOffers
 from .nodes.services import Services
 from .tools.authorization import Authorization
@@ -135,6 +137,8 @@ async def _start(
     await known.load(server.name for server in config.enabled_servers)
     halts = Halts(journal, wall)
     await halts.load()
+    spending = Spending(journal, wall, None if config.auth is None else config.auth.limits.cost_usd_per_day)
+    await spending.load()
     registry_ref = await kernel.start(
         "registry", registry(config, directory.set_catalogue, known), mailbox=LOOKUPS
     )
@@ -163,6 +167,7 @@ async def _start(
         wall=wall,
         registry=registry_ref,
         halts=halts,
+        spending=spending,
         model=models.get,
         tree_id=current,
         tree=tree,
@@ -173,6 +178,8 @@ async def _start(
         offers=CurrentOffers(lambda: directory.catalogue),
     )
     await kernel.start("flusher", background(services.flusher.run))
+    if spending.limit is not None:
+        await kernel.start("spending", background(spending.keep))
     conversations = VirtualActors("conversation", conversation(services), kernel, poisoned=poisoned(services))
     await kernel.start("timers", timers(journal, bus, wall, services.wake))
     questions = RemoteQuestions(journal, registry_ref, services.tokens, services.wake, services.agent_id)

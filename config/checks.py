@@ -119,12 +119,17 @@ def check_prices(reader: Reader, root: Table, config: AgentConfig) -> None:
         return
     limits = root.entries.get("limits")
     conversation = limits.entries.get("conversation") if isinstance(limits, Table) else None
-    for section, path in ((limits, ("limits",)), (conversation, ("limits", "conversation"))):
-        limit = section.entries.get("max_cost_usd") if isinstance(section, Table) else None
+    of_principals = entry(root.entries.get("auth"), "limits")
+    for section, key, path in (
+        (limits, "max_cost_usd", ("limits",)),
+        (conversation, "max_cost_usd", ("limits", "conversation")),
+        (of_principals, "cost_usd_per_day", ("auth", "limits")),
+    ):
+        limit = section.entries.get(key) if isinstance(section, Table) else None
         if limit is not None:
             message = f"there are no prices for {', '.join(map(quoted, unpriced))}"
             hint = "name the model under `models` and give its prices"
-            reader.report("prices_missing", message, limit.mark, (*path, "max_cost_usd"), hint=hint)
+            reader.report("prices_missing", message, limit.mark, (*path, key), hint=hint)
 
 
 def model_names(root: Table) -> Iterator[tuple[Value, KeyPath]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import attrs
 import trio
@@ -24,6 +24,7 @@ from ..log.topics import reply_topic
 from ..nodes.services import Services
 from ..tools.tokens import Token
 from . import follow
+from .allowance import Allowance
 from .result import Result, result_of
 
 Outcome: TypeAlias = (
@@ -36,6 +37,26 @@ class Sender:
     _services: Services
     _waits: set[Subscription] = attrs.field(factory=set)
     _closed: bool = False
+    _allowance: Allowance = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Allowance(self._services), takes_self=True)
+    )
+
+    async def begin(
+        self,
+        principal: str | None,
+        id: str,
+        key: str | None,
+        command: AnyCommand,
+        *,
+        limit: int | None = None,
+        **options: Any,
+    ) -> Result | NotAccepted | None:
+        """As `command`, for a command that starts a run, within the limits of a principal."""
+
+        async def send(most: int | None) -> Result | NotAccepted | None:
+            return await self.command(id, key, command, limit=most, **options)
+
+        return await self._allowance.admit(principal, id, limit, send)
 
     async def command(
         self,

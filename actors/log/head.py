@@ -42,6 +42,8 @@ class RunHead(NamedTuple):
     """Tokens and cost of the run so far."""
     auth: Mapping[str, Any] | None = None
     """During `auth_required`: the server that needs a token, and its refusal (`Wanted` as JSON)."""
+    requester: str | None = None
+    """The id of the principal that sent the message; None without authentication."""
 
 
 class Head(NamedTuple):
@@ -128,6 +130,8 @@ class Headed:
 
 def _stored(run: RunHead) -> dict[str, Any]:
     fields = run._asdict()
+    if run.requester is None:
+        del fields["requester"]
     return fields | {"used": list(fields.pop("usage"))}
 
 
@@ -182,8 +186,8 @@ def advance(head: Head, event: e.LogEvent) -> Head:
             return _after_approval(head, event)
         case e.ApprovalVoted():
             return head
-        case e.RunStarted(run=id, turn=turn):
-            return head._replace(run=RunHead(id, turn, "running"))
+        case e.RunStarted(run=id, turn=turn, by=by):
+            return head._replace(run=RunHead(id, turn, "running", requester=by))
         case (
             e.ToolStarted()
             | e.ToolAccepted()

@@ -168,6 +168,7 @@ class _Asking:
 
     def _count(self, spent: Spent) -> None:
         self.spent = self.spent.plus(spent.usage)
+        self.scope.services.spending.add(self.scope.log.run.requester, spent.cost_usd)
 
     def _tell(self, name: str, before: int, attempt: int, delta: Delta) -> None:
         state, request = self.scope.log.state, self.request

@@ -18,6 +18,7 @@ from ..log.branches import ActiveRuns
 from ..log.log import ConversationLog
 from ..log.write_behind import Flusher
 from ..models.model_actors import StartedModel
+from ..models.spending import Spending
 from ..tools.arguments import Arguments
 from ..tools.authorization import Authorization
 from ..tools.registry import RegistryMessage
@@ -40,6 +41,7 @@ class Services:
     wall: WallClock
     registry: ActorRef[RegistryMessage]
     halts: Halts
+    spending: Spending
     model: Callable[[str], Awaitable[StartedModel]]
     """Returns a model by name, started at its first use. Raises `ModelFailed`."""
     tree_id: str
