@@ -807,6 +807,93 @@ ONE_EDIT = (
 )
 """Name, file, old text, new text, test."""
 
+ENTRANCE = "tests/gateway/auth/test_entrance.py"
+CHOSEN = "tests/gateway/auth/test_chosen_credential.py"
+API_KEYS = "tests/gateway/auth/test_api_keys.py"
+EACH_ROUTE = f"{ENTRANCE}::test_each_route_but_the_public_ones_needs_a_credential"
+FROM_CREDENTIAL = f"{CHOSEN}::test_each_request_has_one_credential_and_at_most_one_token"
+
+AUTHENTICATED: tuple[tuple[str, str, str, str, str], ...] = (
+    (
+        "a route is public by default",
+        "gateway/http/quart_app.py",
+        "if self._entrance is None or id in self._public:",
+        "if self._entrance is None or id not in self._public:",
+        EACH_ROUTE,
+    ),
+    (
+        "websockets need no credential",
+        "gateway/http/quart_app.py",
+        "if self._entrance is None:\n                await self._sockets",
+        "if True:\n                await self._sockets",
+        EACH_ROUTE,
+    ),
+    (
+        "event streams outlive their credential",
+        "gateway/http/quart_app.py",
+        "reply.body.end_with(identity.lifetime.ended)",
+        "pass",
+        f"{ENTRANCE}::test_event_streams_end_with_the_credential",
+    ),
+    (
+        "websockets outlive their credential",
+        "gateway/http/web_socket.py",
+        "        nursery.start_soon(cancel_when, lifetime.ended, nursery.cancel_scope)\n",
+        "",
+        f"{ENTRANCE}::test_websockets_end_with_the_credential",
+    ),
+    (
+        "the secret of a key does not matter",
+        "gateway/auth/api_keys.py",
+        "or not is_equal or",
+        "or",
+        f"{API_KEYS}::test_invalid_keys_get_one_answer",
+    ),
+    (
+        "keys do not expire",
+        "gateway/auth/api_keys.py",
+        "or not key.stored.is_live(self.wall_clock()):",
+        ":",
+        f"{API_KEYS}::test_invalid_keys_get_one_answer",
+    ),
+    (
+        "revoked keys count until the restart",
+        "gateway/auth/api_keys.py",
+        "        self._live = live\n",
+        "        self._live = {**before, **live}\n",
+        f"{API_KEYS}::test_changes_count_without_a_restart",
+    ),
+    (
+        "old keys count if the file is unreadable",
+        "gateway/auth/api_keys.py",
+        "            state, stored = str(error), ()\n",
+        "            return\n",
+        f"{API_KEYS}::test_a_file_that_cannot_be_used_refuses_all_keys",
+    ),
+    (
+        "other users may write the file of the keys",
+        "gateway/auth/key_file.py",
+        "if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or",
+        "if",
+        f"{API_KEYS}::test_a_file_that_cannot_be_used_refuses_all_keys[open_to_the_group]",
+    ),
+    (
+        "an API key is a token for tools",
+        "gateway/auth/chosen_credential.py",
+        "if is_key or not forward_credential:",
+        "if not is_key and not forward_credential:",
+        FROM_CREDENTIAL,
+    ),
+    (
+        "the authorization of a proxy is a token for tools",
+        "gateway/auth/chosen_credential.py",
+        'elif "proxy" in presented or authorization is None:',
+        "elif authorization is None:",
+        FROM_CREDENTIAL,
+    ),
+)
+"""Name, file, old text, new text, test."""
+
 MUTANTS = (
     Mutant(
         "the intent is saved with the result, not before the call",
@@ -1634,6 +1721,10 @@ MUTANTS = (
         for name, path, old, new, test in DELEGATED
     ),
     *(Mutant(f"halted: {name}", (Edit(path, old, new),), (test,)) for name, path, old, new, test in HALTED),
+    *(
+        Mutant(f"authentication: {name}", (Edit(path, old, new),), (test,))
+        for name, path, old, new, test in AUTHENTICATED
+    ),
     *(Mutant(name, (Edit(path, old, new),), (test,)) for name, path, old, new, test in (*ONE_EDIT, *BY_A2A)),
 )
 

@@ -221,7 +221,7 @@ async def test_a_file_that_cannot_be_used_refuses_all_keys(
     keys.look()
     keys.look()
     assert is_refused(keys, text)
-    await before.lifetime.ended()
+    assert before.lifetime.has_ended
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(errors) == 1
     assert str(file.path) in errors[0].getMessage()
