@@ -98,7 +98,7 @@ class KeyFile:
     def read(self) -> tuple[StoredKey, ...]:
         """All keys; none if there is no file. Raises `KeyFileError`."""
         try:
-            with self.path.open("rb") as file:
+            with open(self.path, "rb", opener=_without_waiting) as file:
                 _check_mode(self.path, os.fstat(file.fileno()))
                 data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:
@@ -153,6 +153,11 @@ class KeyFile:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a file. A pipe in its place would otherwise stop the whole server until somebody writes to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _check_mode(path: Path, found: os.stat_result) -> None:

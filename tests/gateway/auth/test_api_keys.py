@@ -192,6 +192,11 @@ def a_directory(file: KeyFile) -> None:
     file.path.mkdir()
 
 
+def a_pipe(file: KeyFile) -> None:
+    file.path.unlink()
+    os.mkfifo(file.path)
+
+
 def too_long(file: KeyFile) -> None:
     file.path.write_text(file.path.read_text() + " " * 2**20)
 
@@ -207,6 +212,7 @@ def too_long(file: KeyFile) -> None:
         same_id_twice,
         open_to_the_group,
         a_directory,
+        a_pipe,
         too_long,
     ],
 )
