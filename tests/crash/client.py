@@ -13,6 +13,7 @@ import trio
 
 from stopgo.actors.access.principal import Principal
 from stopgo.actors.agent import Agent
+from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.gate.halt import HaltState
@@ -280,7 +281,7 @@ class Client:
                 if event.type == type or event.type in _ENDS:
                     return
 
-    async def approvals(self) -> list[Question]:
+    async def approvals(self) -> list[Approval]:
         page = await self.agent.approvals(state=None, limit=200)
         return [each for each in page.approvals if each.stream == self.conversation]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import trio
 
+from stopgo.actors.access.principal import Grant, Principal
 from stopgo.actors.log import events as e
-from stopgo.config.approval import ApprovalConfig
+from stopgo.config.approval import ApprovalConfig, Rule
 
 from .client import Client
 from .scenario_parts import NO, ONE, YES, approve, group, llm, nothing_ran, ran_once
@@ -129,6 +130,35 @@ HALTED = Scenario(
     _nothing_left_while_halted,
     policy=lambda times: "done" if times else "failed",  # a retry is refused while the agent is halted
     compared=False,  # chance says how far the run gets before the halt
+)
+
+
+ANN, BEN = (Principal(id=name, grants=(Grant("approver", "approver"),)) for name in ("ann", "ben"))
+
+
+async def _vote(client: Client) -> None:
+    await client.start("go")
+    for person in (ANN, BEN):
+        hash = next(each.shown.hash for each in await client.approvals() if each.kind == "tool")
+        await client.decide("a", {"approved": True, "hash": hash}, person.id, by=person)
+
+
+def _both_votes_are_on_record(story: Story) -> None:
+    assert story.world.times("a") <= 1
+    (question,) = [each for each in story.record.questions if each.kind == "tool"]
+    assert [each.voter for each in question.votes] == ["ann", "ben"]
+    assert [event.type for event in story.record.events].count(e.ApprovalVoted.type) == 1
+
+
+VOTED = Scenario(
+    "a call that two persons have to approve",
+    ONE,
+    Outside({("go", "one"): [["wipe a"]]}),
+    _vote,
+    _both_votes_are_on_record,
+    policy=lambda times: "done" if times else "failed",  # a retry needs two persons, too
+    approval=ApprovalConfig(rules=(Rule(then="ask", tool="wipe", quorum=2),)),
+    compared=False,
 )
 
 

@@ -135,6 +135,8 @@ CONDITIONS = "actors/gate/conditions.py"
 CONTEXT = "runtime/context.py"
 RUN = "actors/conversation/run.py"
 COMMANDS = "actors/conversation/commands.py"
+APPROVAL_COMMANDS = "actors/conversation/approval_commands.py"
+VOTING = "actors/approvals/voting.py"
 STATE = "actors/log/state.py"
 HEAD = "actors/log/head.py"
 AGENT = "actors/agent.py"
@@ -145,6 +147,8 @@ SUPERVISOR = "actors/supervisor.py"
 RULE = "config/approval.py"
 NAMES = "config/unknown_names.py"
 MEMORY = "runtime/journal/memory.py"
+MEMORY_STREAM = "runtime/journal/memory_stream.py"
+VOTE = "runtime/journal/vote.py"
 SQLITE = "runtime/journal/sqlite.py"
 SQL_STREAM = "runtime/journal/sql_stream.py"
 SQL_QUESTION = "runtime/journal/sql_question.py"
@@ -638,6 +642,18 @@ HALTED = (
         HALTS,
     ),
 )
+VOTES = "tests/actors/approvals/test_voting.py"
+VOTED = (
+    ("votes about other arguments count", VOTE, "each.subject == vote.subject and ", ""),
+    ("a person has several votes", VOTE, " and each.voter != vote.voter", ""),
+    ("the vote of a revoked credential counts", VOTE, " and each.credential not in vote.lapsed", ""),
+    ("a vote is for what its voter was not shown", VOTE, "asked.votes[-1].subject != vote.shown", "False"),
+    ("the requester approves", VOTING, "if approval.asked.requester == principal.id:", "if False:"),
+    ("a program votes", VOTING, "not principal.is_person or ", ""),
+    ("a relay votes", VOTING, ' or principal.has("relay")', ""),
+    ("every approver may approve", VOTING, "principal.names.isdisjoint(requires.approvers)", "False"),
+    ("a weaker approval is enough", LIFECYCLE, " and _is_met(judgement, approved)", ""),
+)
 ONE_EDIT = (
     ("a rejection ends one sequential alone", SEQUENTIAL, ENDS, "False", seed(107)),
     ("a rejection is not contained by a sequential", SEQUENTIAL, ENDS, "end.rejected", REJECTION),
@@ -757,14 +773,14 @@ ONE_EDIT = (
     ("a decision for a branch without slot is not answered", LOG, NOT_ANSWERED, "", LOG_TESTS),
     (
         "while a save waits: a decision moves on a run that has begun to wait",
-        COMMANDS,
+        APPROVAL_COMMANDS,
         " and now.run is not None and now.run.state == state",
         "",
         SLOW_SAVES,
     ),
     (
         "while a save waits: a void approval expires",
-        COMMANDS,
+        APPROVAL_COMMANDS,
         "return id in now.pending and now",
         "return now",
         SLOW_SAVES,
@@ -912,7 +928,7 @@ MUTANTS = (
     Mutant(
         "an attempt can be begun twice",
         (
-            Edit(MEMORY, "            if place in draft.intents:\n", "            if False:\n"),
+            Edit(MEMORY_STREAM, "            if place in self.intents:\n", "            if False:\n"),
             Edit(SQL_STREAM, "INSERT OR IGNORE INTO intent", "INSERT OR REPLACE INTO intent"),
         ),
         (SAVES,),
@@ -948,10 +964,7 @@ MUTANTS = (
     ),
     Mutant(
         "the first decision wins",
-        (
-            Edit(MEMORY, 'if asked.state != "pending" or (', "if ("),
-            Edit(SQL_QUESTION, 'if asked.state != "pending" or (', "if ("),
-        ),
+        (Edit(VOTE, 'if asked.state != "pending" or (', "if ("),),
     ),
     Mutant(
         "the output gate: events are published before the commit",
@@ -1036,7 +1049,11 @@ MUTANTS = (
     Mutant(
         "idempotency keys are not remembered",
         (
-            Edit(MEMORY, "if known := kept.known(key, kind, body):", "if False:"),
+            Edit(
+                MEMORY,
+                "if known := kept.known(key, lambda first: first.kind == kind and",
+                "if False and (lambda first:",
+            ),
             Edit(SQL_INBOX, "INSERT OR IGNORE INTO inbox", "INSERT OR REPLACE INTO inbox"),
         ),
         (MATRIX, INBOX),
@@ -1158,8 +1175,8 @@ MUTANTS = (
     Mutant(
         "a decided approval expires",
         (
-            Edit(MEMORY, 'if asked is not None and asked.state == "decided":', "if False:"),
-            Edit(MEMORY, 'if asked is None or asked.state != "pending":', "if asked is None:"),
+            Edit(MEMORY_STREAM, 'if asked is not None and asked.state == "decided":', "if False:"),
+            Edit(MEMORY_STREAM, 'if asked is None or asked.state != "pending":', "if asked is None:"),
             Edit(SQL_QUESTION, 'if found is not None and found[1] == "decided":', "if False:"),
             Edit(SQL_QUESTION, 'if found is None or found[1] != "pending":', "if found is None:"),
         ),
@@ -1193,7 +1210,7 @@ MUTANTS = (
                 'if judgement.verdict.action == "deny":',
                 'if sent is None and judgement.verdict.action == "deny":',
             ),
-            Edit(LIFECYCLE, 'judgement.verdict.action == "run"', 'judgement.verdict.action != "ask"'),
+            Edit(LIFECYCLE, 'return verdict.action == "run"', 'return verdict.action != "ask"'),
             Edit(LIFECYCLE, 'isinstance(judgement, Missing) or judgement.verdict.action == "deny"', "False"),
         ),
         (seed(131),),
@@ -1481,7 +1498,8 @@ MUTANTS = (
         (
             Edit(
                 GATE,
-                "            verdict = Verdict(rule.then, rule_text(rule))\n            break\n",
+                "            verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule))\n"
+                "            break\n",
                 "            return Verdict(rule.then, rule_text(rule))\n",
             ),
         ),
@@ -1720,6 +1738,7 @@ MUTANTS = (
         Mutant(f"delegated: {name}", (Edit(path, old, new),), (test,))
         for name, path, old, new, test in DELEGATED
     ),
+    *(Mutant(f"voted: {name}", (Edit(path, old, new),), (VOTES,)) for name, path, old, new in VOTED),
     *(Mutant(f"halted: {name}", (Edit(path, old, new),), (test,)) for name, path, old, new, test in HALTED),
     *(
         Mutant(f"authentication: {name}", (Edit(path, old, new),), (test,))

@@ -16,6 +16,7 @@ from .decision_scenarios import (
     REJECTED,
     REJECTED_IN_SEQUENCE,
     TWO_HUMANS,
+    VOTED,
 )
 from .ending_scenarios import (
     CANCELLED_IN_FLIGHT,
@@ -44,6 +45,7 @@ SCENARIOS: Sequence[Scenario] = (
     REJECTED_IN_SEQUENCE,
     EXPIRED,
     HALTED,
+    VOTED,
     TWO_HUMANS,
     BATCH,
     ASKED_IN_ORDER,
