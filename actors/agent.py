@@ -358,7 +358,8 @@ class Agent(AgentReads):
 
     async def _turn(self, id: str, result: Result | NotAccepted | None) -> Turn:
         """Return the current conversation with the result of a command; None for a command without a wait."""
-        conversation = await self.get(id)
+        with errors.damage_as_agent_error():
+            conversation = await self._read(id)  # the right was checked before the command
         if isinstance(result, NotAccepted):
             result = refused_while_waiting(conversation)
         return turn_of(conversation, result)
