@@ -131,6 +131,7 @@ async def _weaken(client: Client) -> None:
     await client.start("go")
     await client.decide("a", YES, "yes")
     await client.restart("its server says less of it")
+    await client.rest()
     await client.send("next", "next")
     await client.decide("b", YES, "yes too")
 

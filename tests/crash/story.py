@@ -33,6 +33,7 @@ from tests.runtime.journal.kept import intents_of, reply_of
 
 from .client import Client, Policy, Script, from_the_ledger
 from .noting_journal import NotingJournal
+from .survey import Survey, SurveyedJournal
 from .world import Outside, World
 
 
@@ -121,16 +122,24 @@ def in_sqlite(folder: Path) -> OpenJournal:
     return lambda world: open_sqlite(folder, wall=world.wall, inline=True)
 
 
-def tell(scenario: Scenario, kills: Sequence[Kill], open_journal: OpenJournal, *, seed: int) -> Story:
+def tell(
+    scenario: Scenario,
+    kills: Sequence[Kill],
+    open_journal: OpenJournal,
+    *,
+    seed: int,
+    survey: Survey | None = None,
+) -> Story:
     """Live through a scenario. Each kill is for one life; when there are none left, nobody dies any more.
 
-    `seed` is for the order in which trio runs what is ready.
+    `seed` is for the order in which trio runs what is ready. `survey` notes the states that one more kill
+    would leave. It needs a journal in memory.
     """
     trio._core._run._r.seed(seed)
     world = World(scenario.outside)
     client = Client(world, scenario.script, scenario.policy)
     commands: set[tuple[str, str]] = set()
-    fired = live_through(partial(_live, world, client, scenario, open_journal, commands), kills)
+    fired = live_through(partial(_live, world, client, scenario, open_journal, commands, survey), kills)
     record = run_in_virtual_time(partial(_read, world, client, open_journal, commands))
     return Story(scenario, world, client, record, fired)
 
@@ -141,6 +150,7 @@ def _live(
     scenario: Scenario,
     open_journal: OpenJournal,
     commands: set[tuple[str, str]],
+    survey: Survey | None,
     kill: Kill | None,
 ) -> bool | None:
     """One process. Returns whether the client is done, or None if the process was killed."""
@@ -152,7 +162,12 @@ def _live(
                 await client.look_back(shared)
                 await world.look_back(shared)
                 noting = cast(Journal, NotingJournal(shared, commands))
-                journal = world.journal = KillingJournal(noting, kill)
+                journal = KillingJournal(noting, kill)
+                if survey is not None and kill is None:
+                    store = cast(MemoryJournal, shared)
+                    note = partial(survey.note, world=world, client=client, journal=store)
+                    journal = SurveyedJournal(noting, None, note=note)
+                world.journal = journal
                 async with open_agent(
                     scenario.config(world.life),
                     journal=cast(Journal, journal),

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.gateway.testing.killing_journal import EDGES
-
-from .decision_scenarios import APPROVED, HALTED
 from .matrix import each, kill_once, kill_twice, live_undisturbed
 from .scenarios import MAIN, SCENARIOS, VARIATIONS
 from .story import Scenario
@@ -25,14 +22,9 @@ def test_killed_once(scenario: Scenario) -> None:
 
 
 @pytest.mark.crash
-@each([scenario for scenario in SCENARIOS if scenario not in (APPROVED, HALTED, *VARIATIONS)])
+@each([scenario for scenario in SCENARIOS if scenario not in VARIATIONS])
 def test_killed_twice(scenario: Scenario) -> None:
     kill_twice(scenario)
-
-
-@pytest.mark.crash
-def test_killed_twice_around_each_write() -> None:
-    kill_twice(APPROVED, first=EDGES)
 
 
 @pytest.mark.crash

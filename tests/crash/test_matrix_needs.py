@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.gateway.testing.killing_journal import EDGES
-
 from .matrix import each, kill_once, kill_twice, live_undisturbed
 from .question_scenarios import AMID_ACCEPTED, AMID_APPROVED, APPROVED_ASKED, QUESTIONS, VISITED
 from .story import Scenario
@@ -48,7 +46,7 @@ def test_killed_once(scenario: Scenario) -> None:
     ]
 )
 def test_killed_twice(scenario: Scenario) -> None:
-    kill_twice(scenario, second=EDGES if scenario.outside.demands.amid else EDGES[:1])
+    kill_twice(scenario)
 
 
 @pytest.mark.crash

@@ -42,7 +42,7 @@ def test_others_killed_once(scenario: Scenario) -> None:
 @pytest.mark.crash
 @each([EDIT_REFUSED, LAST_FIRST])
 def test_killed_twice(scenario: Scenario) -> None:
-    kill_twice(scenario, second=("before",))
+    kill_twice(scenario)
 
 
 @pytest.mark.crash
