@@ -25,7 +25,7 @@ MESSAGE = 1 << 20
 class Fork:
     """The part of `subprocess.Popen` that tests use."""
 
-    def __init__(self, pid: int, status: socket.socket, stdout: IO[str] | None) -> None:
+    def __init__(self, pid: int, status: socket.socket, stdout: IO[str]) -> None:
         self.pid = pid
         self.stdout = stdout
         self.returncode: int | None = None
@@ -52,6 +52,22 @@ class Fork:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def end(self, timeout: float) -> str:
+        """Wait for its end. Returns the rest of its output."""
+        with self.stdout:
+            rest = self.stdout.read()
+        self.wait(timeout)
+        return rest
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        self.send_signal(signal.SIGKILL)
+        self.wait()
+        self.stdout.close()
+
 
 class Forks:
     """A process that forks. It is no child of the tests, and ends with them."""
@@ -62,13 +78,22 @@ class Forks:
             command = [sys.executable, __file__, str(theirs.fileno())]
             subprocess.run(command, pass_fds=[theirs.fileno()], check=True)
 
-    def start(self, *args: str, cwd: Path, env: Mapping[str, str]) -> Fork:
-        """Run `stopgo` with these arguments. Its output and its errors come by `stdout`."""
+    def start(
+        self,
+        *args: str | Path,
+        cwd: Path,
+        env: Mapping[str, str] = os.environ,
+        stderr: int | None = None,
+    ) -> Fork:
+        """Run `stopgo` with these arguments; or Python, if the first is "-c".
+
+        `stderr` is a descriptor, which is left open; None: where `stdout` is.
+        """
         status, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         reader, writer = os.pipe()
-        with theirs, open(os.devnull) as stdin, open(writer, "wb") as output:
-            message = json.dumps([args, str(cwd), dict(env)]).encode()
-            streams = (stdin.fileno(), output.fileno(), output.fileno())
+        with theirs, open(os.devnull) as stdin, open(writer, "wb") as pipe:
+            streams = (stdin.fileno(), pipe.fileno(), pipe.fileno() if stderr is None else stderr)
+            message = json.dumps([[str(each) for each in args], str(cwd), dict(env)]).encode()
             socket.send_fds(self._requests, [message], [*streams, theirs.fileno()])
         return Fork(int(status.recv(16)), status, open(reader, encoding="utf-8"))
 
@@ -108,6 +133,10 @@ def main(requests: socket.socket) -> int:
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
+    if args[0] == "-c":
+        sys.argv = ["-c", *args[2:]]
+        exec(args[1], {"__name__": "__main__"})
+        return 0
     sys.argv = ["stopgo", *args]
     return run_stopgo(args)
 

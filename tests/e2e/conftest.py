@@ -67,7 +67,6 @@ class StopgoProcess:
             pytest.fail(f"it does not listen:\n{self.log}")
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
         with self.process.stdout as lines:
             for line in lines:
                 self._lines.append(line)

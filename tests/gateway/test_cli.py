@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from stopgo.gateway import serve_process
 from stopgo.gateway.cli import run_process
 from stopgo.gateway.cli.main import main
 from stopgo.gateway.signals import REPEAT
+from tests.forks import forks
 from tests.gateway.conftest import InProcess
 from tests.waiting import PATIENCE
 
@@ -70,6 +71,15 @@ print(answer.status_code, answer.text)
 """A client in a process of its own, so that it can wait while the test goes on."""
 
 
+NARROW = """
+import resource, sys
+from stopgo.gateway.cli.main import main
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+sys.exit(main())
+"""
+"""A `stopgo` that may open few files."""
+
+
 FILLING = """
 import resource, signal, sys
 from stopgo.gateway.cli.main import main
@@ -91,21 +101,15 @@ sys.exit(code)
 
 
 class Served:
-    """A `stopgo serve` that has said where it listens."""
+    """A `stopgo serve`, which may be part of a program."""
 
-    def __init__(self, cwd: Path, *args: str, command: Sequence[str | Path] = (STOPGO,)) -> None:
+    def __init__(self, cwd: Path, *args: str, program: str | None = None) -> None:
         self.err = (cwd / "stderr").open("w+")
-        self.process = subprocess.Popen(
-            [*command, "serve", "--port", "0", *args],
-            cwd=cwd,
-            stdout=subprocess.PIPE,
-            stderr=self.err,
-            text=True,
-        )
+        words = () if program is None else ("-c", program)
+        self.process = forks().start(*words, "serve", "--port", "0", *args, cwd=cwd, stderr=self.err.fileno())
         self.lines: list[str] = []
 
     def line(self, start: str) -> str:
-        assert self.process.stdout
         for line in self.process.stdout:
             self.lines.append(line.rstrip("\n"))
             if line.startswith(start):
@@ -120,14 +124,11 @@ class Served:
         return self.err.read()
 
     def end(self) -> int:
-        out, _ = self.process.communicate(timeout=PATIENCE)
-        self.lines += out.splitlines()
-        return self.process.returncode
+        self.lines += self.process.end(PATIENCE).splitlines()
+        return self.process.wait()
 
     def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
+        self.process.close()
         self.err.close()
 
 
@@ -142,9 +143,9 @@ def agent_dir(tmp_path: Path) -> Path:
 def serve(agent_dir: Path) -> Iterator[Callable[..., Served]]:
     started: list[Served] = []
 
-    def serve(*args: str, config: bool = True, command: Sequence[str | Path] = (STOPGO,)) -> Served:
+    def serve(*args: str, config: bool = True, program: str | None = None) -> Served:
         file = ["--config", "agent.yaml"] if config else []
-        started.append(Served(agent_dir, *file, *args, command=command))
+        started.append(Served(agent_dir, *file, *args, program=program))
         return started[-1]
 
     yield serve
@@ -427,7 +428,6 @@ def test_options_override_the_file(
 
 def test_serve_works_and_stops_while_its_log_is_not_read(serve: Callable[..., Served]) -> None:
     served = serve()
-    assert served.process.stdout
     fcntl.fcntl(served.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
     with httpx2.Client(base_url=served.url(), timeout=PATIENCE) as client:
         for _ in range(100):  # lines of a hundred bytes
@@ -442,7 +442,7 @@ def test_connections_leave_file_descriptors_for_the_agent(
     server = f"{{name: e, command: {sys.executable}, args: [-S, {ECHO_SERVER}]}}"
     (agent_dir / "agent.yaml").write_text(f"{BARE}mcp_servers: [{server}]\n")
     (agent_dir / "replies.yaml").write_text(ECHOING)
-    served = serve(command=("sh", "-c", f'ulimit -n 100 && exec {STOPGO} "$@"', "sh"))
+    served = serve(program=NARROW)
     url = httpx2.URL(served.url())
     with httpx2.Client(base_url=url, timeout=PATIENCE) as client, ExitStack() as others:
         assert client.get("/health").status_code == 200
@@ -489,16 +489,13 @@ def test_waiting_client_gets_503_accepted_at_shutdown(serve: Callable[..., Serve
     (agent_dir / "agent.yaml").write_text(BARE + "shutdown_grace: 1\n")
     served = serve()
     url = served.url()
-    waiting = subprocess.Popen(
-        [sys.executable, "-c", ASKING, f"{url}/conversations"], stdout=subprocess.PIPE, text=True
-    )
+    waiting = forks().start("-c", ASKING, f"{url}/conversations", cwd=agent_dir)
     with httpx2.Client(base_url=url) as client:
         while not client.get("/conversations").json()["conversations"]:
             pass
     began = time.monotonic()
     served.process.terminate()
-    out, _ = waiting.communicate(timeout=PATIENCE)
-    status, _, body = out.partition(" ")
+    status, _, body = waiting.end(PATIENCE).partition(" ")
     assert status == "503"
     assert json.loads(body)["code"] == "shutting_down"
     assert json.loads(body)["accepted"] is True
@@ -534,7 +531,7 @@ def test_second_signal_stops_at_once(serve: Callable[..., Served], agent_dir: Pa
 
 
 def test_late_signal_does_not_change_the_exit_code(serve: Callable[..., Served]) -> None:
-    served = serve(command=(sys.executable, "-c", SIGNALLED_AT_THE_END))
+    served = serve(program=SIGNALLED_AT_THE_END)
     served.url()
     served.process.terminate()
     assert served.end() == 0
@@ -555,12 +552,10 @@ def test_signal_during_start_stops_at_once(serve: Callable[..., Served], agent_d
     assert not [child for child in children if child.is_running() and child.status() != "zombie"]
 
 
-def test_full_disk_fails_requests_and_stops_the_server(serve: Callable[..., Served]) -> None:
-    served = serve(command=(sys.executable, "-c", FILLING))
+def test_full_disk_fails_requests_and_stops_the_server(serve: Callable[..., Served], agent_dir: Path) -> None:
+    served = serve(program=FILLING)
     url = served.url()
-    waiting = subprocess.Popen(
-        [sys.executable, "-c", ASKING, f"{url}/conversations"], stdout=subprocess.PIPE, text=True
-    )
+    waiting = forks().start("-c", ASKING, f"{url}/conversations", cwd=agent_dir)
     with httpx2.Client(base_url=url) as client:
         while not (listed := client.get("/conversations").json()["conversations"]):
             pass
@@ -570,8 +565,7 @@ def test_full_disk_fails_requests_and_stops_the_server(serve: Callable[..., Serv
         served.process.send_signal(signal.SIGUSR1)
         answer = client.post("/conversations")
     assert (answer.status_code, answer.json()["code"]) == (503, "stopped")
-    out, _ = waiting.communicate(timeout=PATIENCE)
-    status, _, body = out.partition(" ")
+    status, _, body = waiting.end(PATIENCE).partition(" ")
     assert (status, json.loads(body)["code"]) == ("503", "stopped")
     assert served.end() == 1
     [error] = [line for line in served.lines if "stopgo.gateway.http.errors" in line]
@@ -600,11 +594,9 @@ serve_process._drain = drain
 print(serve_process.run_process(load_config(Path("agent.yaml")), "127.0.0.1", 0))
 """
     (agent_dir / "agent.yaml").write_text(BARE + "shutdown_grace: 0.5\n")
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=agent_dir, capture_output=True, timeout=PATIENCE
-    )
-    assert done.returncode == 1
-    assert b"listening" in done.stdout
+    process = forks().start("-c", program, cwd=agent_dir)
+    assert "listening" in process.end(PATIENCE)
+    assert process.wait() == 1
 
 
 @pytest.mark.usefixtures("agent_dir")

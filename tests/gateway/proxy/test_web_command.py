@@ -2,8 +2,6 @@
 
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +12,10 @@ import trio
 from stopgo.gateway.cli.main import main
 from stopgo.gateway.proxy import web_process
 from stopgo.gateway.signals import REPEAT
+from tests.forks import forks
 from tests.gateway.conftest import InProcess
 from tests.gateway.proxy.conftest import Told
 from tests.waiting import PATIENCE
-
-STOPGO = Path(sys.executable).with_name("stopgo")
 
 
 class Web:
@@ -26,20 +23,17 @@ class Web:
 
     def __init__(self, folder: Path, agent_url: str, *more: str) -> None:
         (folder / "web.yaml").write_text(f"agent_url: {agent_url}\nport: 0\n")
-        self.process = subprocess.Popen(
-            [STOPGO, "web", "--config", "web.yaml", *more],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        self.errors = (folder / "stderr").open("w+")
+        self.process = forks().start(
+            "web", "--config", "web.yaml", *more, cwd=folder, stderr=self.errors.fileno()
         )
-        assert self.process.stdout
         self.url = self.process.stdout.readline().removeprefix("listening on ").strip()
         self.agent = self.process.stdout.readline().removeprefix("agent at ").strip()
 
     def end(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, out, err
+        out = self.process.end(PATIENCE)
+        self.errors.seek(0)
+        return self.process.wait(), out, self.errors.read()
 
 
 @pytest.fixture
@@ -47,9 +41,8 @@ def started() -> Iterator[list[Web]]:
     webs: list[Web] = []
     yield webs
     for web in webs:
-        if web.process.poll() is None:
-            web.process.kill()
-        web.process.communicate()
+        web.process.close()
+        web.errors.close()
 
 
 @pytest.fixture
