@@ -10,11 +10,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 import re
 import secrets
 
 import attrs
+
+from ...runtime.json_text import dump, load
 
 LOGIN_COOKIE = "__Host-stopgo-login"
 LOGIN_SECONDS = 600.0
@@ -47,7 +48,7 @@ class Transaction:
 
     def sign(self, key: bytes) -> str:
         """The value of the cookie."""
-        body = _text(json.dumps(attrs.astuple(self)).encode())
+        body = _text(dump(attrs.asdict(self)).encode())
         return f"{body}.{_signature(body, key)}"
 
 
@@ -56,7 +57,7 @@ def read_transaction(cookie: str, key: bytes, now: float) -> Transaction | None:
     body, _, signature = cookie.rpartition(".")
     if not hmac.compare_digest(signature.encode(errors="replace"), _signature(body, key).encode()):
         return None
-    found = Transaction(*json.loads(base64.urlsafe_b64decode(f"{body}==")))
+    found = Transaction(**load(base64.urlsafe_b64decode(f"{body}==").decode()))
     return found if now < found.expires else None
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SLOW_FIRST = """
 replies:
   - when: {turn: 1}
-    delay: 3
+    delay: 5
     text: 'first'
   - when: {user: 'message (?P<number>\\d+)'}
     text: 'answer ${number}'

@@ -30,7 +30,16 @@ from stopgo.runtime.journal.protocol import Event
 from tests.actors.bridge.conftest import Gated
 from tests.waiting import PATIENCE
 
-OF_TRIO = {"acting_as", "catalogue", "check_right", "drain", "draining", "notes", "principal"}
+OF_TRIO = {
+    "acting_as",
+    "catalogue",
+    "check_right",
+    "credential_is_live",
+    "drain",
+    "draining",
+    "notes",
+    "principal",
+}
 """Of `Agent`: for programs that share its loop."""
 
 
