@@ -17,6 +17,7 @@ IN_NAMESPACE = (
     f'ip link set lo up && ip address add {OPEN}/32 dev lo && exec "$@"',
     "sh",
 )
+LOOPBACK: tuple[str, str, tuple[str, ...]] = ("127.0.0.1", "127.0.0.1", ())
 AGENT = """
 llm: {model: offline:rules}
 auth: {api_keys: true}
@@ -60,11 +61,8 @@ def test_names_of_others_reach_nothing_even_with_a_key(tmp_path: Path) -> None:
     (tmp_path / "agent.yaml").write_text(AGENT)
     made = run(STOPGO, "keys", "add", "ci", "--role", "admin", "--config", "agent.yaml", folder=tmp_path)
     client = (sys.executable, "-c", CLIENT, STOPGO, made.stdout.strip())
-    if has_namespaces():
-        address, command = OPEN, (*IN_NAMESPACE, *client, OPEN, "0.0.0.0")
-    else:
-        address, command = "127.0.0.1", (*client, "127.0.0.1", "127.0.0.1")
-    served = run(*command, folder=tmp_path)
+    address, listens, prefix = (OPEN, "0.0.0.0", IN_NAMESPACE) if has_namespaces() else LOOPBACK
+    served = run(*prefix, *client, address, listens, folder=tmp_path)
     assert served.returncode == 0, served.stderr
     assert json.loads(served.stdout) == {
         f"{address} open": [401, "unauthenticated"],
