@@ -50,7 +50,7 @@ run: $(RUNTIME)
 # Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
 # code 5).
 FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams and not page"
-HALF := e2e gateway simulation streams
+HALF := config e2e gateway simulation streams testing
 OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
 test: $(SETUP)
