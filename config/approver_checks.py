@@ -20,7 +20,7 @@ _KEYS = ("approvers", "quorum", "requester_may_approve")
 
 
 def check_approvers(reader: Reader, root: Table, config: AgentConfig) -> None:
-    """Report requirements without `auth`, or that nobody can meet, and unknown roles."""
+    """Report requirements without `auth`, requirements that cannot be met, and unknown roles."""
     for owner, written, path in _owners(config, root):
         given = [key for key in _KEYS if isinstance(written, Table) and key in written.entries]
         for key in given:

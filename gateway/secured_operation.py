@@ -1,4 +1,4 @@
-"""What `auth:` adds to the description of an operation. Pure."""
+"""The additions of `auth:` to the description of an operation. Pure."""
 
 from __future__ import annotations
 

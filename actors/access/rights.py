@@ -1,4 +1,4 @@
-"""What a principal may do. Pure.
+"""The rights of a principal. Pure.
 
     ==============================  ========  ========  =====================  =====================  =====
     may                             viewer    operator  approver               relay                  admin

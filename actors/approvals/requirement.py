@@ -19,7 +19,7 @@ class Requirement:
     approvers: tuple[str, ...] = ()
     """Names of roles, and ``subject:`` with ids of principals; empty: every principal that may decide."""
     quorum: int = 1
-    """The number of persons who have to approve."""
+    """The number of persons that have to approve."""
     requester_may_approve: bool = True
 
     def to_json(self) -> dict[str, Any]:

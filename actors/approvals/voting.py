@@ -1,4 +1,4 @@
-"""Who may decide an approval that has a requirement, and whether the decision is a vote. Pure.
+"""The rights to decide an approval that has a requirement, and the decisions that are votes. Pure.
 
 A yes is a decision that lets something happen: an approval or a retry. A person is a principal whose
 credential names a subject; a relay is none, because it passes on the words of others. The first rule that

@@ -87,7 +87,7 @@ def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
 
 @attrs.frozen
 class Published:
-    """What the issuer publishes."""
+    """The documents that the issuer publishes."""
 
     endpoints: Endpoints
     keys: Sequence[Any]

@@ -20,7 +20,7 @@ def unix_socket(path: str) -> Iterator[socket.socket]:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _remove_left_behind(path)
-        # Set before the file exists, so that nobody connects in between.
+        # Set before the file exists, so that no client connects in between.
         mask = os.umask(0o177)
         try:
             sock.bind(path)

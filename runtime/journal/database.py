@@ -87,7 +87,7 @@ _NOTES: Step = (
 
 _OWNERS: Step = (
     "ALTER TABLE stream ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
-    # Without the streams of nobody, which then cost nothing.
+    # Without the streams that have no owner, which then cost nothing.
     "CREATE INDEX stream_of_owner ON stream (owner) WHERE owner <> ''",
     """CREATE TABLE owner_tally (
         owner TEXT, status TEXT, streams INTEGER NOT NULL, PRIMARY KEY (owner, status)) WITHOUT ROWID""",

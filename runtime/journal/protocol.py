@@ -179,7 +179,7 @@ class Among:
     """A filter of lists: the streams of an owner, and the streams with these names."""
 
     owner: str
-    """Empty: no stream matches it, so that streams without an owner belong to nobody."""
+    """Empty: no stream matches it, so streams without an owner are in no list."""
     streams: tuple[str, ...] = ()
 
     def matches(self, stream: str, owner: str) -> bool:

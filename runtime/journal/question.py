@@ -43,7 +43,7 @@ class CastVote:
     credential: str
     """The credential of the voter; the vote lapses with it."""
     subject: str
-    """What the vote is about. All votes on a question have the same subject."""
+    """The hash of the subject. All votes on a question have the same subject."""
     at: float
     decision: Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""What authentication by API key costs: the CPU of a turn with `auth:`, as a ratio to one without.
+"""The cost of authentication by API key: the CPU of a turn with `auth:`, as a ratio to one without.
 
 The turn is that of `test_turn_bench`: a script as the model, one call of a stdio tool. Rounds of the two
 servers alternate, a ratio is that of one round, and the median counts.

@@ -35,6 +35,8 @@ from tests.waiting import PATIENCE
 
 Json = dict[str, Any]
 JWT = "eyJhbGciOiJub25lIn0.eyJhdWQiOiJ1cyJ9.c2ln"  # its audience is "us"
+PERSON, LIE = b"key:front", b"alice@x.y"
+"""The name that the middle agent passes on, and one of the same length."""
 ASKER, APPROVER = f"{TOKEN}-asker", f"{TOKEN}-approver"
 REPLIES = [
     {"when": {"call": 1}, "tool_calls": [{"name": "slow", "arguments": {}}]},
@@ -78,7 +80,7 @@ class Hop:
         return await self.post(f"/approvals/{asked['uuid']}", {"approved": True, **words}, headers)
 
     async def decisions(self) -> list[tuple[Any, Any]]:
-        """Who decided, and who is said to have decided."""
+        """Pairs of the principal that decided and the name that it claimed."""
         page = await self.agent.approvals(state="decided")
         given = [each.decision for each in page.approvals if each.decision is not None]
         return [(each.get("decided_by"), each.get("claimed_by")) for each in given]
@@ -122,8 +124,14 @@ def loaded(folder: Path, file: Json, environ: Mapping[str, str]) -> AgentConfig:
 
 @asynccontextmanager
 async def hop(
-    folder: Path, file: Json, keys: Keyring, key: str = "", tokens: BearerVerifier | None = None
+    folder: Path,
+    file: Json,
+    keys: Keyring,
+    key: str = "",
+    tokens: BearerVerifier | None = None,
+    person: bytes = PERSON,
 ) -> AsyncIterator[Hop]:
+    """Serve an agent. `person` replaces `PERSON` in the requests, as if their sender had written it."""
     config = loaded(folder, file, {"NEXT_KEY": key})
     async with open_agent(config) as agent:
         found = Hop(agent, keys)
@@ -133,7 +141,14 @@ async def hop(
         async def recording(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
             if scope["type"] == "http" and scope["method"] == "POST":
                 found.seen.append({name.decode(): value.decode() for name, value in scope["headers"]})
-            await app(scope, receive, send)
+
+            async def received() -> Any:
+                message: Any = await receive()
+                if message["type"] == "http.request":
+                    message = {**message, "body": message["body"].replace(PERSON, person)}
+                return message
+
+            await app(scope, received, send)
 
         async with open_server(recording, bind("127.0.0.1", 0)) as server:
             found.url = server.url
@@ -176,6 +191,36 @@ async def chain(tmp_path: Path, tools: HttpPeer) -> AsyncIterator[Chain]:
         file = delegating("middle", second.url, "once", "again", api_key="${NEXT_KEY}") | auth
         first = await stack.enter_async_context(hop(tmp_path / "first", file, front, middle.texts["front"]))
         yield Chain(first, second, last, tools)
+
+
+@pytest.mark.parametrize("quorum", [1, 2])
+async def test_middle_agent_that_lies_about_the_person(tmp_path: Path, tools: HttpPeer, quorum: int) -> None:
+    """The name is recorded as a claim of the relay, and counts towards no quorum."""
+    rings: list[Keyring] = []
+    for roles in ({"ann": "operator", "boss": "approver"}, {"front": "relay"}, {"middle": "relay"}):
+        (folder := tmp_path / f"keys{len(rings)}").mkdir()
+        rings.append(Keyring.of(folder, roles))
+    auth = {"auth": {"api_keys": True}}
+    rule = {"tool": "echo", "then": "ask", "quorum": quorum}
+    file = {"mcp_servers": [{"name": "tools", "url": tools.url}], "approval": {"rules": [rule]}} | auth
+    async with AsyncExitStack() as stack:
+        stack.enter_context(trio.fail_after(PATIENCE))
+        last = await stack.enter_async_context(hop(tmp_path / "last", file, rings[2], person=LIE))
+        file = delegating("last", last.url, "onward", api_key="${NEXT_KEY}") | auth
+        key = rings[2].texts["middle"]
+        middle = await stack.enter_async_context(hop(tmp_path / "middle", file, rings[1], key))
+        file = delegating("middle", middle.url, "once", api_key="${NEXT_KEY}") | auth
+        key = rings[1].texts["front"]
+        first = await stack.enter_async_context(hop(tmp_path / "first", file, rings[0], key))
+        turn = await first.post("/conversations", {"message": "go"}, beside(rings[0].texts["ann"], None))
+        await first.decide(turn, "boss", None)
+        echoed = [name for name, _ in tools.calls].count("echo")
+        [asked] = (await last.agent.approvals(state=None)).approvals
+        if quorum == 1:
+            assert await last.decisions() == [("key:middle", LIE.decode())]
+            assert echoed == 1
+        else:
+            assert (asked.state, asked.votes, echoed) == ("pending", (), 0)
 
 
 def leaks(folder: Path, *secrets: str) -> list[Path]:

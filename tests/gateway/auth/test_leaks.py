@@ -1,4 +1,4 @@
-"""What a client with a valid key, but without rights, could learn about the conversations of others."""
+"""Leaks about the conversations of others to a client with a valid key, but without rights."""
 
 from __future__ import annotations
 
