@@ -1,0 +1,70 @@
+"""The files for operators, as their own tools judge them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from stopgo.config.load import load_config
+from stopgo.config.web_config import load_web_config
+from tests.deployment.processes import BIN, ROOT, in_order, resolved
+
+pytestmark = pytest.mark.deploy
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("hadolint", "Dockerfile"),
+        ("docker-compose", "config", "--quiet"),
+        ("kubernetes-validate", "--strict", "deploy/kubernetes/agent.yaml"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_checkers_are_satisfied(command: tuple[str, ...]) -> None:
+    done = subprocess.run([BIN / command[0], *command[1:]], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "FAIL" not in done.stdout
+
+
+def test_services_start_in_the_order_of_their_health() -> None:
+    services = resolved()["services"]
+    assert in_order(services) == ["resources", "agent-b", "agent-a", "web"]
+    for each in services.values():
+        assert all(on["condition"] == "service_healthy" for on in each.get("depends_on", {}).values())
+        assert each["read_only"] is True
+        assert each["cap_drop"] == ["ALL"]
+        assert {port["host_ip"] for port in each.get("ports", [])} <= {"127.0.0.1"}
+        assert "--insecure" not in each["command"]
+
+
+def test_agent_files_are_valid_and_need_credentials() -> None:
+    for file in ("image/agent.yaml", "compose/agent-b.yaml"):
+        config = load_config(ROOT / "deploy" / file)
+        assert config.auth is not None
+        assert config.warnings == ()
+    assert load_web_config(ROOT / "deploy/compose/web.yaml").port == 3000
+
+
+def test_agent_of_the_cluster_is_valid(tmp_path_factory: pytest.TempPathFactory) -> None:
+    documents = list(yaml.safe_load_all((ROOT / "deploy/kubernetes/agent.yaml").read_text()))
+    kinds = {each["kind"]: each for each in documents}
+    file = tmp_path_factory.mktemp("cluster") / "agent.yaml"
+    file.write_text(kinds["ConfigMap"]["data"]["agent.yaml"])
+    config = load_config(file)
+    pod = kinds["StatefulSet"]["spec"]["template"]["spec"]
+    assert config.auth is not None
+    assert pod["terminationGracePeriodSeconds"] >= config.shutdown_grace + 15
+    [container] = pod["containers"]
+    assert {port["containerPort"] for port in container["ports"]} >= {config.port}
+
+
+def test_unit_restarts_all_but_mistakes() -> None:
+    unit = (ROOT / "deploy/systemd/agent.service").read_text()
+    keys = dict(re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE))
+    assert keys["RestartPreventExitStatus"] == "2"
+    assert int(keys["TimeoutStopSec"]) >= load_config(ROOT / "config/agent.yaml").shutdown_grace + 15
+    assert keys["KillMode"] == "mixed"
