@@ -119,7 +119,7 @@ class Context(Generic[A]):
         ActorCrashed, and does not affect this actor. Raises as `ActorRef.ask` does.
         """
         background = self._incarnation.background
-        child = Incarnation(Address(name), Mailbox(name, 1), self._incarnation.bus, background)
+        child = Incarnation(Address(name), Mailbox(name, 1), self._incarnation.bus, background, may_end=True)
         background.start_in(child.scope, partial(_run_once, child, behaviour), name=name)
         try:
             return await child.mailbox.ask(request)

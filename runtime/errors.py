@@ -67,6 +67,10 @@ class RestartLimitReached(Exception):
     code: ClassVar[str] = "restart_limit_reached"
 
 
+class EndsActor(Exception):
+    """Raised in a behaviour to end its actor without a crash: the work goes on elsewhere, or later."""
+
+
 class Fatal(Exception):
     """The process must stop. The code that raises this error also stops the process, so supervisors do not
     restart an actor that it ends."""
@@ -77,6 +81,15 @@ def is_fatal(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return any(is_fatal(each) for each in error.exceptions)
     return isinstance(error, Fatal)
+
+
+def ends_actor(error: BaseException) -> bool:
+    """Return whether the error is `EndsActor`, an ask of an actor that it ended, or a group of these only."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(ends_actor(each) for each in error.exceptions)
+    if isinstance(error, ActorCrashed) and error.__cause__ is not None:
+        return ends_actor(error.__cause__)
+    return isinstance(error, EndsActor)
 
 
 def leaf(error: BaseException) -> BaseException:

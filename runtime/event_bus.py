@@ -11,7 +11,7 @@ Events are not kept for later subscribers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -123,10 +123,15 @@ class EventBus:
     """Delivers published events to the subscriptions of their topic."""
 
     def __init__(self) -> None:
-        self._by_topic: dict[str | None, dict[Subscription, None]] = {}
+        self._by_topic: dict[Hashable, dict[Subscription, None]] = {}
         self._closed = False
 
-    def publish(self, topic: str, event: object) -> None:
+    @property
+    def topics(self) -> Collection[Hashable]:
+        """The topics that have subscriptions; None stands for the subscriptions to all topics."""
+        return tuple(self._by_topic)
+
+    def publish(self, topic: Hashable, event: object) -> None:
         """Append the event to the buffer of every subscription of the topic, without waiting."""
         for key in (topic, None):
             for subscription in self._by_topic.get(key, ()):
@@ -134,7 +139,7 @@ class EventBus:
 
     @contextmanager
     def subscribe(
-        self, topic: str | None, buffer: int = 256, wants: Callable[[Any], bool] = lambda event: True
+        self, topic: Hashable, buffer: int = 256, wants: Callable[[Any], bool] = lambda event: True
     ) -> Iterator[Subscription]:
         """Subscribe to a topic (None: to all topics) for the length of the block.
 

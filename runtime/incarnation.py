@@ -16,7 +16,8 @@ waiting to restart    ActorUnavailable               the back-off is over, or it
 ended                 ActorUnavailable
 ====================  =============================  ============================================
 
-A crash fails all accepted asks immediately, before the behaviour has unwound.
+A crash fails all accepted asks immediately, before the behaviour has unwound. `EndsActor` is not a crash of a
+virtual actor or a child: it ends as if it had been stopped.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import attrs
 import trio
 
 from .envelope import NO_TRACE, current_trace, handling
-from .errors import leaf
+from .errors import ends_actor, leaf
 from .event_bus import ACTORS, Crashed, EventBus, Started, Stopped
 from .mailbox import Mailbox
 from .ref import Address
@@ -48,6 +49,9 @@ class Incarnation:
     host: TaskHost
     """Runs the background tasks, beside the actor's own task."""
     number: int = 1
+    may_end: bool = False
+    """Whether `EndsActor` ends it without a crash. A supervised actor is always needed, so it crashes and is
+    restarted."""
     starter: trio.TaskStatus[None] | None = None
     """Tells the caller of `Supervisor.start` that the actor serves. While it is set, a crash is raised to
     that caller and not published."""
@@ -78,7 +82,8 @@ class Incarnation:
             with self.scope:
                 await behaviour(context)
         except* Exception as group:
-            self._fail(cast(Exception, leaf(group)))
+            if not (self.may_end and ends_actor(group)):
+                self._fail(cast(Exception, leaf(group)))
         finally:
             self._behaviour_ended = True
             self.mailbox.end(self._crash)
@@ -130,7 +135,8 @@ class Incarnation:
         self.scope.cancel()
 
     def _background_crashed(self, error: Exception) -> None:
-        self._fail(error)
+        if not (self.may_end and ends_actor(error)):
+            self._fail(error)
         self.scope.cancel()
 
     def _fail(self, error: Exception) -> None:

@@ -16,9 +16,9 @@ A wake must not be lost while an incarnation ends. Each wake notes how many mess
 (`_woken_at`). If the count is still the same at the end, no message was taken since the wake, and another
 incarnation follows. Otherwise the activation is removed in the same step, so the next wake creates a new one.
 
-After a crash the key is activated again, with a back-off. After `attempts` crashes in a row without progress,
-the behaviour `poisoned` runs once instead. If that crashes as well, the key stays inactive until its next
-wake.
+`EndsActor` ends an activation without a crash. After a crash the key is activated again, with a back-off.
+After `attempts` crashes in a row without progress, the behaviour `poisoned` runs once instead. If that
+crashes as well, the key stays inactive until its next wake.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class _Activation(Lifecycle):
 
     def begin_woken(self, bus: EventBus, host: TaskHost) -> Incarnation:
         incarnation = self.begin(_MAILBOX, bus, host)
+        incarnation.may_end = True
         incarnation.mailbox.offer(self.hint, self.hint_trace)
         self._woken_at = None
         return incarnation

@@ -95,7 +95,15 @@ _OWNERS: Step = (
 
 _VOTES: Step = ("ALTER TABLE question ADD COLUMN votes TEXT",)
 
-STEPS: Sequence[Step] = (_FIRST, _NOTES, _OWNERS, _VOTES)
+_NODES: Step = (
+    "ALTER TABLE stream ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE stream ADD COLUMN demands INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE inbox ADD COLUMN node TEXT NOT NULL DEFAULT ''",
+    # Refused commands have open = 2, and the time of the refusal in `at`.
+    "CREATE INDEX inbox_refused ON inbox (stream_id) WHERE open = 2",
+)
+
+STEPS: Sequence[Step] = (_FIRST, _NOTES, _OWNERS, _VOTES, _NODES)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
 
 
@@ -146,6 +154,8 @@ def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
                 f"{file.parent} is on a file system without support for a write-ahead log; use a local disk"
             )
         db.execute(f"PRAGMA synchronous = {'FULL' if wait_for_disk else 'OFF'}")
+        # On macOS, an ordinary sync leaves the data in the cache of the disk.
+        db.execute("PRAGMA fullfsync = ON")
         db.execute("PRAGMA foreign_keys = ON")
         # Overwrite deleted data, whatever the default of this build of SQLite.
         db.execute("PRAGMA secure_delete = ON")

@@ -5,19 +5,28 @@ from __future__ import annotations
 import sqlite3
 from types import TracebackType
 
-from ..errors import Fatal
+from ..errors import EndsActor, Fatal
 
 
 class JournalError(Exception):
     """Base class of the errors that a journal raises."""
 
 
-class Fenced(JournalError):
-    """Another owner has claimed the stream, or its last seq is not the expected one. The writer must stop."""
+class Fenced(JournalError, EndsActor):
+    """The writer must stop: the stream was claimed by another, the lease of its node has run out, or its last
+    seq is not the expected one."""
 
 
-class UnknownStream(JournalError):
-    """The stream does not exist, or was deleted."""
+class JournalUnavailable(JournalError, EndsActor):
+    """The store cannot be reached now. Whether a write was made is unknown, but it can be repeated."""
+
+
+class UnknownStream(JournalError, EndsActor):
+    """The stream does not exist, or was deleted, perhaps by another node."""
+
+
+class UnknownCommand(JournalError):
+    """The stream has no command with this key, or its refusal is too long ago."""
 
 
 class NoteTooLong(JournalError):

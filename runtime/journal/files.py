@@ -29,6 +29,20 @@ NOTICE = "journal.notice"
 logger = logging.getLogger(__name__)
 
 
+def make_directory(directory: Path) -> None:
+    """Create the directory, accessible only to its owner, if it does not exist."""
+    if directory.is_dir():
+        return
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    # Sync the parent; otherwise a power failure could lose the entry of the new directory.
+    parent = os.open(directory.parent, os.O_RDONLY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
 def check_directory(directory: Path) -> None:
     """Check that other users cannot replace the files in the directory.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, assert_never
 
 import attrs
 
 from .errors import IntentExists, JournalError, QuestionTaken
-from .protocol import Command, Event, Fence, Json, KeyReused, NewIntent, Repeated, Row, SettleIntent, Summary
+from .protocol import REFUSAL_SECONDS, Command, Event, Json, KeyReused, NewIntent, Repeated, SettleIntent
 from .question import CloseQuestion, NewQuestion, Question
+from .summary import Row, Summary
 
 _UNWRITTEN = Summary(status="", title="", open=False, body={})
 
@@ -26,8 +27,11 @@ class Intent:
 @attrs.frozen
 class Delivered:
     command: Command
-    open: bool = True
+    state: Literal["open", "closed", "refused"] = "open"
     reply: Json | None = None
+    """The reply, or the refusal."""
+    refused: float = 0.0
+    """The time of the refusal."""
 
 
 @attrs.define
@@ -37,7 +41,10 @@ class Stream:
     created: float
     updated: float
     summary: Summary = _UNWRITTEN
-    fence: Fence | None = None
+    epoch: int = 0
+    """Of the latest save."""
+    demands: int = 0
+    """The lowest version of a node that may own the stream."""
     events: list[Event] = attrs.field(factory=list)
     inbox: dict[str, Delivered] = attrs.field(factory=dict)
     questions: dict[str, Question] = attrs.field(factory=dict)
@@ -56,13 +63,36 @@ class Stream:
         return Row(self.name, self.summary, len(self.events), self.created, self.updated)
 
     def waiting(self) -> list[Command]:
-        return [each.command for each in self.inbox.values() if each.open]
+        return [each.command for each in self.inbox.values() if each.state == "open"]
+
+    @property
+    def starts(self) -> bool:
+        """Whether the first command in the inbox is about to be executed."""
+        return bool(self.events) and not (self.summary.open or self.summary.rests)
 
     def known(self, key: str, is_same: Callable[[Command], bool]) -> Repeated | KeyReused | None:
-        if key not in self.inbox:
+        first = self.inbox.get(key)
+        if first is None or first.state == "refused":
             return None
-        first = self.inbox[key]
         return Repeated(first.reply) if is_same(first.command) else KeyReused()
+
+    def put(self, command: Command) -> None:
+        self.inbox.pop(command.key, None)  # a refused command: the new one is the last in the inbox
+        self.inbox[command.key] = Delivered(command)
+
+    def close(
+        self, ack: Sequence[str], replies: Mapping[str, Json], refuse: Mapping[str, Json], at: float
+    ) -> None:
+        for key in set(ack) & self.inbox.keys():
+            self.inbox[key] = attrs.evolve(self.inbox[key], state="closed")
+        for key in replies.keys() & self.inbox.keys():
+            if self.inbox[key].reply is None:
+                self.inbox[key] = attrs.evolve(self.inbox[key], reply=replies[key])
+        for key, each in list(self.inbox.items()):
+            if key in refuse:
+                self.inbox[key] = attrs.evolve(each, state="refused", reply=refuse[key], refused=at)
+            elif refuse and each.state == "refused" and each.refused < at - REFUSAL_SECONDS:
+                del self.inbox[key]
 
     def intend(self, intents: Sequence[NewIntent], settle: Sequence[SettleIntent]) -> None:
         for new in intents:

@@ -8,10 +8,13 @@ Rules that every implementation follows:
 
 * When a write returns, it is durable. Once the store has begun a call, the call returns its outcome even if
   the caller is cancelled in the meantime; the cancellation is raised at the caller's next checkpoint.
-* ``save`` writes everything or nothing, and only for the newest owner (`Fence`).
+* ``save`` writes everything or nothing, and only for the newest owner (`ownership.py`).
+* A write whose answer was lost can be repeated: ``deliver`` and ``decide`` by their keys, and ``save`` and
+  ``delete`` by the same arguments, before any other write with the same fence.
 * All writes to one stream have one order.
 * ``(stream, seq)`` is the only cursor. Events of different streams have no order.
 * Times are UTC seconds since the epoch, from the store's clock.
+* Bodies and titles may have lone surrogates; all other texts are valid Unicode.
 * Reading or changing one stream returns the data that was written, or raises `StreamDamaged`. Lists leave out
   damaged rows and name them. A damaged stream can still be claimed and deleted, and commands can be delivered
   to it.
@@ -19,15 +22,19 @@ Rules that every implementation follows:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 
+from ..event_bus import Subscription
+from .ownership import Fence, Held, Renewed
 from .question import (
     Already,
     CloseQuestion,
     Due,
+    DuePage,
     NewQuestion,
     Question,
     QuestionPage,
@@ -35,6 +42,7 @@ from .question import (
     Unknown,
     Won,
 )
+from .summary import Among, Census, Page, Row, Summary
 from .vote import Outdated, Vote, Voted
 
 Json: TypeAlias = Mapping[str, Any]
@@ -42,6 +50,9 @@ Json: TypeAlias = Mapping[str, Any]
 
 LONGEST_NOTE = 4096
 """Maximum length of the JSON of a note, and of its key, in characters."""
+
+REFUSAL_SECONDS = 60.0
+"""How long a refusal can be read, at least."""
 
 # ---------------------------------------------------------------- stored values
 
@@ -82,6 +93,8 @@ class Command:
     kind: str
     body: Json
     at: float
+    node: str = ""
+    """The node that delivered it."""
 
 
 @attrs.frozen
@@ -101,43 +114,7 @@ class SettleIntent:
     state: Literal["finished", "unknown", "cancelled"]
 
 
-@attrs.frozen
-class Summary:
-    """The state of a stream as its writer states it, for lists, `deliver` and start-up."""
-
-    status: str
-    """The status for `deliver(unless=...)` and for the filter of lists."""
-    title: str
-    open: bool
-    """Whether the stream has work to continue at start-up: see `Journal.open_work`."""
-    body: Json
-    owner: str = ""
-    """The owner of the stream, for `Among`; empty: it has none."""
-
-
-@attrs.frozen
-class Row:
-    """A stream, as in lists."""
-
-    stream: str
-    summary: Summary | None
-    """None if any value of the row is damaged."""
-    last_seq: int
-    created: float
-    updated: float
-    """The time of the latest event."""
-
-
 # --------------------------------------------------------------- results of calls
-
-
-@attrs.frozen(eq=False)
-class Fence:
-    """Proof of the right to write to a stream, until another owner claims it. Compared by identity."""
-
-    stream: str
-    owner: str
-    epoch: int
 
 
 @attrs.frozen
@@ -174,26 +151,6 @@ class NotAccepted:
     """The status of the summary, if `why` is ``"status"``."""
 
 
-@attrs.frozen
-class Among:
-    """A filter of lists: the streams of an owner, and the streams with these names."""
-
-    owner: str
-    """Empty: no stream matches it, so streams without an owner are in no list."""
-    streams: tuple[str, ...] = ()
-
-    def matches(self, stream: str, owner: str) -> bool:
-        return (owner != "" and owner == self.owner) or stream in self.streams
-
-
-@attrs.frozen
-class Page:
-    rows: tuple[Row, ...]
-    next_cursor: str | None
-    tally: Mapping[str, int]
-    """The number of streams by status, regardless of page and filters other than `Among`."""
-
-
 # ---------------------------------------------------------------------- protocol
 
 
@@ -227,14 +184,17 @@ class Journal(Notes, Protocol):
         limit: int | None = None,
         unless: frozenset[str] = frozenset(),
         not_behind: frozenset[str] = frozenset(),
+        follow: bool = False,
     ) -> Accepted | Repeated | KeyReused | NotAccepted:
         """Put a command into a stream's inbox.
 
         A key that was used before is answered with `Repeated` or `KeyReused`, regardless of the other
         conditions. With `new`, a missing stream is created, with an empty status and title and `open` false;
         lists leave it out until its first save. `limit` is the maximum number of open commands of this kind
-        in the inbox. The command is refused if the stream's status is in `unless`, or if the inbox has an
-        open command of a kind in `not_behind`.
+        that wait in the inbox; 0 accepts none. If the summary neither is open nor rests, one more is
+        accepted, because the first is executed at once. The command is refused if the stream's status is in
+        `unless`, or if the inbox has an open command of a kind in `not_behind`. With `follow`, the same
+        commit claims the stream for this node if it can (`ownership.py`).
         """
         ...
 
@@ -243,23 +203,36 @@ class Journal(Notes, Protocol):
         question: str,
         decision: Json,
         key: str,
-        now: float,
         *,
         adds: Json | None = None,
         vote: Vote | None = None,
+        follow: bool = False,
     ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
         """Decide a pending question, or vote for its decision. At most one decision is accepted.
 
         `vote.py` has the rules, and the command that the same commit puts into the stream's inbox: without a
         vote, ``(key, "decision", {"question": id, "decision": decision})``. `adds` are fields to store with
         the decision; a repetition with the same key may have others. The key is checked first, as in
-        `deliver`. The result is `Already` if the question has expired at `now` or at the time of the write,
-        so that no stored decision is later than the expiry.
+        `deliver`. The result is `Already` if the question has expired at the time of the write. `follow` is
+        as in `deliver`.
         """
         ...
 
-    async def claim(self, stream: str, owner: str) -> Fence:
-        """Become the only writer of a stream. Earlier fences become invalid. Raises `UnknownStream`."""
+    async def claim(self, stream: str) -> Fence | Held:
+        """Become the only writer of a stream, if it is free. Earlier fences of this node become invalid.
+
+        Raises:
+            UnknownStream
+        """
+        ...
+
+    async def holds(self, fence: Fence) -> bool:
+        """Whether the fence is valid."""
+        ...
+
+    async def release(self, fence: Fence, leave: Collection[str] = ()) -> bool:
+        """Give the stream up. Return False, with nothing changed, if its inbox has open commands other than
+        `leave`. A fence that is not valid has nothing to give up."""
         ...
 
     async def save(
@@ -273,15 +246,15 @@ class Journal(Notes, Protocol):
         questions: Sequence[NewQuestion | CloseQuestion] = (),
         ack: Sequence[str] = (),
         replies: Mapping[str, Json] | None = None,
-        forget: Sequence[str] = (),
+        refuse: Mapping[str, Json] | None = None,
         summary: Summary | None = None,
     ) -> Saved:
         """Write all arguments in one commit, or nothing.
 
         `expected_seq` is the last seq that the writer has folded. `ack` closes commands of the inbox.
         `replies` stores the replies to commands by key, whether open or acknowledged; the first reply to a
-        key is kept. `forget` deletes commands, so that their keys can be used again. Unknown keys are
-        ignored.
+        key is kept. `refuse` closes commands so that their keys can be used again; the refusals can be read
+        for `REFUSAL_SECONDS`. Unknown keys are ignored.
 
         Raises:
             Fenced: the fence is not the newest, or `expected_seq` is not the stream's last seq.
@@ -289,6 +262,15 @@ class Journal(Notes, Protocol):
             QuestionTaken: a question to close is decided.
             IntentExists: an attempt has already begun.
             JournalBroken: a commit failed.
+        """
+        ...
+
+    async def answer(self, stream: str, key: str) -> Json | None:
+        """Return the reply to a command, or its refusal; None if it has none yet.
+
+        Raises:
+            UnknownStream: the stream was deleted.
+            UnknownCommand: the stream has no such command.
         """
         ...
 
@@ -347,18 +329,48 @@ class Journal(Notes, Protocol):
         page."""
         ...
 
-    async def due(self, now: float) -> tuple[Due, ...]:
-        """Return pending questions with ``expires <= now``, earliest expiry first, at most `MOST_DUE`."""
+    async def due(self, after: Due | None = None) -> DuePage:
+        """Return a page of the pending questions that have expired, earliest expiry first. `after` is the
+        last question of the page before."""
         ...
 
-    async def open_work(self) -> tuple[str, ...]:
-        """Return the streams to wake at start-up: with an open command or an open summary. Oldest first."""
+    async def open_work(self, but: Collection[str] = ()) -> tuple[str, ...]:
+        """Return the streams with an open command or an open summary, oldest first, except those that another
+        living node owns. A stream in `but` is left out unless it has an open command."""
+        ...
+
+    async def census(self) -> Census:
+        """Count the contents. The numbers are those of one moment."""
         ...
 
     async def delete(self, fence: Fence) -> tuple[str, ...]:
-        """Delete a stream. Return the keys of its open commands, which the caller must answer.
+        """Delete a stream. Return the keys of its open commands, which the caller must answer; none if the
+        stream does not exist.
 
         Raises:
             Fenced
         """
+        ...
+
+    # ------------------------------------------------------------------ nodes
+
+    @property
+    def node(self) -> str:
+        """The name of this node. No other node, earlier or later, has it."""
+        ...
+
+    async def renew(self) -> Renewed:
+        """Begin or renew the lease of this node. A stream whose owner has no lease is free."""
+        ...
+
+    async def leave(self) -> None:
+        """End the lease of this node: other nodes may claim its streams at once."""
+        ...
+
+    async def living(self) -> frozenset[str]:
+        """Return the nodes whose leases have not run out."""
+        ...
+
+    def watch(self) -> AbstractContextManager[Subscription]:
+        """Subscribe to the changes of streams by other nodes: to `Hint`s, which may come twice or never."""
         ...

@@ -10,7 +10,7 @@ import attrs
 QuestionState: TypeAlias = Literal["pending", "decided", "expired", "void"]
 
 MOST_DUE = 100
-"""Maximum number of questions that `Journal.due` returns."""
+"""Maximum number of questions in a `DuePage`."""
 
 
 @attrs.frozen
@@ -74,6 +74,16 @@ class Due:
     id: str
     stream: str
     expires: float
+    number: int
+    """Orders questions that expire at the same time."""
+
+
+@attrs.frozen
+class DuePage:
+    questions: tuple[Due, ...]
+    """At most `MOST_DUE`."""
+    next_in: float
+    """Seconds until the next pending question expires, apart from those that have; infinite without one."""
 
 
 @attrs.frozen

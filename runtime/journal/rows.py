@@ -13,8 +13,9 @@ import attrs
 
 from .. import json_text
 from .errors import Reading, shown
-from .protocol import Command, Event, Json, Row, Summary
+from .protocol import Command, Event, Json
 from .question import CastVote, Due, Question, QuestionState
+from .summary import Row, Summary
 
 _STATES = frozenset(get_args(QuestionState))
 _YEAR_10000 = 253_402_300_800.0
@@ -42,8 +43,8 @@ def event(stream: str, seq: int, type: object, at: object, body: object) -> Even
     return Event(stream, seq, _text(type), _time(at), object_of(body))
 
 
-def command(stream: str, key: object, kind: object, body: object, at: object) -> Command:
-    return Command(stream, _text(key), _text(kind), object_of(body), _time(at))
+def command(stream: str, key: object, kind: object, body: object, at: object, node: object) -> Command:
+    return Command(stream, _text(key), _text(kind), object_of(body), _time(at), _text(node))
 
 
 def question(columns: tuple[Any, ...]) -> Question:
@@ -87,9 +88,17 @@ def _votes(text: object) -> tuple[CastVote, ...]:
     )
 
 
-def due(id: object, stream: object, expires: float) -> Due | None:
+def due(id: object, stream: object, expires: float, number: int) -> Due | None:
     """Return None when the row is damaged."""
-    return Due(id, stream, expires) if isinstance(id, str) and isinstance(stream, str) else None
+    return Due(id, stream, expires, number) if isinstance(id, str) and isinstance(stream, str) else None
+
+
+OPEN, RESTS = 1, 2
+
+
+def work(open: bool, rests: bool) -> int:
+    """The stored form of the two fields of a summary."""
+    return OPEN if open else RESTS * rests
 
 
 def row(columns: tuple[Any, ...]) -> Row:
@@ -97,7 +106,7 @@ def row(columns: tuple[Any, ...]) -> Row:
     name, status, title, open, body, owner, last_seq, created, updated = columns
     try:
         text = _text(json_text.load(title))
-        summary = Summary(_text(status), text, bool(open), object_of(body), _text(owner))
+        summary = Summary(_text(status), text, open == OPEN, object_of(body), _text(owner), open == RESTS)
         if seq(last_seq) != last_seq:
             raise ValueError(f"{last_seq!r} is not a seq")
         return Row(_text(name), summary, last_seq, _time(created), _time(updated))

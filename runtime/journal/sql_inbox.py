@@ -5,52 +5,61 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 
+import attrs
+
 from .. import json_text
 from . import rows
-from .errors import Reading, StreamDamaged, shown
-from .protocol import Accepted, Command, KeyReused, NotAccepted, Repeated
-from .sql_stream import Streams
+from .errors import Reading, StreamDamaged, UnknownCommand, UnknownStream, shown
+from .protocol import REFUSAL_SECONDS, Accepted, Command, Json, KeyReused, NotAccepted, Repeated
+from .sql_stream import Head, Streams
+from .summary import is_full
+
+
+@attrs.frozen
+class Conditions:
+    """The conditions of `Journal.deliver`."""
+
+    new: bool
+    limit: int | None
+    unless: frozenset[str]
+    not_behind: frozenset[str]
 
 
 def deliver(
-    db: sqlite3.Connection,
-    streams: Streams,
-    name: str,
-    key: str,
-    kind: str,
-    body: str,
-    *,
-    new: bool,
-    limit: int | None,
-    unless: frozenset[str],
-    not_behind: frozenset[str],
-    now: float,
+    db: sqlite3.Connection, streams: Streams, new: Command, body: str, conditions: Conditions
 ) -> Accepted | Repeated | KeyReused | NotAccepted:
-    head = streams.find(name)
-    if head is None and not new:
+    """Put a command with this text of its body into the inbox, unless it is refused."""
+    head = streams.find(new.stream)
+    if head is None and not conditions.new:
         return NotAccepted("unknown_stream")
-    refused: NotAccepted | None = None
-    status = head.status if head else ""
-    if status in unless:
-        refused = NotAccepted("status", status)
-    elif limit is not None or not_behind:
-        kinds = _waiting(db, head.id) if head else []
-        if not not_behind.isdisjoint(kinds):
-            refused = NotAccepted("behind")
-        elif limit is not None and kinds.count(kind) >= limit:
-            refused = NotAccepted("full")
+    refused = _refused(db, head, new.kind, conditions)
     if refused is None:
-        head = head or streams.create(name, now)
-        if put(db, head.id, key, kind, body, now):
+        head = head or streams.create(new.stream, new.at)
+        if put(db, head.id, new.key, new.kind, body, new.at, new.node):
             return Accepted()
 
     def is_same(first_kind: str, first_body: str) -> bool:
-        return first_kind == kind and json_text.same(first_body, body)
+        return first_kind == new.kind and json_text.same(first_body, body)
 
-    known = repeated(db, head.id, name, key, is_same) if head else None
+    known = repeated(db, head.id, new.stream, new.key, is_same) if head else None
     answer = known or refused
     assert answer is not None
     return answer
+
+
+def _refused(
+    db: sqlite3.Connection, head: Head | None, kind: str, conditions: Conditions
+) -> NotAccepted | None:
+    status, starts = (head.status, head.starts) if head else ("", False)
+    if status in conditions.unless:
+        return NotAccepted("status", status)
+    if conditions.limit is not None or conditions.not_behind:
+        kinds = waiting_kinds(db, head.id) if head else []
+        if not conditions.not_behind.isdisjoint(kinds):
+            return NotAccepted("behind")
+        if is_full(conditions.limit, kinds.count(kind), starts=starts):
+            return NotAccepted("full")
+    return None
 
 
 def repeated(
@@ -63,7 +72,7 @@ def repeated(
         StreamDamaged
     """
     first = db.execute(
-        "SELECT kind, body, reply FROM inbox WHERE stream_id = ? AND key = ?", (stream_id, key)
+        "SELECT kind, body, reply FROM inbox WHERE stream_id = ? AND key = ? AND open <> 2", (stream_id, key)
     ).fetchone()
     if first is None:
         return None
@@ -74,13 +83,22 @@ def repeated(
     return KeyReused()
 
 
-def put(db: sqlite3.Connection, stream_id: int, key: str, kind: str, body: str, now: float) -> bool:
-    """Add a command. Return False if its key was used before."""
-    made = db.execute(
-        "INSERT OR IGNORE INTO inbox (stream_id, key, kind, body, at) VALUES (?, ?, ?, ?, ?)",
-        (stream_id, key, kind, body, now),
-    )
-    return made.rowcount == 1
+def put(
+    db: sqlite3.Connection, stream_id: int, key: str, kind: str, body: str, now: float, node: str
+) -> bool:
+    """Add a command. Return False if its key is in use."""
+    values = (stream_id, key, kind, body, now, node)
+    while True:
+        made = db.execute(
+            "INSERT OR IGNORE INTO inbox (stream_id, key, kind, body, at, node) VALUES (?, ?, ?, ?, ?, ?)",
+            values,
+        )
+        if made.rowcount == 1:
+            return True
+        # A refused command has given its key back. The new one is the last in the inbox.
+        freed = db.execute("DELETE FROM inbox WHERE stream_id = ? AND key = ? AND open = 2", (stream_id, key))
+        if freed.rowcount == 0:
+            return False
 
 
 def acknowledge(db: sqlite3.Connection, stream_id: int, keys: Sequence[str]) -> None:
@@ -97,12 +115,19 @@ def answer(db: sqlite3.Connection, stream_id: int, replies: Mapping[str, str]) -
         )
 
 
-def forget(db: sqlite3.Connection, stream_id: int, keys: Sequence[str]) -> None:
-    for key in keys:
-        db.execute("DELETE FROM inbox WHERE stream_id = ? AND key = ?", (stream_id, key))
+def refuse(db: sqlite3.Connection, stream_id: int, refusals: Mapping[str, str], now: float) -> None:
+    """Close commands with a refusal, and delete the refusals that are old."""
+    for key, reply in refusals.items():
+        db.execute(
+            "UPDATE inbox SET open = 2, reply = ?, at = ? WHERE stream_id = ? AND key = ?",
+            (reply, now, stream_id, key),
+        )
+    db.execute(
+        "DELETE FROM inbox WHERE stream_id = ? AND open = 2 AND at < ?", (stream_id, now - REFUSAL_SECONDS)
+    )
 
 
-def _waiting(db: sqlite3.Connection, stream_id: int) -> list[str]:
+def waiting_kinds(db: sqlite3.Connection, stream_id: int) -> list[str]:
     """Return the kinds of the open commands."""
     found = db.execute("SELECT kind FROM inbox WHERE stream_id = ? AND open = 1", (stream_id,))
     return [kind for (kind,) in found]
@@ -116,19 +141,38 @@ def waiting(db: sqlite3.Connection, name: str, *, skip_damaged: bool) -> tuple[C
     commands: list[Command] = []
     with Reading(name, "the inbox"):
         found = db.execute(
-            "SELECT inbox.key, inbox.kind, inbox.body, inbox.at FROM stream"
+            "SELECT inbox.key, inbox.kind, inbox.body, inbox.at, inbox.node FROM stream"
             " JOIN inbox ON inbox.stream_id = stream.id AND inbox.open = 1"
             " WHERE stream.name = ? ORDER BY inbox.id",
             (name,),
         ).fetchall()
-        for key, kind, body, at in found:
+        for key, *others in found:
             try:
                 with Reading(name, f"command {shown(key)}"):
-                    commands.append(rows.command(name, key, kind, body, at))
+                    commands.append(rows.command(name, key, *others))
             except StreamDamaged:
                 if not skip_damaged:
                     raise
     return tuple(commands)
+
+
+def reply(db: sqlite3.Connection, name: str, key: str) -> Json | None:
+    """Return the reply to a command, or its refusal; None if it has none yet.
+
+    Raises:
+        UnknownStream, UnknownCommand, StreamDamaged
+    """
+    found = db.execute(
+        "SELECT inbox.key, inbox.reply FROM stream"
+        " LEFT JOIN inbox ON inbox.stream_id = stream.id AND inbox.key = ? WHERE stream.name = ?",
+        (key, name),
+    ).fetchone()
+    if found is None:
+        raise UnknownStream(f"stream {name!r} does not exist")
+    if found[0] is None:
+        raise UnknownCommand(f"stream {name!r} has no command {key!r}")
+    with Reading(name, f"the reply to {shown(key)}"):
+        return None if found[1] is None else rows.object_of(found[1])
 
 
 def open_keys(db: sqlite3.Connection, stream_id: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
@@ -18,6 +19,7 @@ from .question import (
     Already,
     CloseQuestion,
     Due,
+    DuePage,
     NewQuestion,
     Question,
     QuestionState,
@@ -89,8 +91,8 @@ def decide(
     adds: Json,
     key: str,
     vote: Vote | None,
-    now: float,
     at: float,
+    node: str,
 ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
     """Decide a pending question with a compare-and-set, or store a vote. `at` is the time of the write."""
     found = db.execute(
@@ -107,7 +109,7 @@ def decide(
 
     if known := sql_inbox.repeated(db, stream_id, asked.stream, key, is_same):
         return known
-    result = votes.outcome(asked, {**decision, **adds}, vote, now, at)
+    result = votes.outcome(asked, {**decision, **adds}, vote, at)
     if isinstance(result, Won | Voted):
         new = result.question
         text = None if new.decision is None else json_text.dump(new.decision)
@@ -116,7 +118,7 @@ def decide(
             (new.state, text, new.settled, rows.text_of_votes(new.votes), id),
         )
         kind, body = votes.command(result, decision, adds, vote)
-        sql_inbox.put(db, stream_id, key, kind, json_text.dump(body), at)
+        sql_inbox.put(db, stream_id, key, kind, json_text.dump(body), at, node)
     return result
 
 
@@ -201,13 +203,16 @@ def parsed(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[list[Question], d
     yield piece, damaged
 
 
-def due(db: sqlite3.Connection, now: float) -> tuple[Due, ...]:
+def due(db: sqlite3.Connection, now: float, after: Due | None) -> DuePage:
     # INDEXED BY, because the planner would otherwise scan every pending question, with or without expiry.
+    pending = "question INDEXED BY question_due WHERE question.state = 'pending' AND question.expires"
+    start = (-math.inf, 0) if after is None else (after.expires, after.number)
     found = db.execute(
-        "SELECT question.id, stream.name, question.expires FROM question INDEXED BY question_due"
-        " JOIN stream ON stream.id = question.stream_id"
-        " WHERE question.state = 'pending' AND question.expires <= ?"
+        "SELECT id, (SELECT name FROM stream WHERE stream.id = stream_id), expires, number"
+        f" FROM {pending} BETWEEN ? AND ? AND (question.expires, question.number) > (?, ?)"
         " ORDER BY question.expires, question.number LIMIT ?",
-        (now, MOST_DUE),
+        (start[0], now, *start, MOST_DUE),
     )
-    return tuple(each for each in (rows.due(*row) for row in found) if each is not None)
+    questions = tuple(each for each in (rows.due(*row) for row in found) if each is not None)
+    (following,) = db.execute(f"SELECT min(question.expires) FROM {pending} > ?", (now,)).fetchone()
+    return DuePage(questions, math.inf if following is None else following - now)

@@ -7,17 +7,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cache
-from itertools import count
 from typing import Any
-from weakref import WeakValueDictionary
 
 import attrs
 
 from .. import json_text
 from . import cursor as cursors
 from . import rows
-from .errors import Fenced, IntentExists, JournalError, Reading, UnknownStream
-from .protocol import Among, Event, Fence, NewIntent, Page, Row, SettleIntent, Summary
+from .errors import IntentExists, JournalError, Reading, UnknownStream
+from .protocol import Event, NewIntent, SettleIntent
+from .summary import Among, Census, Page, Row, Summary
 
 _HEADS = 1024
 """Maximum number of heads in the cache: more than the streams that are written at the same time."""
@@ -30,26 +29,32 @@ class Head:
     id: int
     last_seq: int
     status: str
-    open: bool
+    work: int
+    """`open` and `rests` of the summary, as stored (`rows.work`)."""
     title: str
     body: str
     """Title and body are the stored JSON texts."""
     owner: str
+    epoch: int
+    """Of the latest save."""
+    demands: int
+    """The lowest version of a node that may own the stream."""
+
+    @property
+    def starts(self) -> bool:
+        """Whether the first command in the inbox is about to be executed."""
+        return self.last_seq > 0 and not self.work
 
 
 class Streams:
-    """The rows of streams, written through a cache of heads, and the owners of streams.
+    """The rows of streams, written through a cache of heads.
 
-    After a rollback, `forget` must be called, because the cache may hold values that were rolled back. The
-    owners are only in memory: no other process can write, and a fence that no owner holds has no effect.
+    After a rollback, `forget` must be called, because the cache may hold values that were rolled back.
     """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._heads: dict[str, Head] = {}
-        self._fences: WeakValueDictionary[str, Fence] = WeakValueDictionary()
-        """The newest fence of each stream, as long as an owner holds it."""
-        self._epochs = count(1)
 
     def forget(self) -> None:
         """Empty the cache after a rollback."""
@@ -59,7 +64,8 @@ class Streams:
         head = self._heads.get(name)
         if head is None:
             found = self._db.execute(
-                "SELECT id, last_seq, status, open, title, body, owner FROM stream WHERE name = ?",
+                "SELECT id, last_seq, status, open, title, body, owner, epoch, demands FROM stream"
+                " WHERE name = ?",
                 (name,),
             ).fetchone()
             if found is not None:
@@ -69,76 +75,72 @@ class Streams:
                 head = self._heads[name] = Head(id, rows.seq(last_seq), *others)
         return head
 
-    def create(self, name: str, now: float) -> Head:
-        """Create a stream. It has no owner, even if a deleted stream of this name had one."""
-        self._fences.pop(name, None)
-        self._db.execute("INSERT INTO stream (name, created, updated) VALUES (?, ?, ?)", (name, now, now))
-        made = self.find(name)
-        assert made is not None
-        return made
-
-    def claim(self, name: str, owner: str) -> Fence:
-        if self.find(name) is None:
-            raise UnknownStream(f"stream {name!r} does not exist")
-        fence = self._fences[name] = Fence(name, owner, next(self._epochs))
-        return fence
-
-    def owned(self, fence: Fence) -> Head:
-        """Return the head of the fence's stream, if the fence is the newest.
-
-        Raises:
-            UnknownStream, Fenced
-        """
-        head = self.find(fence.stream)
+    def existing(self, name: str) -> Head:
+        """Raises `UnknownStream`."""
+        head = self.find(name)
         if head is None:
-            raise UnknownStream(f"stream {fence.stream!r} does not exist")
-        if self._fences.get(fence.stream) is not fence:
-            raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
+            raise UnknownStream(f"stream {name!r} does not exist")
         return head
 
+    def create(self, name: str, now: float) -> Head:
+        self._db.execute("INSERT INTO stream (name, created, updated) VALUES (?, ?, ?)", (name, now, now))
+        return self.existing(name)
+
     def advance(
-        self, head: Head, last_seq: int, latest: float, summary: Summary | None = None, body: str = ""
+        self,
+        head: Head,
+        last_seq: int,
+        latest: float,
+        epoch: int,
+        version: int,
+        summary: Summary | None = None,
+        body: str = "",
     ) -> None:
-        """Update a stream's row to `last_seq` and the new summary, if any. `body` is the text of its body.
+        """Update a stream's row after a save by a node of this version, to `last_seq` and the new summary, if
+        any. `body` is the text of its body.
 
         `latest` is the latest time among the new events, or 0 without events.
         """
-        if summary is None and last_seq == head.last_seq:
-            return
         # Only the changed columns: SQLite updates an index even for an equal value, and texts are long.
-        changes: dict[str, object] = {"last_seq": last_seq, "updated": latest}
-        status, open, title, owner = head.status, head.open, head.title, head.owner
+        changes: dict[str, object] = {}
+        if summary is not None or last_seq != head.last_seq:
+            changes |= {"last_seq": last_seq, "updated": latest}
+        if epoch != head.epoch:  # with the first save of an owner, so that a claim alone writes nothing
+            changes["epoch"] = epoch
+        if version > head.demands:
+            changes["demands"] = version
+        if not changes:
+            return
+        status, work, title, owner = head.status, head.work, head.title, head.owner
         if summary is None:
             body = head.body
         else:
-            status, open, title = summary.status, summary.open, json_text.dump(summary.title)
+            status, title = summary.status, json_text.dump(summary.title)
+            work = rows.work(summary.open, summary.rests)
             if title != head.title:
                 changes["title"], changes["folded_title"] = title, rows.fold(summary.title)
             if status != head.status:
                 changes["status"] = status
-            if open != head.open:
-                changes["open"] = open
+            if work != head.work:
+                changes["open"] = work
             if body != head.body:
                 changes["body"] = body
             if summary.owner != owner:
                 changes["owner"] = owner = summary.owner
         self._db.execute(_update(tuple(changes)), (*changes.values(), head.id))
         was, had = _listed(head), head.owner
-        head.last_seq, head.status, head.open, head.title, head.body = last_seq, status, open, title, body
-        head.owner = owner
+        head.last_seq, head.status, head.work, head.title, head.body = last_seq, status, work, title, body
+        head.owner, head.epoch, head.demands = owner, epoch, max(version, head.demands)
         if was != _listed(head) or had != owner:
             self._count(had, was, -1)
             self._count(owner, _listed(head), +1)
 
-    def delete(self, fence: Fence) -> None:
-        """Delete the stream and all rows that refer to it."""
-        try:
-            head = self.owned(fence)
-        except UnknownStream as gone:
-            raise Fenced(str(gone)) from None
+    def delete(self, name: str) -> None:
+        """Delete a stream and all rows that refer to it."""
+        head = self.existing(name)
         self._db.execute("DELETE FROM stream WHERE id = ?", (head.id,))
         self._count(head.owner, _listed(head), -1)
-        del self._heads[fence.stream]
+        del self._heads[name]
 
     def _count(self, owner: str, status: str | None, change: int) -> None:
         if status is None:
@@ -233,6 +235,22 @@ def page(
     )
 
 
+def census(db: sqlite3.Connection) -> Census:
+    db.execute("BEGIN")
+    try:
+        streams = _tally(db, None)
+        (commands,) = db.execute("SELECT count(*) FROM inbox WHERE open = 1").fetchone()
+        (pending,) = db.execute("SELECT count(*) FROM question WHERE state = 'pending'").fetchone()
+        # The lowest number and not the lowest time, which no index has.
+        oldest = db.execute(
+            "SELECT created FROM question WHERE state = 'pending' AND typeof(created) = 'real'"
+            " ORDER BY number LIMIT 1"
+        ).fetchone()
+    finally:
+        db.execute("COMMIT")
+    return Census(streams, commands, pending, None if oldest is None else oldest[0])
+
+
 def _newest(
     db: sqlite3.Connection,
     source: str,
@@ -276,13 +294,20 @@ def _tally(db: sqlite3.Connection, among: Among | None) -> Mapping[str, int]:
     return tally
 
 
-def open_work(db: sqlite3.Connection) -> tuple[str, ...]:
+def open_work(db: sqlite3.Connection) -> list[tuple[str, int, bool]]:
+    """Return the streams with an open summary or an open command, the versions that they demand, and whether
+    they have an open command."""
     found = db.execute(
-        "SELECT name FROM stream WHERE id IN"
+        "SELECT name, demands, EXISTS (SELECT 1 FROM inbox WHERE stream_id = stream.id AND inbox.open = 1)"
+        " FROM stream WHERE id IN"
         " (SELECT id FROM stream WHERE open = 1 UNION SELECT stream_id FROM inbox WHERE open = 1)"
         " ORDER BY id"
     )
-    return tuple(name for (name,) in found if isinstance(name, str))
+    return [
+        (name, demands if isinstance(demands, int) else 0, bool(has_command))
+        for name, demands, has_command in found
+        if isinstance(name, str)
+    ]
 
 
 # ----------------------------------------------------------------- events

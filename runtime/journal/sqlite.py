@@ -12,63 +12,62 @@
 
 from __future__ import annotations
 
-import os
+import math
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import trio
 
 from .. import json_text
 from ..clock import WallClock, system_clock
-from . import cursor as cursors
-from . import database, note, sql_inbox, sql_question, sql_stream
+from . import database, note, repeated_save, rows, sql_inbox, sql_question, sql_stream
 from .errors import Fenced, JournalBroken, JournalError
-from .files import Presence, check_directory, locked
+from .files import Presence, check_directory, locked, make_directory
+from .ownership import Claim, Fence, Held
 from .protocol import (
     Accepted,
-    Among,
     Command,
-    Event,
-    Fence,
     Json,
     KeyReused,
     NewEvent,
     NewIntent,
     NotAccepted,
-    Page,
     Repeated,
-    Row,
     Saved,
     SettleIntent,
-    Summary,
 )
 from .question import (
     Already,
     CloseQuestion,
-    Due,
     NewQuestion,
-    Question,
-    QuestionPage,
-    QuestionState,
     Unknown,
     Won,
 )
 from .sql_reader import Reader
-from .sql_stream import Streams
+from .sql_stream import Head, Streams
+from .sqlite_reads import SqliteReads
+from .summary import Summary
 from .vote import Outdated, Vote, Voted
-from .writer import GroupWriter, InlineWriter, Writer
+from .writer import GroupWriter, InlineWriter, OnCommit, Writer, ignore_commit
 
 FILE = "journal.db"
-_LARGEST_SEQ = 2**63 - 1
+Decided: TypeAlias = Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown
 
 
 @asynccontextmanager
 @trio.lowlevel.enable_ki_protection
 async def open_sqlite(
-    directory: Path | str, *, wall: WallClock = system_clock, inline: bool = False
+    directory: Path | str,
+    *,
+    wall: WallClock = system_clock,
+    inline: bool = False,
+    on_commit: OnCommit = ignore_commit,
+    lease: float = math.inf,
+    version: int = 0,
+    node: str = "",
 ) -> AsyncIterator[SqliteJournal]:
     """Open the journal of a directory, which is created, accessible only to its owner, if it does not exist.
 
@@ -77,6 +76,9 @@ async def open_sqlite(
 
     `inline` is for simulation: it uses no threads, so that the order depends on trio alone. Its commits
     survive the end of the process, but do not wait for the disk.
+
+    `lease`, `version` and `node` are as in `LocalNode`. They matter only among the nodes of one process
+    (`SqliteJournal.another`), because no other process can open the journal.
 
     Raises:
         JournalBusy: another process has it open.
@@ -99,10 +101,10 @@ async def open_sqlite(
         else:
             db, reader, presence = await trio.to_thread.run_sync(_open, directory, lock, inline)
         streams = Streams(db)
-        writer = (InlineWriter if inline else GroupWriter)(db, presence, on_broken, streams.forget)
+        writer = (InlineWriter if inline else GroupWriter)(db, presence, on_broken, streams.forget, on_commit)
         try:
             with scope:
-                yield SqliteJournal(writer, streams, reader, wall)
+                yield SqliteJournal(writer, streams, reader, wall, lease, version, node)
         except Exception:
             # Any other error is a consequence of the failed commit, or irrelevant beside it.
             if broken:
@@ -117,7 +119,7 @@ async def open_sqlite(
 
 def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Connection, Reader, Presence]:
     try:
-        _make(directory)
+        make_directory(directory)
         check_directory(directory)
         lock_file = lock.enter_context(locked(directory))
         file = directory / FILE
@@ -131,19 +133,6 @@ def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Conne
         raise JournalError(f"cannot open the journal in {directory}: {why}") from error
 
 
-def _make(directory: Path) -> None:
-    if directory.is_dir():
-        return
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    directory.mkdir(mode=0o700, exist_ok=True)
-    # Sync the parent; otherwise a power failure could lose the entry of the new directory.
-    parent = os.open(directory.parent, os.O_RDONLY)
-    try:
-        os.fsync(parent)
-    finally:
-        os.close(parent)
-
-
 def read_notes(directory: Path, kind: str) -> Mapping[str, Json | None]:
     """Return the committed notes of a kind, also while another process has the journal open.
 
@@ -155,14 +144,31 @@ def read_notes(directory: Path, kind: str) -> Mapping[str, Json | None]:
         return note.read(db, kind)
 
 
-class SqliteJournal:
+class SqliteJournal(SqliteReads):
     """The implementation of `Journal` on SQLite. Created by `open_sqlite`."""
 
-    def __init__(self, writer: Writer, streams: Streams, reader: Reader, wall: WallClock) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        streams: Streams,
+        reader: Reader,
+        wall: WallClock,
+        lease: float,
+        version: int,
+        node: str,
+    ) -> None:
+        super().__init__(reader, wall, lease, version, node)
         self._writer = writer
         self._streams = streams
-        self._reader = reader
-        self._wall = wall
+
+    def _claim(self, head: Head) -> Claim:
+        return Claim(head.epoch, head.demands, self.version)
+
+    def _follow(self, db: sqlite3.Connection, stream: str) -> None:
+        """After a command was put into an inbox."""
+        head = self._streams.existing(stream)
+        at_rest = head.work != rows.OPEN and len(sql_inbox.waiting_kinds(db, head.id)) == 1
+        self._owners.follow(stream, self.node, self._wall(), self._claim(head), at_rest=at_rest)
 
     # ------------------------------------------------------------- commands
 
@@ -177,47 +183,67 @@ class SqliteJournal:
         limit: int | None = None,
         unless: frozenset[str] = frozenset(),
         not_behind: frozenset[str] = frozenset(),
+        follow: bool = False,
     ) -> Accepted | Repeated | KeyReused | NotAccepted:
         text = json_text.dump(body)
-        return await self._writer.submit(
-            lambda db: sql_inbox.deliver(
-                db,
-                self._streams,
-                stream,
-                key,
-                kind,
-                text,
-                new=new,
-                limit=limit,
-                unless=unless,
-                not_behind=not_behind,
-                now=self._wall(),
-            )
-        )
+        conditions = sql_inbox.Conditions(new, limit, unless, not_behind)
+
+        def write(db: sqlite3.Connection) -> Accepted | Repeated | KeyReused | NotAccepted:
+            command = Command(stream, key, kind, body, self._wall(), self.node)
+            result = sql_inbox.deliver(db, self._streams, command, text, conditions)
+            if isinstance(result, Accepted) and follow and self._is_shared:
+                self._follow(db, stream)
+            return result
+
+        result = await self._writer.submit(write)
+        if isinstance(result, Accepted):
+            self._changed(stream)
+        return result
 
     async def decide(
         self,
         question: str,
         decision: Json,
         key: str,
-        now: float,
         *,
         adds: Json | None = None,
         vote: Vote | None = None,
-    ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
+        follow: bool = False,
+    ) -> Decided:
         # Copied, because the caller may change its objects while the decision waits.
         plain, more = json_text.load(json_text.dump([decision, adds or {}]))
-        return await self._writer.submit(
-            lambda db: sql_question.decide(db, question, plain, more, key, vote, now, self._wall())
-        )
 
-    async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
-        return await self._reader.quick(lambda db: sql_inbox.waiting(db, stream, skip_damaged=skip_damaged))
+        def write(db: sqlite3.Connection) -> Decided:
+            result = sql_question.decide(db, question, plain, more, key, vote, self._wall(), self.node)
+            if isinstance(result, Won | Voted) and follow and self._is_shared:
+                self._follow(db, result.question.stream)
+            return result
+
+        result = await self._writer.submit(write)
+        if isinstance(result, Won | Voted):
+            self._changed(result.question.stream)
+        return result
 
     # -------------------------------------------------------------- writing
 
-    async def claim(self, stream: str, owner: str) -> Fence:
-        return await self._writer.inspect(lambda _: self._streams.claim(stream, owner))
+    async def claim(self, stream: str) -> Fence | Held:
+        def take(_: sqlite3.Connection) -> Fence | Held:
+            claim = self._claim(self._streams.existing(stream))
+            return self._owners.claim(stream, self.node, self._wall(), claim)
+
+        return await self._writer.inspect(take)
+
+    async def release(self, fence: Fence, leave: Collection[str] = ()) -> bool:
+        def release(db: sqlite3.Connection) -> bool:
+            head = self._streams.find(fence.stream)
+            if head is not None and self._owners.holds(fence):
+                if any(key not in leave for key in sql_inbox.open_keys(db, head.id)):
+                    return False
+                self._owners.release(fence)
+                self._changed(fence.stream)
+            return True
+
+        return await self._writer.inspect(release)
 
     async def save(
         self,
@@ -230,7 +256,7 @@ class SqliteJournal:
         questions: Sequence[NewQuestion | CloseQuestion] = (),
         ack: Sequence[str] = (),
         replies: Mapping[str, Json] | None = None,
-        forget: Sequence[str] = (),
+        refuse: Mapping[str, Json] | None = None,
         summary: Summary | None = None,
     ) -> Saved:
         # Serialize now, because the caller may change its objects while the save waits.
@@ -261,121 +287,57 @@ class SqliteJournal:
         if replies:
             answers = {key: json_text.dump(reply) for key, reply in replies.items()}
             more.append(lambda db, id, now: sql_inbox.answer(db, id, answers))
-        if forget:
-            refused = tuple(forget)
-            more.append(lambda db, id, now: sql_inbox.forget(db, id, refused))
+        if refuse:
+            refusals = {key: json_text.dump(reply) for key, reply in refuse.items()}
+            more.append(lambda db, id, now: sql_inbox.refuse(db, id, refusals, now))
 
         def write(db: sqlite3.Connection) -> Saved:
-            head = self._streams.owned(fence)
+            head = self._owned(fence)
             if head.last_seq != expected_seq:
+                if fence.epoch == head.epoch and (first := self._first(db, head, expected_seq, events)):
+                    return first
                 raise Fenced(f"stream {fence.stream!r} is at {head.last_seq}, not at {expected_seq}")
             now = self._wall()
             sql_stream.append_events(db, head.id, expected_seq, event_texts, now)
             for change in more:
                 change(db, head.id, now)
             latest = max((now if at is None else at for _, at, _ in event_texts), default=0.0)
-            self._streams.advance(head, expected_seq + len(event_texts), latest, summary, summary_text)
+            last_seq = expected_seq + len(event_texts)
+            self._streams.advance(head, last_seq, latest, fence.epoch, self.version, summary, summary_text)
             return Saved(expected_seq + 1, now)
 
-        return await self._writer.submit(write)
+        saved = await self._writer.submit(write)
+        self._changed(fence.stream, expected_seq if events else None)
+        return saved
+
+    def _owned(self, fence: Fence) -> Head:
+        """Raises `UnknownStream`, `Fenced`."""
+        head = self._streams.existing(fence.stream)
+        self._check(fence)
+        return head
+
+    def _first(
+        self, db: sqlite3.Connection, head: Head, expected_seq: int, events: Sequence[NewEvent]
+    ) -> Saved | None:
+        stored, _ = sql_stream.page_of_events(db, head.id, "", expected_seq, len(events) + 1)
+        return repeated_save.outcome(expected_seq, stored, events)
 
     async def delete(self, fence: Fence) -> tuple[str, ...]:
         def write(db: sqlite3.Connection) -> tuple[str, ...]:
-            head = self._streams.find(fence.stream)
-            waiting = sql_inbox.open_keys(db, head.id) if head else ()
-            self._streams.delete(fence)
+            if self._streams.find(fence.stream) is None:
+                return ()
+            waiting = sql_inbox.open_keys(db, self._owned(fence).id)
+            self._streams.delete(fence.stream)
+            self._owners.forget(fence.stream)
             return waiting
 
-        return await self._writer.submit(write)
+        waiting = await self._writer.submit(write)
+        self._changed(fence.stream)
+        return waiting
 
     async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
         texts = note.texts(notes)
         await self._writer.submit(lambda db: note.write(db, kind, texts))
-
-    # -------------------------------------------------------------- reading
-
-    async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
-        seq = min(max(seq, 0), _LARGEST_SEQ)
-        id: int | None = None
-        events: list[Event] = []
-
-        def page(db: sqlite3.Connection) -> tuple[list[Event], bool]:
-            nonlocal id
-            # Look the id up once: the stream may be deleted and created again between two pages.
-            id = id or sql_stream.find_id(db, stream)
-            left = None if limit is None else limit - len(events)
-            return sql_stream.page_of_events(db, id, stream, seq, left) if id is not None else ([], False)
-
-        more = True
-        while more:
-            found, more = await self._reader.quick(page)
-            if found:
-                events += found
-                seq = found[-1].seq
-                more = more and len(events) != limit
-        return tuple(events)
-
-    async def row(self, stream: str) -> Row | None:
-        return await self._reader.quick(lambda db: sql_stream.row(db, stream))
-
-    async def list(
-        self,
-        *,
-        status: str | None = None,
-        q: str | None = None,
-        among: Among | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> Page:
-        before = cursors.read("streams", cursor) if cursor is not None else None
-        # A search may scan all streams, a status all streams of an owner, and there may be many names.
-        scans = q or (among is not None and (status is not None or among.streams))
-        run = self._reader.slow if scans else self._reader.quick
-        return await run(lambda db: sql_stream.page(db, status, q, max(1, limit), before, among))
-
-    async def question(self, id: str) -> Question | None:
-        return await self._reader.quick(lambda db: sql_question.get(db, id))
-
-    async def questions(
-        self,
-        *,
-        state: QuestionState | None = "pending",
-        kind: str | None = None,
-        streams: Sequence[str] | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> QuestionPage:
-        after = cursors.read("questions", cursor) if cursor is not None else 0
-        # Filtering by kind may scan all questions of the state.
-        run = self._reader.slow if kind is not None else self._reader.quick
-        found, following = await run(
-            lambda db: sql_question.page(db, state, kind, streams, max(1, limit), after)
-        )
-        return await _parsed(found, following)
-
-    async def decided(self, limit: int) -> QuestionPage:
-        found = await self._reader.slow(lambda db: sql_question.decided(db, max(1, limit)))
-        return await _parsed(found, None)
-
-    async def due(self, now: float) -> tuple[Due, ...]:
-        return await self._reader.quick(lambda db: sql_question.due(db, now))
-
-    async def open_work(self) -> tuple[str, ...]:
-        return await self._reader.slow(sql_stream.open_work)
-
-    async def notes(self, kind: str) -> Mapping[str, Json | None]:
-        return await self._reader.slow(lambda db: note.read(db, kind))
-
-
-async def _parsed(found: Sequence[tuple[Any, ...]], following: str | None) -> QuestionPage:
-    questions: list[Question] = []
-    damaged: dict[str, str] = {}
-    for sound, unsound in sql_question.parsed(found):
-        if questions:
-            await trio.lowlevel.checkpoint()
-        questions += sound
-        damaged |= unsound
-    return QuestionPage(tuple(questions), following, damaged)
 
 
 def _content(change: NewQuestion | CloseQuestion) -> Json:

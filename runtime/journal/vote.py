@@ -61,11 +61,11 @@ class Outdated:
 
 
 def outcome(
-    asked: Question, decision: Mapping[str, Any], vote: Vote | None, now: float, at: float
+    asked: Question, decision: Mapping[str, Any], vote: Vote | None, at: float
 ) -> Won | Voted | Already | Outdated:
     """The result of a decision, given as it is stored, with the question as it is after it. `at` is the time
-    of the write; the question must be unexpired at both `now` and `at`."""
-    if asked.state != "pending" or (asked.expires is not None and asked.expires <= max(now, at)):
+    of the write."""
+    if asked.state != "pending" or (asked.expires is not None and asked.expires <= at):
         return Already(asked)
     if vote is None:
         return Won(attrs.evolve(asked, state="decided", decision=decision, settled=at))

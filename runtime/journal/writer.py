@@ -45,6 +45,8 @@ from .files import LOOK_EVERY, Presence
 
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[sqlite3.Connection], T]
+OnCommit: TypeAlias = Callable[[int, float], None]
+"""Called after each commit, on trio's thread, with the number of its operations and the seconds it took."""
 
 _ROUNDS = 4
 """Rounds of the event loop between the first operation of a batch and its commit. A round of an idle loop
@@ -107,11 +109,16 @@ class _Job(Generic[T]):
 class _Batch:
     """The operations of one transaction."""
 
-    __slots__ = ("failure", "jobs")
+    __slots__ = ("began", "failure", "jobs")
 
     def __init__(self) -> None:
         self.jobs: list[_Job[Any]] = []
         self.failure: Exception | None = None
+        self.began = time.perf_counter()
+
+
+def ignore_commit(operations: int, seconds: float) -> None:
+    """The default of `OnCommit`."""
 
 
 def _stay(_: object) -> trio.lowlevel.Abort:
@@ -156,11 +163,13 @@ class InlineWriter:
         presence: Presence,
         on_broken: Callable[[JournalBroken], None],
         on_rollback: Callable[[], None],
+        on_commit: OnCommit = ignore_commit,
     ) -> None:
         self._db = db
         self._presence = presence
         self._on_broken = on_broken
         self._on_rollback = on_rollback
+        self._on_commit = on_commit
         self._cause: Exception | None = None
 
     @trio.lowlevel.enable_ki_protection
@@ -168,6 +177,7 @@ class InlineWriter:
         await trio.lowlevel.checkpoint()
         job = _Job(operation, trio.lowlevel.current_task())
         if self._cause is None:
+            began = time.perf_counter()
             try:
                 self._presence.check()
                 self._db.execute("BEGIN IMMEDIATE")
@@ -176,6 +186,8 @@ class InlineWriter:
             except (sqlite3.Error, OSError) as error:
                 self._cause = error
                 self._on_broken(_broken(error))
+            else:
+                self._on_commit(1, time.perf_counter() - began)
         if self._cause is not None:
             raise _broken(self._cause)
         # Let other tasks run between the commit and its answer, as `GroupWriter` does.
@@ -204,11 +216,13 @@ class GroupWriter:
         presence: Presence,
         on_broken: Callable[[JournalBroken], None],
         on_rollback: Callable[[], None],
+        on_commit: OnCommit = ignore_commit,
     ) -> None:
         self._db = db
         self._presence = presence
         self._on_broken = on_broken
         self._on_rollback = on_rollback
+        self._on_commit = on_commit
         self._cause: Exception | None = None
         self._closed = False
         self._waiting: deque[_Job[Any]] = deque()
@@ -340,6 +354,7 @@ class GroupWriter:
                 job.failure = _broken(batch.failure)
             self._on_broken(_broken(batch.failure))
         else:
+            self._on_commit(len(batch.jobs), time.perf_counter() - batch.began)
             for job in inspections:
                 self._inspect(job)
             if self._waiting:

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.event_bus import Crashed, EventBus, Restarting, Started, Stopped
-from stopgo.runtime.journal.errors import JournalBroken
+from stopgo.runtime.journal.errors import Fenced, JournalBroken
 from stopgo.runtime.message import Message
 from stopgo.runtime.restart import Backoff
 from stopgo.runtime.supervision import Supervisor, open_supervisor
@@ -73,6 +73,8 @@ class Inbox:
                         await trio.sleep(self.working)
                         if command == "crash":
                             raise OSError(f"{key} is broken")
+                        if command == "fenced":
+                            raise Fenced(f"another node owns {key}")
                         assert commands.pop(0) == command
                         self.done.append(command)
                         if self.progress:
@@ -111,6 +113,24 @@ async def test_wake_activates_and_idle_timeout_passivates(autojump_clock: MockCl
             assert actors.active == 0
             assert not actors._activations
     assert [event async for event in seen] == [Started("v:k", 1), Stopped("v:k")]
+
+
+async def test_activation_whose_work_goes_on_elsewhere_ends(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    inbox, bus = Inbox(), EventBus()
+    with bus.subscribe("actors") as seen:
+        async with open_supervisor(bus) as supervisor:
+            actors = inbox.actors(supervisor)
+            inbox.put(actors, "k", "a", "fenced", "b")
+            await trio.sleep(1000)
+            assert (inbox.done, inbox.activations, actors.active) == (["a"], 1, 0)
+            inbox.waiting["k"].pop(0)
+            actors.wake("k", Wake())
+            await trio.sleep(1000)
+            assert (inbox.done, inbox.activations) == (["a", "b"], 2)
+    assert [event async for event in seen] == [Started("v:k", 1), Stopped("v:k")] * 2
+    assert not caplog.records
 
 
 @pytest.mark.repeat(10)

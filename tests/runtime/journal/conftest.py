@@ -2,13 +2,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import attrs
 import pytest
 
+from stopgo.runtime.journal.local_node import LocalNode
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Fence, Journal, Json, NewEvent, Summary
+from stopgo.runtime.journal.ownership import Fence
+from stopgo.runtime.journal.protocol import Journal, Json, NewEvent
 from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.summary import Summary
+from tests.runtime.journal.kept import claimed
 
 
 @attrs.define
@@ -36,6 +41,40 @@ async def journal(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) ->
         yield opened
 
 
+LEASE = 10.0
+
+
+def another(node: Journal, name: str, *, version: int = 0) -> Journal:
+    """Another node on the same store."""
+    assert isinstance(node, LocalNode)
+    return cast(Journal, node.another(name, version=version))
+
+
+@attrs.frozen
+class Nodes:
+    """Two nodes on one store, both with a lease."""
+
+    a: Journal
+    b: Journal
+    wall: Wall
+
+
+@pytest.fixture(params=["memory", "sqlite", "sqlite-inline"])
+async def nodes(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> AsyncIterator[Nodes]:
+    async def both(first: Journal, second: Journal) -> Nodes:
+        await first.renew()
+        await second.renew()
+        return Nodes(first, second, wall)
+
+    if request.param == "memory":
+        memory = MemoryJournal(wall, lease=LEASE, node="a")
+        yield await both(memory, memory.another("b"))
+        return
+    inline = request.param == "sqlite-inline"
+    async with open_sqlite(tmp_path / "data", wall=wall, inline=inline, lease=LEASE, node="a") as opened:
+        yield await both(opened, opened.another("b"))
+
+
 Begin = Callable[..., Awaitable[Fence]]
 
 
@@ -53,7 +92,7 @@ def begin(journal: Journal) -> Begin:
         owner: str = "",
     ) -> Fence:
         await journal.deliver(stream, "first", "message", {}, new=True)
-        fence = await journal.claim(stream, "me")
+        fence = await claimed(journal, stream)
         await journal.save(
             fence,
             0,

@@ -16,6 +16,7 @@ from pathlib import Path
 import trio
 
 from stopgo.runtime.journal.errors import JournalBroken
+from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import Journal, NewEvent
 from stopgo.runtime.journal.sqlite import open_sqlite
 
@@ -24,7 +25,8 @@ STREAMS = 20
 
 async def save_for_ever(journal: Journal, stream: str) -> None:
     await journal.deliver(stream, "k", "message", {}, new=True)
-    fence = await journal.claim(stream, "child")
+    fence = await journal.claim(stream)
+    assert isinstance(fence, Fence)
     row = await journal.row(stream)
     assert row is not None
     seq = row.last_seq

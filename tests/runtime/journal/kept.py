@@ -8,9 +8,18 @@ from typing import Any
 from stopgo.runtime import json_text
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.memory_stream import Intent
-from stopgo.runtime.journal.protocol import Journal, Json, Row
+from stopgo.runtime.journal.ownership import Fence
+from stopgo.runtime.journal.protocol import Journal, Json
 from stopgo.runtime.journal.question import Question
 from stopgo.runtime.journal.sqlite import SqliteJournal
+from stopgo.runtime.journal.summary import Row
+
+
+async def claimed(journal: Journal, stream: str) -> Fence:
+    """The fence of a stream that is free."""
+    fence = await journal.claim(stream)
+    assert isinstance(fence, Fence), fence
+    return fence
 
 
 async def row_of(journal: Journal, stream: str) -> Row:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.runtime.journal.errors import QuestionTaken
+from stopgo.runtime.journal.errors import QuestionTaken, UnknownCommand
 from stopgo.runtime.journal.protocol import (
+    REFUSAL_SECONDS,
     Accepted,
     Command,
     Journal,
@@ -16,16 +17,18 @@ from stopgo.runtime.journal.protocol import (
     NotAccepted,
     Repeated,
     Saved,
-    Summary,
 )
 from stopgo.runtime.journal.question import Already, CloseQuestion, NewQuestion, Unknown, Won
-from tests.runtime.journal.kept import question_of, reply_of, row_of
+from stopgo.runtime.journal.summary import Summary
+from tests.runtime.journal.kept import claimed, question_of, reply_of, row_of
 
 
 async def test_a_command_waits_in_the_inbox(journal: Journal, wall: Any) -> None:
     wall.now = 5.0
     assert await journal.deliver("s", "k", "message", {"text": "hi"}, new=True) == Accepted()
-    assert await journal.inbox("s") == (Command("s", "k", "message", {"text": "hi"}, at=5.0),)
+    assert await journal.inbox("s") == (
+        Command("s", "k", "message", {"text": "hi"}, at=5.0, node=journal.node),
+    )
 
 
 async def test_commands_are_read_oldest_first(journal: Journal) -> None:
@@ -93,7 +96,7 @@ async def test_the_bound_counts_open_commands_of_one_kind(journal: Journal) -> N
     await journal.deliver("s", "2", "message", {}, limit=2)
     assert await journal.deliver("s", "3", "message", {}, limit=2) == NotAccepted("full")
     assert await journal.deliver("s", "4", "cancel", {}, limit=1) == Accepted()
-    fence = await journal.claim("s", "me")
+    fence = await claimed(journal, "s")
     await journal.save(fence, 0, ack=["1"])
     assert await journal.deliver("s", "3", "message", {}, limit=2) == Accepted()
 
@@ -185,54 +188,45 @@ async def ask(journal: Journal, begin: Any, *, expires: float | None = None) -> 
 async def test_a_decision_wins_once_and_becomes_a_command(journal: Journal, begin: Any, wall: Any) -> None:
     await ask(journal, begin)
     wall.now = 7.0
-    won = await journal.decide("q", {"approved": True}, "d1", now=0.0)
+    won = await journal.decide("q", {"approved": True}, "d1")
     assert isinstance(won, Won)
     assert won.question == await journal.question("q")
     assert (won.question.state, won.question.decision) == ("decided", {"approved": True})
     assert won.question.settled == 7.0
     body = {"question": "q", "decision": {"approved": True}}
-    assert await journal.inbox("s") == (Command("s", "d1", "decision", body, at=7.0),)
-    assert await journal.decide("q", {"approved": False}, "d2", now=0.0) == Already(won.question)
+    assert await journal.inbox("s") == (Command("s", "d1", "decision", body, at=7.0, node=journal.node),)
+    assert await journal.decide("q", {"approved": False}, "d2") == Already(won.question)
     assert len(await journal.inbox("s")) == 1
 
 
 async def test_repeated_decision_is_answered_as_repeated(journal: Journal, begin: Any) -> None:
     fence = await ask(journal, begin)
-    await journal.decide("q", {"approved": True}, "d", now=0.0)
-    assert await journal.decide("q", {"approved": True}, "d", now=0.0) == Repeated(None)
-    assert await journal.decide("q", {"approved": False}, "d", now=0.0) == KeyReused()
+    await journal.decide("q", {"approved": True}, "d")
+    assert await journal.decide("q", {"approved": True}, "d") == Repeated(None)
+    assert await journal.decide("q", {"approved": False}, "d") == KeyReused()
     await journal.save(fence, 1, ack=["d"], replies={"d": {"done": 1}})
-    assert await journal.decide("q", {"approved": True}, "d", now=0.0) == Repeated({"done": 1})
+    assert await journal.decide("q", {"approved": True}, "d") == Repeated({"done": 1})
 
 
 async def test_a_decision_may_not_use_the_key_of_a_message(journal: Journal, begin: Any) -> None:
     await ask(journal, begin)
-    assert await journal.decide("q", {"approved": True}, "first", now=0.0) == KeyReused()
+    assert await journal.decide("q", {"approved": True}, "first") == KeyReused()
     question = await question_of(journal, "q")
     assert question.state == "pending"
 
 
 async def test_decision_about_an_unknown_question_is_unknown(journal: Journal) -> None:
-    assert await journal.decide("q", {}, "d", now=0.0) == Unknown()
+    assert await journal.decide("q", {}, "d") == Unknown()
     assert await journal.question("q") is None
 
 
-@pytest.mark.parametrize(
-    ("now", "written", "in_time"),
-    [
-        (99.0, 0.0, True),
-        (100.0, 0.0, False),
-        (101.0, 0.0, False),
-        (50.0, 99.0, True),
-        (50.0, 100.0, False),  # it expires while the decision waits for the disk
-    ],
-)
+@pytest.mark.parametrize(("now", "in_time"), [(99.0, True), (100.0, False), (101.0, False)])
 async def test_an_overdue_question_is_not_decided(
-    journal: Journal, begin: Any, wall: Any, now: float, written: float, in_time: bool
+    journal: Journal, begin: Any, wall: Any, now: float, in_time: bool
 ) -> None:
     await ask(journal, begin, expires=100.0)
-    wall.now = written
-    answer = await journal.decide("q", {"approved": True}, "d", now=now)
+    wall.now = now
+    answer = await journal.decide("q", {"approved": True}, "d")
     assert isinstance(answer, Won if in_time else Already)
     question = await question_of(journal, "q")
     assert question.state == ("decided" if in_time else "pending")
@@ -247,7 +241,7 @@ async def test_of_many_decisions_at_once_one_wins(journal: Journal, begin: Any) 
         answers: list[Any] = []
 
         async def decide(by: str, question: str = question, answers: list[Any] = answers) -> None:
-            answers.append(await journal.decide(question, {"by": by}, f"{question}/{by}", now=0.0))
+            answers.append(await journal.decide(question, {"by": by}, f"{question}/{by}"))
 
         async with trio.open_nursery() as nursery:
             for by in "abcd":
@@ -267,7 +261,7 @@ async def test_deciding_and_closing_exclude_each_other(journal: Journal, begin: 
         results: dict[str, Any] = {}
 
         async def decide(question: str = question, results: dict[str, Any] = results) -> None:
-            results["decide"] = await journal.decide(question, {}, question, now=0.0)
+            results["decide"] = await journal.decide(question, {}, question)
 
         async def close(question: str = question, results: dict[str, Any] = results) -> None:
             try:
@@ -288,13 +282,31 @@ async def test_deciding_and_closing_exclude_each_other(journal: Journal, begin: 
     assert outcomes == {True, False}
 
 
-async def test_a_forgotten_command_has_never_come(journal: Journal, begin: Any) -> None:
+async def test_refused_command_gives_its_key_back(journal: Journal, begin: Any) -> None:
     fence = await begin()
     await journal.deliver("s", "no", "message", {"n": 1})
-    await journal.save(fence, 1, forget=["no", "nobody"])
-    assert [command.key for command in await journal.inbox("s") if command.key == "no"] == []
-    assert await reply_of(journal, "s", "no") is None
+    await journal.deliver("s", "later", "message", {})
+    await journal.save(fence, 1, refuse={"no": {"error": 1}, "nobody": {}})
+    assert [command.key for command in await journal.inbox("s")] == ["later"]
+    assert await journal.answer("s", "no") == {"error": 1}
     assert await journal.deliver("s", "no", "message", {"n": 2}) == Accepted()
+    assert [command.key for command in await journal.inbox("s")] == ["later", "no"]
+    assert await journal.answer("s", "no") is None
+
+
+async def test_refusals_can_be_read_for_a_time(journal: Journal, begin: Any, wall: Any) -> None:
+    fence = await begin()
+    for key in ("early", "late"):
+        await journal.deliver("s", key, "message", {})
+        await journal.save(fence, 1, refuse={key: {"error": key}})
+        assert await journal.answer("s", "early") == {"error": "early"}
+        wall.now += REFUSAL_SECONDS
+    wall.now += 0.1
+    await journal.deliver("s", "last", "message", {})
+    await journal.save(fence, 1, refuse={"last": {}})
+    for key in ("early", "late"):
+        with pytest.raises(UnknownCommand):
+            await journal.answer("s", key)
 
 
 async def test_delete_returns_the_keys_of_open_commands(journal: Journal, begin: Any) -> None:

@@ -17,10 +17,11 @@ import trio
 
 from stopgo.runtime.journal import database
 from stopgo.runtime.journal.errors import JournalBroken
-from stopgo.runtime.journal.protocol import Journal, NewEvent, Summary
+from stopgo.runtime.journal.protocol import Journal, NewEvent
 from stopgo.runtime.journal.question import NewQuestion, Won
 from stopgo.runtime.journal.sqlite import open_sqlite
-from tests.runtime.journal.kept import question_of, row_of
+from stopgo.runtime.journal.summary import Summary
+from tests.runtime.journal.kept import claimed, question_of, row_of
 
 pytestmark = pytest.mark.crash
 
@@ -74,7 +75,7 @@ class Load:
 
     async def _write(self, journal: Journal, stream: str, enough: int, scope: trio.CancelScope) -> None:
         await journal.deliver(stream, "k", "message", {}, new=True)
-        fence = await journal.claim(stream, "me")
+        fence = await claimed(journal, stream)
         row = await row_of(journal, stream)
         seq = row.last_seq
         while self.saves < enough:
@@ -90,7 +91,7 @@ class Load:
             seq += 2
             self.told[stream] = seq
             self.saves += 1
-            if isinstance(await journal.decide(question, {"yes": 1}, question, 0.0), Won):
+            if isinstance(await journal.decide(question, {"yes": 1}, question), Won):
                 self.decided.add(question)
         scope.cancel()
 

@@ -15,12 +15,17 @@ from hypothesis import strategies as st
 
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Among, Fence, Journal, NewEvent, NewIntent, SettleIntent, Summary
+from stopgo.runtime.journal.ownership import Fence
+from stopgo.runtime.journal.protocol import REFUSAL_SECONDS, Journal, NewEvent, NewIntent, SettleIntent
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
-from tests.runtime.journal.kept import intents_of, reply_of
+from stopgo.runtime.journal.summary import Among, Summary
+from tests.runtime.journal.kept import intents_of
 
 Step = tuple[Any, ...]
+
+LEASE = 16.0
+"""Seconds; each step takes one."""
 
 streams = st.sampled_from(["s", "t"])
 keys = st.sampled_from(["k1", "k2", "k3"])
@@ -28,11 +33,17 @@ question_ids = st.sampled_from(["q1", "q2", "q3"])
 owners = st.sampled_from(["", "o", "p"])
 statuses = st.sampled_from(["", "active", "done"])
 bodies = st.sampled_from([{}, {"v": 1}, {"v": True}, {"é": ["x"]}])
-times = st.none() | st.sampled_from([2.0, 5.0])
+times = st.none() | st.sampled_from([10.0, 40.0])
 
 question_changes = st.builds(NewQuestion, question_ids, st.just("tool"), bodies, times) | st.builds(
     CloseQuestion, question_ids, st.sampled_from(["expired", "void"]), bodies
 )
+
+
+def is_valid(summary: Summary) -> bool:
+    return not (summary.open and summary.rests)
+
+
 saves = st.fixed_dictionaries(
     {
         "events": st.lists(
@@ -50,17 +61,31 @@ saves = st.fixed_dictionaries(
         "questions": st.lists(question_changes, max_size=2),
         "ack": st.lists(keys, max_size=2),
         "replies": st.dictionaries(keys, bodies, max_size=2),
-        "summary": st.builds(Summary, statuses, st.sampled_from(["A", "Bé"]), st.booleans(), bodies, owners),
+        "refuse": st.dictionaries(keys, bodies, max_size=1),
+        "summary": st.builds(
+            Summary, statuses, st.sampled_from(["A", "Bé"]), st.booleans(), bodies, owners, st.booleans()
+        ).filter(is_valid),
     },
 )
 delivery = st.fixed_dictionaries(
-    {"new": st.booleans()},
-    optional={"limit": st.integers(0, 2), "unless": st.frozensets(statuses, max_size=2)},
+    {"new": st.booleans(), "follow": st.booleans()},
+    optional={
+        "limit": st.integers(0, 2),
+        "unless": st.frozensets(statuses, max_size=2),
+        "not_behind": st.just(frozenset({"cancel"})),
+    },
 )
+nodes = st.sampled_from(["n", "o"])
+versions = st.sampled_from([0, 0, 1])
+"""Of node o. Node n has 0."""
+kinds = st.sampled_from(["message", "cancel"])
 steps = st.one_of(
-    st.tuples(st.just("deliver"), streams, keys, st.sampled_from(["message", "cancel"]), bodies, delivery),
-    st.tuples(st.just("decide"), question_ids, bodies, keys, st.sampled_from([1.0, 3.0])),
-    st.tuples(st.just("claim"), streams),
+    st.tuples(st.just("deliver"), nodes, streams, keys, kinds, bodies, delivery),
+    st.tuples(st.just("decide"), nodes, question_ids, bodies, keys, st.booleans()),
+    st.tuples(st.just("claim"), nodes, streams),
+    st.tuples(st.just("release"), streams, st.sampled_from([0, 0, 1])),
+    st.tuples(st.sampled_from(["renew", "renew", "leave"]), nodes),
+    st.tuples(st.just("wait"), st.sampled_from([LEASE / 2, LEASE, REFUSAL_SECONDS])),
     # Mostly by the newest owner at the right seq, sometimes not.
     st.tuples(st.just("save"), streams, st.sampled_from([0, 0, 0, 0, 1]), saves),
     st.tuples(st.just("save"), streams, st.just(0), saves),
@@ -71,25 +96,37 @@ steps = st.one_of(
 
 @attrs.define
 class Driver:
-    """Does steps on one store, with the fences that it gave."""
+    """Does steps on two nodes of one store, with the fences that it gave."""
 
     journal: Journal
+    other: Journal
     fences: dict[str, list[Fence]] = attrs.field(factory=dict)
 
     async def do(self, step: Step) -> object:
         match step:
-            case ("deliver", stream, key, kind, body, options):
-                return await self.journal.deliver(stream, key, kind, body, **options)
-            case ("decide", question, decision, key, now):
-                return await self.journal.decide(question, decision, key, now)
-            case ("claim", stream):
-                fence = await self.journal.claim(stream, "me")
-                self.fences.setdefault(stream, []).insert(0, fence)
-                return fence.owner, fence.epoch
+            case ("deliver", node, stream, key, kind, body, options):
+                return await self.node(node).deliver(stream, key, kind, body, **options)
+            case ("decide", node, question, decision, key, follow):
+                return await self.node(node).decide(question, decision, key, follow=follow)
+            case ("claim", node, stream):
+                fence = await self.node(node).claim(stream)
+                if isinstance(fence, Fence):
+                    self.fences.setdefault(stream, []).insert(0, fence)
+                return fence
+            case ("release", stream, stale):
+                fence = self.fence(stream, stale)
+                return await self.node(fence.owner).release(fence)
+            case ("renew", node):
+                return await self.node(node).renew()
+            case ("wait", _):
+                return None
+            case ("leave", node):
+                await self.node(node).leave()
+                return None
             case ("save", stream, stale, parts):
-                row = await self.journal.row(stream)
+                row, fence = await self.journal.row(stream), self.fence(stream, stale)
                 seq = row.last_seq if row else 0
-                return await self.journal.save(self.fence(stream, stale), seq, **parts)
+                return await self.node(fence.owner).save(fence, seq, **parts)
             case ("delete", stream, stale):
                 await self.journal.delete(self.fence(stream, stale))
                 return None
@@ -98,17 +135,23 @@ class Driver:
                 return None
         raise AssertionError(step)
 
+    def node(self, name: str) -> Journal:
+        return self.journal if name == "n" else self.other
+
     def fence(self, stream: str, stale: int) -> Fence:
         held = self.fences.get(stream, [])
         return held[stale] if stale < len(held) else Fence(stream, "nobody", 0)
 
     async def everything(self) -> list[object]:
         journal = self.journal
-        seen: list[object] = [await journal.open_work(), await journal.due(3.0), await journal.due(9.0)]
+        seen: list[object] = [await journal.due(), await journal.living()]
+        seen += [await each.open_work(but) for each in (journal, self.other) for but in ((), ("s",))]
+        seen += [await journal.holds(fence) for found in self.fences.values() for fence in found]
         for stream in ("s", "t", "nobody"):
             seen += [await journal.row(stream), await journal.events_since(stream, 0)]
             seen += [await journal.inbox(stream), await intents_of(journal, stream)]
-            seen += [await reply_of(journal, stream, key) for key in ("k1", "k2", "k3")]
+            for key in ("k1", "k2", "k3"):
+                seen.append(await outcome(partial(self.other.answer, stream, key)))
         amongs = [Among(""), Among("o"), Among("p", ("s",)), Among("", ("t", "t", "nobody"))]
         for page in (
             await journal.list(),
@@ -132,19 +175,23 @@ async def outcome(call: Callable[[], Awaitable[object]]) -> object:
 
 
 FIRST: tuple[Step, ...] = (
-    ("deliver", "s", "k0", "message", {}, {"new": True}),
-    ("claim", "s"),
-    ("save", "s", 0, {"questions": [NewQuestion("q1", "tool", {}, expires=2.0)]}),
+    ("renew", "n"),
+    ("renew", "o"),
+    ("deliver", "n", "s", "k0", "message", {}, {"new": True}),
+    ("claim", "n", "s"),
+    ("save", "s", 0, {"questions": [NewQuestion("q1", "tool", {}, expires=20.0)]}),
 )
 
 
-async def compare(todo: list[Step]) -> None:
+async def compare(todo: list[Step], version: int) -> None:
     now = 0.0
     with tempfile.TemporaryDirectory() as directory:
-        async with open_sqlite(directory, wall=lambda: now, inline=True) as journal:
-            kept, model = Driver(journal), Driver(MemoryJournal(lambda: now))
+        async with open_sqlite(directory, wall=lambda: now, inline=True, node="n", lease=LEASE) as journal:
+            memory = MemoryJournal(lambda: now, node="n", lease=LEASE)
+            kept = Driver(journal, journal.another("o", version=version))
+            model = Driver(memory, memory.another("o", version=version))
             for step in (*FIRST, *todo):
-                now += 1.0
+                now += step[1] if step[0] == "wait" else 1.0
                 expected = await outcome(partial(model.do, step))
                 assert await outcome(partial(kept.do, step)) == expected, step
             assert await kept.everything() == await model.everything()
@@ -155,13 +202,13 @@ many = settings(few, max_examples=3000)
 
 
 @few
-@given(st.lists(steps, max_size=40))
-def test_the_store_on_disk_does_as_the_model(todo: list[Step]) -> None:
-    trio.run(compare, todo)
+@given(st.lists(steps, max_size=40), versions)
+def test_the_store_on_disk_does_as_the_model(todo: list[Step], version: int) -> None:
+    trio.run(compare, todo, version)
 
 
 @pytest.mark.crash
 @many
-@given(st.lists(steps, max_size=80))
-def test_the_store_on_disk_does_as_the_model_at_length(todo: list[Step]) -> None:
-    trio.run(compare, todo)
+@given(st.lists(steps, max_size=80), versions)
+def test_the_store_on_disk_does_as_the_model_at_length(todo: list[Step], version: int) -> None:
+    trio.run(compare, todo, version)

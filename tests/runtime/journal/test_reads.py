@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import math
 from typing import Any
 
 import pytest
 
 from stopgo.runtime.journal.errors import BadCursor
-from stopgo.runtime.journal.protocol import Among, Journal, NewEvent, NewIntent, Summary
-from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
-from tests.runtime.journal.kept import intents_of, reply_of, row_of
+from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent
+from stopgo.runtime.journal.question import MOST_DUE, CloseQuestion, NewQuestion
+from stopgo.runtime.journal.summary import Among, Summary
+from tests.runtime.journal.kept import claimed, intents_of, reply_of, row_of
 
 # ------------------------------------------------------------------------- events
 
@@ -122,7 +124,7 @@ async def test_the_tally_follows_every_change(journal: Journal, begin: Any) -> N
     assert await tally() == {"active": 1, "done": 1}
     await journal.delete(second)
     assert await tally() == {"done": 1}
-    unwritten = await journal.claim("unwritten", "me")
+    unwritten = await claimed(journal, "unwritten")
     await journal.save(unwritten, 0, summary=Summary("early", "", open=False, body={}))
     assert await tally() == {"done": 1}, "a stream without event is not listed"
     await journal.save(unwritten, 0, [NewEvent("a", {})])
@@ -245,7 +247,7 @@ async def test_questions_are_listed_oldest_first_in_pages(journal: Journal, begi
             1,
             questions=[NewQuestion(f"q{number}", ("tool", "proxy")[number % 3 == 0], {})],
         )
-    await journal.decide("q1", {}, "d", now=0.0)
+    await journal.decide("q1", {}, "d")
     await journal.save(fences["a"], 1, questions=[CloseQuestion("q2", "void")])
 
     async def ids(**filters: Any) -> list[str]:
@@ -274,7 +276,7 @@ async def test_decided_questions_are_listed_newest_first(journal: Journal, begin
     for number in range(6):
         await journal.save(fences["ab"[number % 2]], 1, questions=[NewQuestion(f"q{number}", "tool", {})])
     for number in (4, 1, 3, 0):
-        await journal.decide(f"q{number}", {}, f"d{number}", now=0.0)
+        await journal.decide(f"q{number}", {}, f"d{number}")
     await journal.save(fences["a"], 1, questions=[CloseQuestion("q2", "void")])
     assert [each.id for each in (await journal.decided(9)).questions] == ["q4", "q3", "q1", "q0"]
     page = await journal.decided(2)
@@ -309,19 +311,27 @@ async def test_due_returns_expired_pending_questions(journal: Journal, begin: An
             NewQuestion("closed", "tool", {}, expires=10.0),
         ],
     )
-    await journal.decide("decided", {}, "d", now=0.0)
+    await journal.decide("decided", {}, "d")
     await journal.save(fence, 1, questions=[CloseQuestion("closed", "expired")])
-    assert await journal.due(9.9) == ()
-    assert [each.id for each in await journal.due(10.0)] == ["early"]
-    assert [each.id for each in await journal.due(100.0)] == ["early", "late"]
+    for now, expired, next_in in (
+        (9.5, [], 0.5),
+        (10.0, ["early"], 20.0),
+        (30.0, ["early", "late"], math.inf),
+    ):
+        wall.now = now
+        page = await journal.due()
+        assert ([each.id for each in page.questions], page.next_in) == (expired, next_in)
 
 
-async def test_at_most_a_hundred_are_due_at_once(journal: Journal, begin: Any) -> None:
+async def test_due_questions_come_in_pages(journal: Journal, begin: Any) -> None:
     fence = await begin()
-    questions = [NewQuestion(f"q{number}", "tool", {}, expires=200.0 - number) for number in range(120)]
+    questions = [NewQuestion(f"q{number}", "tool", {}, expires=200.0 - number // 3) for number in range(120)]
     await journal.save(fence, 1, questions=questions)
-    due = await journal.due(1000.0)
-    assert [each.id for each in due] == [f"q{number}" for number in range(119, 19, -1)]
+    first = (await journal.due()).questions
+    second = (await journal.due(first[-1])).questions
+    assert (len(first), len(second)) == (MOST_DUE, 20)
+    expected = sorted(range(120), key=lambda number: (-(number // 3), number))
+    assert [each.id for each in (*first, *second)] == [f"q{number}" for number in expected]
 
 
 # ---------------------------------------------------------------------- start-up
@@ -358,7 +368,7 @@ async def test_deleting_forgets_everything_of_one_stream(journal: Journal, begin
     assert await intents_of(journal, "s") == ()
     assert await journal.question("q-s") is None
     assert [each.id for each in (await journal.questions(state=None)).questions] == ["q-t"]
-    assert [each.id for each in await journal.due(5.0)] == ["q-t"]
+    assert [each.id for each in (await journal.due()).questions] == ["q-t"]
     assert await journal.open_work() == ("t",)
     page = await journal.list()
     assert ([row.stream for row in page.rows], dict(page.tally)) == (["t"], {"active": 1})

@@ -18,19 +18,19 @@ from stopgo.runtime.journal.errors import (
     UnknownStream,
 )
 from stopgo.runtime.journal.memory_stream import Intent
+from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import (
     LONGEST_NOTE,
     Event,
-    Fence,
     Journal,
     NewEvent,
     NewIntent,
     Saved,
     SettleIntent,
-    Summary,
 )
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion, Question
-from tests.runtime.journal.kept import intents_of, question_of, reply_of, row_of
+from stopgo.runtime.journal.summary import Summary
+from tests.runtime.journal.kept import claimed, intents_of, question_of, reply_of, row_of
 
 
 async def test_events_are_numbered_and_dated(journal: Journal, begin: Any, wall: Any) -> None:
@@ -84,7 +84,7 @@ async def test_a_save_without_summary_leaves_it(journal: Journal, begin: Any) ->
 
 async def test_only_the_newest_owner_writes(journal: Journal, begin: Any) -> None:
     old = await begin()
-    new = await journal.claim("s", "me")
+    new = await claimed(journal, "s")
     assert new != old, "the same owner claims anew"
     for write in (journal.save(old, 1, [NewEvent("a", {})]), journal.delete(old)):
         with pytest.raises(Fenced, match="claimed"):
@@ -108,7 +108,7 @@ async def test_newest_owner_is_the_only_writer(journal: Journal, begin: Any) -> 
             nursery.start_soon(save, fence, seq)
             for _ in range(attempt % 8):
                 await trio.lowlevel.checkpoint()
-            fence = await journal.claim("s", "me")
+            fence = await claimed(journal, "s")
             seq = len(await journal.events_since("s", 0))
         assert len(await journal.events_since("s", 0)) == seq
     assert 0 < lost < 40
@@ -124,13 +124,12 @@ async def test_a_writer_that_missed_something_is_fenced(journal: Journal, begin:
 
 async def test_there_must_be_a_stream_to_write_to(journal: Journal, begin: Any) -> None:
     with pytest.raises(UnknownStream, match="'s'"):
-        await journal.claim("s", "me")
+        await claimed(journal, "s")
     fence = await begin()
     await journal.delete(fence)
     with pytest.raises(UnknownStream):
         await journal.save(fence, 1, [NewEvent("a", {})])
-    with pytest.raises(Fenced):
-        await journal.delete(fence)
+    assert await journal.delete(fence) == (), "the answer to the first deletion may have been lost"
 
 
 async def test_a_fence_does_not_outlive_its_stream(journal: Journal, begin: Any) -> None:
@@ -139,7 +138,7 @@ async def test_a_fence_does_not_outlive_its_stream(journal: Journal, begin: Any)
     await journal.deliver("s", "again", "message", {}, new=True)
     with pytest.raises(Fenced):
         await journal.save(old, 0, [NewEvent("a", {})])
-    assert await journal.claim("s", "me") != old
+    assert await claimed(journal, "s") != old
     with pytest.raises(Fenced):
         await journal.save(old, 0, [NewEvent("a", {})])
 
@@ -148,7 +147,7 @@ async def test_a_hundred_writers_leave_no_gap(journal: Journal) -> None:
     names = [f"s{number}" for number in range(10)]
     for name in names:
         await journal.deliver(name, "k", "message", {}, new=True)
-    fences = {name: await journal.claim(name, "me") for name in names}
+    fences = {name: await claimed(journal, name) for name in names}
     given: dict[str, list[int]] = {name: [] for name in names}
 
     async def save(name: str, number: int) -> None:
@@ -202,7 +201,7 @@ async def test_a_refused_save_does_not_hurt_the_ones_beside_it(journal: Journal)
     names = [f"s{number}" for number in range(20)]
     for name in names:
         await journal.deliver(name, "k", "message", {}, new=True)
-    fences = {name: await journal.claim(name, "me") for name in names}
+    fences = {name: await claimed(journal, name) for name in names}
     refused: list[str] = []
 
     async def save(name: str, seq: int) -> None:
@@ -296,7 +295,7 @@ async def test_a_question_is_closed_and_patched(journal: Journal, begin: Any, wa
 async def test_closing_comes_too_late_for_a_decided_question(journal: Journal, begin: Any) -> None:
     fence = await begin()
     await journal.save(fence, 1, questions=[NewQuestion("q", "tool", {})])
-    decided = await journal.decide("q", {"approved": True}, "d", now=0.0)
+    decided = await journal.decide("q", {"approved": True}, "d")
     with pytest.raises(QuestionTaken):
         await journal.save(fence, 1, [NewEvent("a", {})], questions=[CloseQuestion("q", "void", {"x": 1})])
     assert await journal.question("q") == decided.question  # type: ignore[union-attr]
@@ -370,8 +369,8 @@ async def test_a_call_yields_before_it_acts(journal: Journal, begin: Any) -> Non
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: journal.deliver("s", "x", "message", {}),
         lambda: journal.save(fence, 1),
-        lambda: journal.claim("s", "me"),
-        lambda: journal.decide("q", {}, "k", 0.0),
+        lambda: journal.claim("s"),
+        lambda: journal.decide("q", {}, "k"),
         lambda: journal.events_since("s", 0),
         lambda: journal.inbox("s"),
         lambda: journal.list(),
@@ -379,7 +378,7 @@ async def test_a_call_yields_before_it_acts(journal: Journal, begin: Any) -> Non
         lambda: journal.questions(),
         lambda: journal.question("q"),
         lambda: journal.row("s"),
-        lambda: journal.due(0.0),
+        lambda: journal.due(),
         lambda: journal.open_work(),
         lambda: journal.write_notes("a", {"x": {}}),
         lambda: journal.notes("a"),

@@ -27,15 +27,17 @@ from stopgo.runtime.journal.errors import (
     JournalTooNew,
 )
 from stopgo.runtime.journal.files import announce
-from stopgo.runtime.journal.protocol import Among, Fence, Journal, NewEvent, NewIntent, NotAccepted, Summary
+from stopgo.runtime.journal.ownership import Fence
+from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent, NotAccepted
 from stopgo.runtime.journal.question import NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
-from tests.runtime.journal.kept import row_of
+from stopgo.runtime.journal.summary import Among, Summary
+from tests.runtime.journal.kept import claimed, row_of
 
 
 async def write(journal: Journal, stream: str = "s", *, status: str = "active", owner: str = "") -> Fence:
     await journal.deliver(stream, "k", "message", {}, new=True)
-    fence = await journal.claim(stream, "me")
+    fence = await claimed(journal, stream)
     await journal.save(
         fence,
         0,
@@ -76,7 +78,7 @@ async def test_reopened_journal_has_all_data(tmp_path: Path, inline: bool) -> No
     async with open_sqlite(tmp_path, inline=not inline) as journal:
         assert await journal.row("s") == row
         assert await journal.events_since("s", 0) == events
-        assert await journal.claim("s", "me") != old
+        assert await claimed(journal, "s") != old
     assert not (tmp_path / "journal.db-wal").exists(), "a clean end leaves one file"
 
 
@@ -95,6 +97,7 @@ async def test_commits_wait_for_the_disk(
     async with open_sqlite(tmp_path, inline=inline):
         [db] = opened
         assert db.execute("PRAGMA synchronous").fetchone() == (level,)
+        assert db.execute("PRAGMA fullfsync").fetchone() == (1,)
 
 
 async def test_readers_cannot_write(tmp_path: Path) -> None:
@@ -384,7 +387,7 @@ async def test_a_search_goes_on_from_page_to_page(
     async with open_sqlite(tmp_path) as journal:
         for number in range(9):
             await write(journal, f"s{number}", status="active" if number % 2 else "completed")
-        fence = await journal.claim("s1", "me")
+        fence = await claimed(journal, "s1")
         await journal.save(fence, 1, [], summary=Summary("active", "wanted", open=False, body={}))
 
         found: list[list[str]] = []
@@ -601,7 +604,7 @@ async def test_more_streams_than_are_remembered(tmp_path: Path, monkeypatch: pyt
             for name in names:
                 await journal.save(fences[name], seq, [NewEvent("e", {})])
         assert len(journal._streams._heads) == 2
-        old, fences["s0"] = fences["s0"], await journal.claim("s0", "other")
+        old, fences["s0"] = fences["s0"], await claimed(journal, "s0")
         for name in names[1:]:
             await journal.save(fences[name], 3)
         with pytest.raises(Fenced, match="another owner"):
@@ -765,8 +768,8 @@ async def test_no_page_costs_more_when_more_is_stored(tmp_path: Path) -> None:
         "questions in every state": lambda db: sql_question.page(db, None, None, None, 20, 0),
         "questions of streams": lambda db: sql_question.page(db, "pending", None, ["s1", "s2"], 20, 0),
         "questions of streams in every state": lambda db: sql_question.page(db, None, None, ["s1"], 20, 0),
-        "due": lambda db: sql_question.due(db, 0.5),
-        "due, many": lambda db: sql_question.due(db, 5.0),
+        "due": lambda db: sql_question.due(db, 0.5, None),
+        "due, many": lambda db: sql_question.due(db, 5.0, None),
         "open work": sql_stream.open_work,
     }
     async with open_sqlite(tmp_path, inline=True) as journal:

@@ -25,7 +25,7 @@ from stopgo.runtime.journal.question import (
 )
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.vote import Outdated, Vote, Voted
-from tests.runtime.journal.kept import question_of
+from tests.runtime.journal.kept import claimed, question_of
 
 YES = {"approved": True}
 
@@ -50,7 +50,7 @@ async def asked(journal: Journal, begin: Any) -> Any:
 
 
 async def decide(journal: Journal, key: str, cast: Vote | None, decision: Any = YES, **adds: Any) -> Any:
-    return await journal.decide("q", decision, key, 0.0, adds=adds, vote=cast)
+    return await journal.decide("q", decision, key, adds=adds, vote=cast)
 
 
 async def voters(journal: Journal) -> list[str]:
@@ -65,7 +65,7 @@ async def test_votes_are_stored_until_enough_of_them_decide(journal: Journal, as
     stored = CastVote("a", "A", "h0", 7.0, {"approved": True, "reason": "fine"})
     assert (question.state, question.votes, question.decision) == ("pending", (stored,), None)
     body = {"question": "q", "decision": stored.decision, "subject": "h0", "voters": ["a"], "needed": 2}
-    assert await journal.inbox("s") == (Command("s", "k1", "vote", body, 7.0),)
+    assert await journal.inbox("s") == (Command("s", "k1", "vote", body, 7.0, journal.node),)
     won = await decide(journal, "k2", vote("b"))
     question = await question_of(journal, "q")
     assert won == Won(question)
@@ -120,7 +120,7 @@ async def test_a_repeated_vote_is_answered_as_repeated(journal: Journal, asked: 
     for cast in (vote("a", "h1"), vote("a", "h9", shown="h9"), None):
         assert await decide(journal, "k1", cast, n=9) == Repeated(None)
     assert await decide(journal, "k1", vote("a"), {"approved": True, "reason": "x"}) == KeyReused()
-    assert await journal.decide("nobody", YES, "k1", 0.0, vote=vote("a")) == Unknown()
+    assert await journal.decide("nobody", YES, "k1", vote=vote("a")) == Unknown()
     won = await decide(journal, "k2", vote("b", "h1", shown="h1"), arguments={"n": 1})
     assert won.question.decision == {"approved": True, "arguments": {"n": 1}}
     assert (await journal.inbox("s"))[1].body == {
@@ -156,7 +156,7 @@ async def test_of_many_votes_at_once_exactly_one_decides(journal: Journal, begin
 
         async def cast(voter: str, number: int, name: str = name, results: list[Any] = results) -> None:
             key = f"{name}/{voter}{number}"
-            results.append(await journal.decide(name, YES, key, 0.0, vote=vote(voter, needed=3)))
+            results.append(await journal.decide(name, YES, key, vote=vote(voter, needed=3)))
 
         async with trio.open_nursery() as nursery:
             for voter in "aabbccdd":
@@ -174,7 +174,7 @@ async def test_of_many_votes_at_once_exactly_one_decides(journal: Journal, begin
 async def test_damaged_votes_are_noticed(tmp_path: Path, damage: str) -> None:
     async with open_sqlite(tmp_path, wall=lambda: 1.0) as journal:
         await journal.deliver("s", "k", "message", {}, new=True)
-        await journal.save(await journal.claim("s", "me"), 0, questions=[NewQuestion("q", "tool", {})])
+        await journal.save(await claimed(journal, "s"), 0, questions=[NewQuestion("q", "tool", {})])
         await decide(journal, "k1", vote("a"))
     db = sqlite3.connect(tmp_path / "journal.db")
     db.execute(f"UPDATE question SET votes = {damage}")
@@ -206,7 +206,7 @@ def test_fewer_voters_than_needed_never_decide(steps: list[Any], needed: int) ->
         if voter.upper() in revoked:
             continue  # its credential is refused
         cast = vote(voter, subject, shown=shown, needed=needed, lapsed="".join(revoked))
-        result = votes.outcome(asked, YES, cast, 0.0, 0.0)
+        result = votes.outcome(asked, YES, cast, 0.0)
         if not isinstance(result, Outdated):
             assert shown == asked.votes[-1].subject if asked.votes else True
             latest[voter] = subject

@@ -1,0 +1,78 @@
+"""A node of a store whose nodes share one process: a base class of journals."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from contextlib import AbstractContextManager
+from copy import copy
+from typing import Self
+
+import trio
+
+from ..clock import WallClock
+from ..event_bus import EventBus, Subscription
+from .errors import Fenced
+from .ownership import Fence, Hint, Owners, Renewed
+
+_HINTS = "hints"
+
+
+class LocalNode:
+    """The part of `Journal` about nodes.
+
+    `wall` is the store's clock, `lease` the length of leases in seconds, and `version` that of the program.
+    `node` is the name of the node; empty: a new one.
+    """
+
+    def __init__(self, wall: WallClock, lease: float, version: int, node: str) -> None:
+        self.node = node or uuid.uuid4().hex[:12]
+        self.version = version
+        self._wall = wall
+        self._owners = Owners(lease)
+        self._hints = EventBus()
+
+    def another(self, node: str, *, version: int = 0) -> Self:
+        """Another node on the same store."""
+        other = copy(self)
+        other.node, other.version = node, version
+        return other
+
+    async def holds(self, fence: Fence) -> bool:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return self._owners.holds(fence)
+
+    async def renew(self) -> Renewed:
+        await trio.lowlevel.checkpoint()
+        now = self._wall()
+        self._owners.renew(self.node, now)
+        return Renewed(self._owners.seconds, now)
+
+    async def leave(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self._owners.leave(self.node)
+
+    async def living(self) -> frozenset[str]:
+        await trio.lowlevel.checkpoint()
+        return self._owners.living(self._wall())
+
+    def watch(self) -> AbstractContextManager[Subscription]:
+        return self._hints.subscribe(_HINTS, wants=lambda hint: hint.node != self.node)
+
+    def _check(self, fence: Fence) -> None:
+        """Raises `Fenced`."""
+        if not self._owners.holds(fence):
+            raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
+
+    def _is_free(self, stream: str, demands: int) -> bool:
+        """Whether this node may own the stream, and no other living node owns it."""
+        return demands <= self.version and self._owners.owner(stream, self._wall()) in (None, self.node)
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether there can be other nodes."""
+        return self._owners.seconds < math.inf
+
+    def _changed(self, stream: str, after: int | None = None) -> None:
+        if self._is_shared:
+            self._hints.publish(_HINTS, Hint(stream, self.node, after))

@@ -1,0 +1,133 @@
+"""Who may write to a stream: the owners of streams, and the leases of nodes.
+
+A *node* is one opening of a store, usually one process. It has one lease, which it renews. A node owns a
+stream from `claim` until it releases the stream, or until its lease has run out and another node claims the
+stream. `Owners` has the rules for stores whose nodes share one process:
+
+    ====  =====================================================  =========================================
+    rule  the stream                                             `claim`
+    ====  =====================================================  =========================================
+    1     demands a newer version than that of the node          `Held`
+    2     is owned by another node whose lease has not run out   `Held`
+    3     otherwise                                              `Fence`, with an epoch of its own
+    ====  =====================================================  =========================================
+
+`deliver` and `decide` can claim as well (`follow`): by the rules above, and also from a living owner if the
+stream is at rest and its inbox was empty. A node that owns the stream already keeps its fence.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Fence:
+    """The right to write to a stream until it is released, or claimed again. Compared by value."""
+
+    stream: str
+    owner: str
+    """The node."""
+    epoch: int
+    """Higher than those of all earlier fences of the stream that have written."""
+
+
+@attrs.frozen
+class Held:
+    """The stream cannot be claimed now."""
+
+    owner: str
+    """The node that owns it; empty if the stream demands a newer version."""
+
+
+@attrs.frozen
+class Renewed:
+    """The lease of a node was renewed."""
+
+    seconds: float
+    """The length of the lease; infinite if no other process can open the store."""
+    now: float
+    """The time of the renewal on the store's clock."""
+
+
+@attrs.frozen
+class Hint:
+    """A stream was changed by another node."""
+
+    stream: str
+    node: str
+    after: int | None = None
+    """The last seq before the change; None if it added no events."""
+
+
+@attrs.frozen
+class Claim:
+    """What a claim of a stream depends on, besides its owner."""
+
+    epoch: int
+    """The stored epoch of the stream."""
+    demands: int
+    """The lowest version of a node that may own the stream."""
+    version: int
+    """The version of the node."""
+
+
+@attrs.define
+class Owners:
+    """Owners and leases, in memory. Times are those of the store's clock."""
+
+    seconds: float
+    """The length of a lease; infinite if no other process can open the store."""
+    _until: dict[str, float] = attrs.field(factory=dict)
+    """The ends of the leases, by node."""
+    _fences: dict[str, Fence] = attrs.field(factory=dict)
+    """The fences of the owned streams."""
+    _last: int = 0
+    """The highest epoch so far."""
+
+    def renew(self, node: str, now: float) -> None:
+        self._until[node] = now + self.seconds
+
+    def leave(self, node: str) -> None:
+        """End the lease of a node, which gives up its streams."""
+        self._until.pop(node, None)
+
+    def living(self, now: float) -> frozenset[str]:
+        """The nodes whose leases have not run out."""
+        return frozenset(node for node, until in self._until.items() if now < until)
+
+    def owner(self, stream: str, now: float) -> str | None:
+        """The living node that owns the stream; None if it is free."""
+        fence = self._fences.get(stream)
+        return fence.owner if fence is not None and now < self._until.get(fence.owner, now) else None
+
+    def claim(self, stream: str, node: str, now: float, claim: Claim) -> Fence | Held:
+        if claim.demands > claim.version:
+            return Held("")
+        owner = self.owner(stream, now)
+        return self._take(stream, node, claim) if owner in (None, node) else Held(str(owner))
+
+    def follow(self, stream: str, node: str, now: float, claim: Claim, *, at_rest: bool) -> None:
+        """Claim a stream for the node that has just put a command into its inbox, if that is possible.
+        `at_rest`: the stream has no work that goes on, and the command is the only one in the inbox."""
+        fence = self._fences.get(stream)
+        owns = fence is not None and fence.owner == node
+        if claim.demands <= claim.version and not owns and (at_rest or self.owner(stream, now) is None):
+            self._take(stream, node, claim)
+
+    def _take(self, stream: str, node: str, claim: Claim) -> Fence:
+        self._last = max(self._last, claim.epoch) + 1
+        fence = self._fences[stream] = Fence(stream, node, self._last)
+        return fence
+
+    def holds(self, fence: Fence) -> bool:
+        """Whether this is the newest fence of the stream."""
+        return self._fences.get(fence.stream) == fence
+
+    def release(self, fence: Fence) -> None:
+        if self.holds(fence):
+            del self._fences[fence.stream]
+
+    def forget(self, stream: str) -> None:
+        """The stream was created or deleted: earlier fences are invalid."""
+        self._fences.pop(stream, None)

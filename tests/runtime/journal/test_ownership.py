@@ -1,0 +1,297 @@
+"""The contract: two nodes on one store. One of them owns a stream, as long as its lease lasts."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stopgo.runtime.event_bus import Subscription
+from stopgo.runtime.journal.errors import Fenced, UnknownStream
+from stopgo.runtime.journal.ownership import Fence, Held, Hint
+from stopgo.runtime.journal.protocol import Journal, NewEvent
+from stopgo.runtime.journal.question import NewQuestion
+from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.summary import Summary
+from tests.runtime.journal.conftest import LEASE, Nodes, another
+from tests.runtime.journal.kept import claimed, row_of
+
+
+async def begun(node: Journal, stream: str = "s", *, open: bool = False, rests: bool = False) -> Fence:
+    """A stream with one event that the node owns."""
+    await node.deliver(stream, "first", "message", {}, new=True)
+    fence = await claimed(node, stream)
+    summary = Summary("active", "", open, {}, rests=rests)
+    await node.save(fence, 0, [NewEvent("created", {})], ack=["first"], summary=summary)
+    return fence
+
+
+def rebuilt(fence: Fence) -> Fence:
+    return Fence(fence.stream, fence.owner, fence.epoch)
+
+
+# ----------------------------------------------------------------------------- claims
+
+
+async def test_fence_is_a_value(nodes: Nodes) -> None:
+    fence = await begun(nodes.a)
+    assert await nodes.b.holds(rebuilt(fence))
+    await nodes.a.save(rebuilt(fence), 1, [NewEvent("a", {})])
+    assert (await row_of(nodes.b, "s")).last_seq == 2
+
+
+Replace = Callable[[Nodes, Fence], Awaitable[object]]
+
+
+async def _claim_again(nodes: Nodes, fence: Fence) -> None:
+    await claimed(nodes.a, "s")
+
+
+async def _take_over(nodes: Nodes, fence: Fence) -> None:
+    await nodes.a.release(fence)
+    await claimed(nodes.b, "s")
+
+
+async def _release(nodes: Nodes, fence: Fence) -> None:
+    assert await nodes.a.release(fence)
+
+
+async def _create_anew(nodes: Nodes, fence: Fence) -> None:
+    await nodes.a.delete(fence)
+    await nodes.a.deliver("s", "first", "message", {}, new=True)
+
+
+async def _create_anew_and_claim(nodes: Nodes, fence: Fence) -> None:
+    await _create_anew(nodes, fence)
+    await claimed(nodes.a, "s")
+
+
+@pytest.mark.parametrize(
+    "replace", [_claim_again, _take_over, _release, _create_anew, _create_anew_and_claim]
+)
+async def test_earlier_fence_is_invalid(nodes: Nodes, replace: Replace) -> None:
+    fence = await begun(nodes.a)
+    await replace(nodes, fence)
+    assert not await nodes.b.holds(rebuilt(fence))
+    for write in (nodes.a.save(fence, 1), nodes.b.save(rebuilt(fence), 1), nodes.a.delete(fence)):
+        with pytest.raises(Fenced):
+            await write
+
+
+async def test_living_owner_keeps_its_stream(nodes: Nodes) -> None:
+    fence = await begun(nodes.a)
+    assert await nodes.b.claim("s") == Held("a")
+    await nodes.a.save(fence, 1, [NewEvent("a", {})])
+
+
+@pytest.mark.parametrize(
+    ("passed", "renewed", "free"),
+    [(LEASE - 0.1, False, False), (LEASE, False, True), (LEASE, True, False), (3 * LEASE, True, False)],
+)
+async def test_stream_is_free_when_the_lease_of_its_owner_has_run_out(
+    nodes: Nodes, passed: float, renewed: bool, free: bool
+) -> None:
+    old = await begun(nodes.a)
+    nodes.wall.now += passed
+    if renewed:
+        assert (await nodes.a.renew()).now == nodes.wall.now
+    claim = await nodes.b.claim("s")
+    assert isinstance(claim, Fence) == free
+    assert await nodes.a.holds(old) != free
+
+
+async def test_owner_may_save_until_its_stream_is_claimed(nodes: Nodes) -> None:
+    fence = await begun(nodes.a)
+    nodes.wall.now += 2 * LEASE
+    await nodes.a.save(fence, 1, [NewEvent("a", {})])
+    await claimed(nodes.b, "s")
+    with pytest.raises(Fenced):
+        await nodes.a.save(fence, 2)
+
+
+async def test_node_that_leaves_gives_up_its_streams(nodes: Nodes) -> None:
+    await begun(nodes.a)
+    assert await nodes.b.living() == {"a", "b"}
+    await nodes.a.leave()
+    assert await nodes.b.living() == {"b"}
+    await claimed(nodes.b, "s")
+
+
+async def test_epochs_rise(nodes: Nodes) -> None:
+    fence, epochs = await begun(nodes.a), []
+    for node in (nodes.a, nodes.b, nodes.b, nodes.a):
+        epochs.append(fence.epoch)
+        await nodes.a.release(fence)
+        await nodes.b.release(fence)
+        fence = await claimed(node, "s")
+    assert epochs == sorted(set(epochs))
+
+
+async def test_version_that_a_stream_demands(nodes: Nodes) -> None:
+    """It is that of the newest node that has saved."""
+    old, middle, new = nodes.a, another(nodes.a, "m", version=1), another(nodes.a, "n", version=2)
+    await old.release(await begun(old))
+    await new.release(await claimed(new, "s"))
+    await old.release(await claimed(old, "s"))  # a claim alone demands nothing
+    for node, held in ((middle, [old]), (new, [old, middle]), (new, [old, middle])):
+        fence = await claimed(node, "s")
+        await node.save(fence, 1)
+        await node.release(fence)
+        for each in held:
+            assert await each.claim("s") == Held("")
+    assert isinstance(await new.claim("s"), Fence)
+    assert await old.claim("s") == Held(""), "the reason that lasts"
+    await old.deliver("s", "k", "message", {})  # any node may deliver
+
+
+# ---------------------------------------------------------------------------- release
+
+
+async def test_stream_with_open_commands_is_not_released(nodes: Nodes) -> None:
+    fence = await begun(nodes.a)
+    await nodes.b.deliver("s", "k", "message", {})
+    await nodes.b.deliver("s", "l", "message", {})
+    assert not await nodes.a.release(fence)
+    assert not await nodes.a.release(fence, ["l"])
+    assert await nodes.b.claim("s") == Held("a")
+    await nodes.a.save(fence, 1, ack=["k"])
+    assert await nodes.a.release(fence, ["k", "l"])
+    assert await nodes.a.release(fence), "the answer to the first release may have been lost"
+    await claimed(nodes.b, "s")
+    assert await nodes.a.release(fence)
+    assert await nodes.a.claim("s") == Held("b")
+
+
+# ------------------------------------------------------------------------------- work
+
+
+@pytest.mark.parametrize(
+    ("owner", "is_listed"),
+    [("b", True), ("a", False), ("dead", True), ("", True)],
+    ids=["mine", "other", "dead", "free"],
+)
+async def test_open_work_is_what_a_node_may_own(nodes: Nodes, owner: str, is_listed: bool) -> None:
+    dead = another(nodes.a, "dead")
+    named = {"a": nodes.a, "b": nodes.b, "dead": dead, "": nodes.a}
+    await dead.renew()
+    fences = [await begun(named[owner], "open", open=True), await begun(named[owner], "asked")]
+    await begun(named[owner], "idle")
+    if not owner:
+        for fence in fences:
+            await nodes.a.release(fence)
+    await nodes.a.deliver("asked", "k", "message", {})
+    await nodes.a.deliver("new", "k", "create", {}, new=True)
+    nodes.wall.now += LEASE
+    await nodes.a.renew()
+    await nodes.b.renew()
+    assert await nodes.b.open_work() == (("open", "asked", "new") if is_listed else ("new",))
+    assert await nodes.b.open_work(but=("open", "asked")) == (("asked", "new") if is_listed else ("new",))
+    await nodes.b.leave()
+    if is_listed:
+        assert await nodes.a.open_work() == ("open", "asked", "new"), "a node without a lease owns nothing"
+
+
+# ------------------------------------------------------------------------------ hints
+
+
+def hints_of(live: Subscription) -> list[Any]:
+    found = list(live._events)
+    live.skip()
+    return found
+
+
+async def test_other_node_gets_hints(nodes: Nodes) -> None:
+    with nodes.a.watch() as at_a, nodes.b.watch() as at_b:
+        fence = await begun(nodes.a)
+        assert hints_of(at_b) == [Hint("s", "a"), Hint("s", "a", 0)]
+        await nodes.a.save(fence, 1, [NewEvent("a", {})], questions=[NewQuestion("q", "tool", {})])
+        assert hints_of(at_b) == [Hint("s", "a", 1)]
+        await nodes.a.save(fence, 2, summary=Summary("active", "", False, {}))
+        assert hints_of(at_b) == [Hint("s", "a")]
+        await nodes.b.decide("q", {}, "d")
+        assert (hints_of(at_a), hints_of(at_b)) == ([Hint("s", "b")], [])
+        await nodes.a.save(fence, 2, ack=["d"])
+        await nodes.a.release(fence)
+        assert hints_of(at_b) == [Hint("s", "a")] * 2
+        await nodes.b.delete(await claimed(nodes.b, "s"))
+        assert (hints_of(at_a), hints_of(at_b)) == ([Hint("s", "b")], [])
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        lambda a: a.deliver("s", "first", "message", {}),
+        lambda a: a.deliver("s", "first", "message", {"n": 1}),
+        lambda a: a.deliver("s", "k", "message", {}, limit=0),
+        lambda a: a.deliver("nobody", "k", "message", {}),
+        lambda a: a.decide("nobody", {}, "k"),
+        lambda a: a.decide("q", {}, "first"),
+        lambda a: a.answer("s", "first"),
+        lambda a: a.release(Fence("s", "a", 0)),
+    ],
+)
+async def test_request_that_changes_nothing_gives_no_hint(nodes: Nodes, request_: Any) -> None:
+    fence = await begun(nodes.a)
+    await nodes.a.save(fence, 1, questions=[NewQuestion("q", "tool", {})])
+    with nodes.b.watch() as live:
+        await request_(nodes.a)
+        with pytest.raises(Fenced):
+            await nodes.a.save(fence, 9, [NewEvent("a", {})])
+        assert hints_of(live) == []
+
+
+async def test_too_many_hints_are_lost(nodes: Nodes) -> None:
+    with nodes.b.watch() as live:
+        for number in range(1000):
+            await nodes.a.deliver(f"s{number}", "k", "create", {}, new=True)
+        last = hints_of(live)[-1]
+        assert last.stream == "s999"
+        assert live.missed > 0
+
+
+# ------------------------------------------------------------------- only on the disk
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def epoch_in(directory: Path) -> int:
+    with sqlite3.connect(directory / "journal.db") as db:
+        [(epoch,)] = db.execute("SELECT epoch FROM stream")
+    db.close()
+    return int(epoch)
+
+
+async def test_epoch_is_stored_with_the_first_save(directory: Path, wall: Any) -> None:
+    async with open_sqlite(directory, wall=wall, inline=True, node="a") as journal:
+        fence = await begun(journal)
+        stored = epoch_in(directory)
+        assert stored == fence.epoch
+        commits: list[int] = []
+        journal._writer._on_commit = lambda *_: commits.append(1)  # type: ignore[attr-defined]
+        await journal.release(fence)
+        fence = await claimed(journal, "s")
+        assert commits == [], "a claim writes nothing"
+        assert epoch_in(directory) == stored
+        await journal.save(fence, 1, ack=["nobody"])
+        assert epoch_in(directory) == fence.epoch > stored
+
+
+async def test_fences_end_with_the_process(directory: Path, wall: Any) -> None:
+    async with open_sqlite(directory, wall=wall, inline=True, node="a") as journal:
+        old = await begun(journal)
+    async with open_sqlite(directory, wall=wall, inline=True, node="b") as journal:
+        with pytest.raises(Fenced):
+            await journal.save(old, 1)
+        new = await claimed(journal, "s")
+        assert new.epoch > old.epoch
+
+
+async def test_claim_needs_a_stream(nodes: Nodes) -> None:
+    with pytest.raises(UnknownStream):
+        await nodes.a.claim("s")

@@ -1,0 +1,233 @@
+"""The contract: two nodes ask for the same at the same time, and the store decides between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+
+from stopgo.runtime.journal.errors import Fenced, QuestionTaken
+from stopgo.runtime.journal.ownership import Fence, Held
+from stopgo.runtime.journal.protocol import Accepted, Journal, KeyReused, NewEvent, NotAccepted, Repeated
+from stopgo.runtime.journal.question import Already, CloseQuestion, NewQuestion, Won
+from tests.runtime.journal.conftest import LEASE, Nodes, another
+from tests.runtime.journal.kept import question_of
+from tests.runtime.journal.test_ownership import begun
+
+Operation = Callable[[], Awaitable[Any]]
+
+
+async def after(moments: int, operation: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
+    for _ in range(moments):
+        await trio.lowlevel.checkpoint()
+    return await operation(*args, **kwargs)
+
+
+async def together(*operations: Operation) -> list[Any]:
+    """Run operations in parallel, and return their results in the order of the arguments."""
+    results: list[Any] = [None] * len(operations)
+
+    async def run(place: int) -> None:
+        results[place] = await operations[place]()
+
+    async with trio.open_nursery() as nursery:
+        for place in range(len(operations)):
+            nursery.start_soon(run, place)
+    return results
+
+
+async def valid_of(nodes: Nodes, fences: list[Any]) -> list[Fence]:
+    return [each for each in fences if isinstance(each, Fence) and await nodes.a.holds(each)]
+
+
+async def test_no_command_is_stranded(nodes: Nodes) -> None:
+    """One node releases a stream, the other delivers or claims: one of them finds the command."""
+    ends: set[tuple[object, bool]] = set()
+    # A store on disk makes a release before or after a commit: it comes late in some of the cases.
+    for attempt, (opens, releases, delivers, claims) in enumerate(
+        product((False, True), (0, 1, 2, 8), range(3), (0, 2, 8))
+    ):
+        stream = f"s{attempt}"
+        fence = await begun(nodes.a, stream, open=opens)
+        released, _, taken = await together(
+            partial(after, releases, nodes.a.release, fence),
+            partial(after, delivers, nodes.b.deliver, stream, "k", "message", {}, follow=True),
+            partial(after, claims, nodes.b.claim, stream),
+        )
+        owner = await another(nodes.a, "probe").claim(stream)
+        if owner == Held("a"):
+            assert not released
+            assert await valid_of(nodes, [fence, taken]) == [fence]
+        else:
+            assert owner == Held("b"), "it was free, so the request has claimed it"
+            assert not await nodes.a.holds(fence)
+        ends.add((owner, released))
+    assert {(Held("a"), False), (Held("b"), True)} <= ends
+
+
+async def test_there_is_one_valid_fence_at_any_time(nodes: Nodes) -> None:
+    """Both nodes do anything in any order, and lose their leases: the saves make one history."""
+    await nodes.a.deliver("s", "first", "message", {}, new=True)
+    fences: list[Fence] = []
+    saved: list[int] = []
+
+    async def save(node: Journal, fence: Fence) -> None:
+        row, waiting = await node.row("s"), await node.inbox("s")
+        assert row is not None
+        try:
+            event = NewEvent("a", {"by": node.node})
+            done = await node.save(fence, row.last_seq, [event], ack=[each.key for each in waiting])
+        except Fenced:
+            return
+        saved.append(done.first_seq)
+
+    async def work(node: Journal, rng: Random) -> None:
+        mine = Fence("s", node.node, 0)
+        for number in range(80):
+            for _ in range(rng.randrange(3)):
+                await trio.lowlevel.checkpoint()
+            match rng.randrange(10):
+                case 0 | 1 | 2:
+                    claim = await node.claim("s")
+                    if isinstance(claim, Fence):
+                        mine = claim
+                        fences.append(claim)
+                case 3:
+                    await node.release(mine)
+                case 4 | 5:
+                    await node.deliver("s", f"{node.node}{number}", "message", {}, follow=True)
+                case 6:
+                    nodes.wall.now += LEASE / 2
+                    await node.renew()
+                case _:
+                    await save(node, mine)
+            assert len(await valid_of(nodes, fences)) <= 1
+
+    await together(partial(work, nodes.a, Random(1)), partial(work, nodes.b, Random(2)))
+    assert len({each.epoch for each in fences}) == len(fences)
+    events = await nodes.a.events_since("s", 0)
+    assert sorted(saved) == list(range(1, len(events) + 1))
+    assert {each.body["by"] for each in events} == {"a", "b"}
+
+
+async def test_of_two_nodes_one_claims(nodes: Nodes) -> None:
+    for attempt in range(20):
+        stream = f"s{attempt}"
+        await nodes.a.deliver(stream, "k", "create", {}, new=True)
+        order = (nodes.a, nodes.b) if attempt % 2 else (nodes.b, nodes.a)
+        found = await together(*[partial(node.claim, stream) for node in order])
+        [fence] = [each for each in found if isinstance(each, Fence)]
+        assert [each for each in found if isinstance(each, Held)] == [Held(fence.owner)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "bodies", "lost"),
+    [
+        (("k", "k"), ({}, {}), [Repeated(None)]),
+        (("k", "k"), ({"n": 1}, {"n": 2}), [KeyReused()]),
+        (("k", "l"), ({}, {}), []),
+    ],
+    ids=["the same", "another body", "another key"],
+)
+async def test_stream_is_created_once(nodes: Nodes, keys: Any, bodies: Any, lost: list[object]) -> None:
+    winners = set()
+    for attempt in range(10):
+        stream = f"s{attempt}"
+        order = (0, 1) if attempt % 2 else (1, 0)
+
+        async def create(number: int, stream: str = stream) -> object:
+            node = (nodes.a, nodes.b)[number]
+            return await node.deliver(stream, keys[number], "create", bodies[number], new=True, follow=True)
+
+        outcomes = await together(*[partial(create, number) for number in order])
+        assert outcomes.count(Accepted()) == 2 - len(lost)
+        assert [each for each in outcomes if each != Accepted()] == lost
+        inbox = await nodes.a.inbox(stream)
+        assert len(inbox) == 2 - len(lost)
+        assert await another(nodes.a, "probe").claim(stream) == Held(inbox[0].node), "the first one claims"
+        winners.add(inbox[0].node)
+    assert winners == {"a", "b"}
+
+
+@pytest.mark.parametrize("rival", ["none", "void", "expired", "time"])
+async def test_question_is_settled_once(nodes: Nodes, rival: str) -> None:
+    """Both nodes decide, and the owner closes the question, or it expires."""
+    fence = await begun(nodes.a)
+    ends: Counter[str] = Counter()
+    for attempt in range(30):
+        question, expires = f"q{attempt}", nodes.wall.now + 5
+        await nodes.a.save(fence, 1, questions=[NewQuestion(question, "tool", {}, expires=expires)])
+
+        async def decide(node: Journal, question: str = question) -> Any:
+            return await node.decide(question, {"by": node.node}, f"{question}/{node.node}")
+
+        async def other(question: str = question, expires: float = expires) -> bool:
+            match rival:
+                case "void" | "expired" as state:
+                    try:
+                        await nodes.a.save(fence, 1, questions=[CloseQuestion(question, state)])
+                    except QuestionTaken:
+                        return False
+                    return True
+                case "time":
+                    nodes.wall.now = expires
+            return False
+
+        first, second, closed = await together(
+            partial(after, attempt % 2, decide, nodes.a),
+            partial(after, attempt % 3, decide, nodes.b),
+            partial(after, attempt % 5, other),
+        )
+        won = [each for each in (first, second) if isinstance(each, Won)]
+        lost = [each for each in (first, second) if isinstance(each, Already)]
+        assert len(won) + len(lost) == 2
+        kept = await question_of(nodes.b, question)
+        if rival == "time" and not won:
+            assert kept.state == "pending"
+            await nodes.a.save(fence, 1, questions=[CloseQuestion(question, "expired")])
+        else:
+            assert len(won) + closed == 1
+            assert kept.state == ("decided" if won else rival)
+        commands = [each for each in await nodes.b.inbox("s") if each.body["question"] == question]
+        assert [each.body["decision"] for each in commands] == [each.question.decision for each in won]
+        ends["decided" if won else "closed"] += 1
+    assert len(ends) == (1 if rival == "none" else 2), ends
+
+
+@pytest.mark.parametrize(
+    ("limit", "summary", "accepted"),
+    [
+        (3, {}, 4),  # the first is about to be executed
+        (3, {"open": True}, 3),
+        (3, {"rests": True}, 3),
+        (1, {}, 2),
+        (1, {"open": True}, 1),
+        (0, {}, 0),
+        (0, {"open": True}, 0),
+    ],
+)
+async def test_limit_is_exact_on_two_nodes(
+    nodes: Nodes, limit: int, summary: dict[str, Any], accepted: int
+) -> None:
+    fence = await begun(nodes.a, **summary)
+
+    async def deliver(number: int, start: int) -> object:
+        node = (nodes.a, nodes.b)[number % 2]
+        return await node.deliver("s", f"k{start + number}", "message", {}, limit=limit)
+
+    async def deliver_all(start: int) -> list[object]:
+        return await together(*[partial(deliver, number, start) for number in range(10)])
+
+    await nodes.b.deliver("s", "of another kind", "cancel", {})
+    outcomes = await deliver_all(0)
+    assert outcomes.count(Accepted()) == accepted
+    assert outcomes.count(NotAccepted("full")) == 10 - accepted
+    # The place of a closed command is free again, for one of them.
+    await nodes.a.save(fence, 1, ack=[each.key for each in (await nodes.a.inbox("s"))[1:2]])
+    assert (await deliver_all(10)).count(Accepted()) == min(accepted, 1)
