@@ -194,7 +194,6 @@ class Agent(AgentReads):
         """
         _check_message(text)
         await self.check_right("command", id)
-        log = self._cast.services.live.get(id)
         result = await self._sender.begin(
             self._by,
             id,
@@ -202,7 +201,7 @@ class Agent(AgentReads):
             Say(text, token is not None, task, message_id, origin, self._by),
             token=self._held(token),
             wait=wait,
-            limit=QUEUE_LIMIT + (log.begun if log else 0),
+            limit=QUEUE_LIMIT,
             unless=frozenset({"waiting_approval", "completed"}),
             # Otherwise the message would be accepted now and refused when it is handled.
             not_behind=frozenset({Complete.kind}),
@@ -218,6 +217,7 @@ class Agent(AgentReads):
         key: str | None = None,
         token: str | None = None,
         wait: Literal[True] = True,
+        traceparent: str | None = None,
     ) -> AnsweredTurn: ...
     @overload
     async def decide(
@@ -228,6 +228,7 @@ class Agent(AgentReads):
         key: str | None = None,
         token: str | None = None,
         wait: bool,
+        traceparent: str | None = None,
     ) -> Turn: ...
     async def decide(
         self,
@@ -237,11 +238,12 @@ class Agent(AgentReads):
         key: str | None = None,
         token: str | None = None,
         wait: bool = True,
+        traceparent: str | None = None,
     ) -> Turn:
         """Decide an approval, given as object or id. The first valid decision is accepted; an invalid one
         leaves the approval pending. If the approval needs several persons, a yes is a vote: the result has
         the code ``vote_recorded`` until it decides. The fields of `decision` are those of the HTTP API, for
-        example ``{"approved": True}``.
+        example ``{"approved": True}``. `traceparent` is the trace of the request (W3C Trace Context).
 
         Raises:
             AgentError: ``approval_not_found``, ``decision_required``, ``invalid_arguments``,
@@ -262,7 +264,9 @@ class Agent(AgentReads):
             await refuse_if_halted(question, decided, services)
         if self._by is not None:
             decided = decided.made_by(self._by)
-        adds = {**agreed_edit(question, decided), **({"halts": halts} if halts else {})}
+        adds = dict(agreed_edit(question, decided))
+        adds |= {"halts": halts} if halts else {}
+        adds |= {} if traceparent is None else {"traceparent": traceparent}
         result = await self._sender.decide(
             question, decided.to_json(), key, adds=adds, vote=vote, token=held, wait=wait
         )
@@ -358,7 +362,7 @@ class Agent(AgentReads):
 
     async def _turn(self, id: str, result: Result | NotAccepted | None) -> Turn:
         """Return the current conversation with the result of a command; None for a command without a wait."""
-        with errors.damage_as_agent_error():
+        with errors.journal_as_agent_error():
             conversation = await self._read(id)  # the right was checked before the command
         if isinstance(result, NotAccepted):
             result = refused_while_waiting(conversation)

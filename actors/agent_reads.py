@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from typing import overload
 
@@ -13,6 +13,7 @@ from ..config.agent_config import AgentConfig
 from ..runtime.journal.errors import BadCursor
 from ..runtime.journal.protocol import Event, Journal
 from ..runtime.journal.question import QuestionState
+from ..runtime.journal.summary import Census
 from .access.principal import Principal
 from .access.rights import Right, may, require
 from .approvals.kinds import Approval
@@ -41,6 +42,20 @@ from .log.topics import EVERYTHING, Published
 from .supervisor import Cast
 from .tools.catalogue import Catalogue
 from .tools.health import Health, health_of
+from .tools.slots import Slots
+
+
+@attrs.frozen
+class Load:
+    """The numbers of things that an agent has to do, or could do."""
+
+    stored: Census
+    working: int
+    """Runs of this process with an active branch."""
+    in_memory: int
+    """Conversations in memory."""
+    slots: Mapping[str, Slots]
+    """By tool server and remote agent."""
 
 
 @attrs.define(eq=False)
@@ -67,7 +82,7 @@ class AgentReads:
         ``role_required``.
         """
         if (guard := self._guard) is not None:
-            with errors.damage_as_agent_error():
+            with errors.journal_as_agent_error():
                 await guard.check(right, id)
 
     def _require(self, right: Right) -> None:
@@ -91,12 +106,12 @@ class AgentReads:
             AgentError: ``conversation_not_found``, ``conversation_broken``.
         """
         await self.check_right("read", id)
-        with errors.damage_as_agent_error():
+        with errors.journal_as_agent_error():
             return await self._read(id)
 
     async def _read(self, id: str) -> Conversation:
         """Like `get`, but raises `StreamDamaged` for a conversation that cannot be read."""
-        store, log = self._journal, self._cast.services.live.get(id)
+        store, log = self._journal, await self._cast.services.owned(id)
         if log is not None and (live := log.snapshot()) is not None and live.last_seq:
             return live  # the actor has already folded the events
         row = await store.row(id)
@@ -112,7 +127,7 @@ class AgentReads:
     async def log_end(self, id: str) -> LogEnd:
         """Return the last seq and the session of a conversation. Raises as `events` does."""
         await self.check_right("read", id)
-        with errors.damage_as_agent_error():
+        with errors.journal_as_agent_error():
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
             return LogEnd(stored.head_of(row).session_id, row.last_seq)
@@ -120,7 +135,7 @@ class AgentReads:
     async def inbox(self, id: str) -> tuple[Received, ...]:
         """Return the open commands, oldest first. Raises `AgentError` ``conversation_broken``."""
         await self.check_right("read", id)
-        with errors.damage_as_agent_error():
+        with errors.journal_as_agent_error():
             return await stored.inbox(self._journal, id)
 
     async def _read_if_present(self, id: str) -> Conversation | None:
@@ -182,7 +197,7 @@ class AgentReads:
         Raises:
             AgentError: ``approval_not_found``, ``conversation_broken``.
         """
-        with errors.damage_as_agent_error():
+        with errors.journal_as_agent_error():
             question = await stored.question(self._journal, id)
             if question is None:
                 raise errors.no_approval(id)
@@ -193,7 +208,7 @@ class AgentReads:
     async def title(self, id: str) -> str:
         """Return the title of a conversation. Raises as `get` does."""
         await self.check_right("read", id)
-        with errors.damage_as_agent_error():
+        with errors.journal_as_agent_error():
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
             return stored.head_of(row).title
@@ -234,6 +249,16 @@ class AgentReads:
         """Return whether the agent is halted, and the calls in flight."""
         return self._cast.services.halts.state
 
+    async def load(self) -> Load:
+        """Return the numbers of things that the agent has to do, or could do, for metrics."""
+        services = self._cast.services
+        return Load(
+            await self._journal.census(),
+            working=services.active_runs.count,
+            in_memory=len(services.live),
+            slots=self._cast.directory.slots,
+        )
+
     @overload
     def events(self, id: str, after: int = 0) -> AsyncGenerator[Event, None]: ...
     @overload
@@ -252,7 +277,7 @@ class AgentReads:
         after = min(after, (await self.log_end(id)).last_seq)
         services = self._cast.services
         found = follow.follow(self._journal, services.bus, services.wall, id, after, deltas=deltas)
-        with errors.damage_as_agent_error():
+        with errors.journal_as_agent_error():
             async with aclosing(found) as events:
                 async for event in events:
                     yield event

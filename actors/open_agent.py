@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,15 @@ from ..config.agent_config import AgentConfig
 from ..config.mcp import McpServerConfig
 from ..runtime.clock import WallClock, system_clock
 from ..runtime.context import Behaviour
+from ..runtime.journal.errors import JournalError
+from ..runtime.journal.lease import Lease, boot_clock
 from ..runtime.journal.protocol import Journal
 from ..runtime.journal.sqlite import open_sqlite
 from .agent import Agent
 from .conversation import startup
 from .conversation.recorder import Recorder
 from .conversation.sender import Sender
+from .log.observer import Observer, Observers
 from .mcp.server import mcp_server
 from .models.model_actors import OpenModel
 from .supervisor import Cast, OpenRemoteAgent, OpenServer, open_cast
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     import httpx2
 
     from .mcp.sdk import ServerObject
+
+LEAVE = 5.0
+"""Seconds for telling the journal that this process has stopped."""
 
 
 @asynccontextmanager
@@ -45,6 +51,8 @@ async def open_agent(
     open_model: OpenModel | None = None,
     model_transport: httpx2.AsyncBaseTransport | None = None,
     record: str | os.PathLike[str] | None = None,
+    observers: Sequence[Observer] = (),
+    lease_clock: Callable[[], float] = boot_clock,
 ) -> AsyncIterator[Agent]:
     """Run an agent for the length of the block. At the end of the block, the agent shuts down within
     `config.shutdown_grace` seconds.
@@ -57,6 +65,9 @@ async def open_agent(
     * `model_transport` replaces the network for requests to providers.
     * `record` is a folder. For each conversation, a `script:` file with the replies of its models is written
       there, to replay them later.
+    * `observers` receive what the actors do, for metrics and traces.
+    * `lease_clock` returns seconds, also of the time in which the machine is suspended. The agent judges its
+      lease at a journal of several processes by it.
 
     Raises:
         StartError: a model or a tool server is unavailable.
@@ -65,12 +76,25 @@ async def open_agent(
         JournalBroken: a commit failed while the agent was running, so the process must stop.
     """
     config, open_server = _with_program_servers(config, servers or {}, open_server)
-    opened = open_sqlite(config.data_dir, wall=wall) if journal is None else nullcontext(journal)
+    observer = Observers(observers) if observers else Observer()
+    opened = (
+        open_sqlite(config.data_dir, wall=wall, on_commit=observer.committed)
+        if journal is None
+        else nullcontext(journal)
+    )
     async with opened as store:
-        cast = open_cast(config, store, wall, open_server, open_remote_agent, open_model, model_transport)
+        lease = Lease(store, lease_clock)
+        cast = open_cast(
+            config, store, lease, wall, observer, open_server, open_remote_agent, open_model, model_transport
+        )
         folder = None if record is None else Path(record)
-        async with _run(config, store, cast, folder, wall()) as agent:
-            yield agent
+        try:
+            async with _run(config, store, cast, folder, wall()) as agent:
+                yield agent
+        finally:
+            # Otherwise other nodes wait for the end of the lease.
+            with trio.move_on_after(LEAVE, shield=True), suppress(JournalError):
+                await store.leave()
 
 
 def _with_program_servers(

@@ -1,8 +1,8 @@
 """Starts all actors of an agent, or none, and stops them in reverse order.
 
-The order is: registry, models, tool servers (all at the same time), other agents, tool lists, flusher,
-spending, conversations, timers, remote questions. So conversations stop while the servers that they call
-still run.
+The order is: lease, registry, models, tool servers (all at the same time), other agents, tool lists, flusher,
+spending, conversations, timers, other nodes, remote questions. So conversations stop while the servers that
+they call still run.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..config.tree import tree_from_stored, tree_id
 from ..runtime.clock import WallClock
 from ..runtime.context import Behaviour, background
 from ..runtime.event_bus import EventBus
+from ..runtime.journal.lease import Lease
 from ..runtime.journal.protocol import Journal, Json
 from ..runtime.ref import ActorRef
 from ..runtime.supervision import Supervisor, open_supervisor
@@ -32,12 +33,14 @@ from ..runtime.virtual import VirtualActors
 from .a2a.agent_actor import remote_agent_actor
 from .common.errors import Misconfigured, StartError
 from .conversation.conversation import Wake, conversation, poisoned
+from .conversation.other_nodes import OtherNodes
 from .conversation.remote_questions import RemoteQuestions
 from .conversation.timers import timers
 from .gate.gate import unapproved_tools
 from .gate.halt import Halts
 from .gate.review import Finding, refuse, review
 from .log.branches import ActiveRuns
+from .log.observer import Observer
 from .mcp.server import mcp_server
 from .models.client import open_client
 from .models.model_actors import ModelActors, OpenModel, most_calls
@@ -97,7 +100,9 @@ class OpenRemoteAgent(Protocol):
 async def open_cast(
     config: AgentConfig,
     journal: Journal,
+    lease: Lease,
     wall: WallClock,
+    observer: Observer,
     open_server: OpenServer | None,
     open_remote_agent: OpenRemoteAgent | None,
     open_model: OpenModel | None,
@@ -120,7 +125,7 @@ async def open_cast(
             open_supervisor(bus, grace=config.shutdown_grace) as kernel,
         ):
             models = ModelActors(kernel, config, client, open_model)
-            yield await _start(kernel, models, config, journal, wall, opens, opens_agent)
+            yield await _start(kernel, models, config, journal, lease, wall, observer, opens, opens_agent)
 
 
 async def _start(
@@ -128,13 +133,16 @@ async def _start(
     models: ModelActors,
     config: AgentConfig,
     journal: Journal,
+    lease: Lease,
     wall: WallClock,
+    observer: Observer,
     open_server: OpenServer,
     open_remote_agent: OpenRemoteAgent,
 ) -> Cast:
     bus, directory = kernel.bus, ServerDirectory()
     known = KnownTools(journal, trust=config.approval.on_weaker_hints == "trust")
     await known.load(server.name for server in config.enabled_servers)
+    wall = await _hold(lease, kernel, wall)
     halts = Halts(journal, wall)
     await halts.load()
     spending = Spending(journal, wall, None if config.auth is None else config.auth.limits.cost_usd_per_day)
@@ -162,7 +170,7 @@ async def _start(
         bus=bus,
         active_runs=ActiveRuns(),
         tokens=Tokens(),
-        owner=f"process-{uuid.uuid4()}",
+        lease=lease,
         agent_id=await _agent_id(journal),
         wall=wall,
         registry=registry_ref,
@@ -175,17 +183,30 @@ async def _start(
         authorization=Authorization(
             directory, registry_ref, servers, [each.name for each in config.enabled_servers if each.required]
         ),
+        observer=observer,
         offers=CurrentOffers(lambda: directory.catalogue),
     )
     await kernel.start("flusher", background(services.flusher.run))
     if spending.limit is not None:
         await kernel.start("spending", background(spending.keep))
     conversations = VirtualActors("conversation", conversation(services), kernel, poisoned=poisoned(services))
-    await kernel.start("timers", timers(journal, bus, wall, services.wake))
+    await kernel.start("timers", timers(journal, bus, services.wake))
+    if lease.can_be_lost:
+        await kernel.start("other nodes", OtherNodes(services).actor())
     questions = RemoteQuestions(journal, registry_ref, services.tokens, services.wake, services.agent_id)
     if config.remote_agents:
         await kernel.start("remote questions", questions.actor())
     return Cast(services, directory, conversations, models.names, questions)
+
+
+async def _hold(lease: Lease, kernel: Supervisor, wall: WallClock) -> WallClock:
+    """Begin and keep the lease at the journal. Returns the clock for the times of events: the store's, if
+    other machines have clocks of their own."""
+    await lease.renew()
+    if not lease.can_be_lost:
+        return wall
+    await kernel.start("lease", background(lease.keep))
+    return lease.wall
 
 
 async def _agent_id(journal: Journal) -> str:
@@ -244,6 +265,7 @@ async def _start_agents(
             started.append(shared)
         _, names, ref, slots = shared
         names.append(agent.name)
+        directory.slots[agent.name] = slots
         await registry_ref.ask(RegisterAgent(RemoteServer(agent.id, ref, slots, agent.forwards_bearer)))
 
 
@@ -278,7 +300,8 @@ async def _start_servers(
     if not problems:
         for server in config.enabled_servers:
             try:
-                await _register(server, started[server.name], registry_ref)
+                slots = directory.slots[server.name] = Slots(server.max_concurrency)
+                await _register(server, started[server.name], slots, registry_ref)
             except DuplicateTool as error:
                 problems.append(str(error))
                 mistaken = True
@@ -288,8 +311,10 @@ async def _start_servers(
 
 
 async def _register(
-    server: McpServerConfig, ref: ActorRef[ServerMessage], registry_ref: ActorRef[RegistryMessage]
+    server: McpServerConfig,
+    ref: ActorRef[ServerMessage],
+    slots: Slots,
+    registry_ref: ActorRef[RegistryMessage],
 ) -> None:
-    slots = Slots(server.max_concurrency)
     entry = Server(server.name, ref, slots, server.forwards_bearer)
     await registry_ref.ask(Register(entry, await ref.ask(ListTools())))

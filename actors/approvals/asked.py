@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, Self
 import attrs
 from attrs.validators import deep_iterable, instance_of, optional
 
+from ...runtime.journal.question import NewQuestion
 from .decided import OBJECT, TEXT, D, Decided, Expired, with_common
 from .description import call_text, shortened
 from .replies import Reply, ShowAll
@@ -120,6 +121,10 @@ class Asked(Occasion, ABC, Generic[D]):
         if self.requires is not None:
             body["requires"] = self.requires.to_json()
         return {name: value for name, value in body.items() if value is not None}
+
+    def to_row(self) -> NewQuestion:
+        """Return the row of the question in the journal."""
+        return NewQuestion(self.id, self.kind, self.to_json(), self.expires)
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:

@@ -2,7 +2,7 @@
 
 A decision is stored as ``{"approved": bool, ...}`` or ``{"action": word, ...}``, with the fields of its class
 and the optional fields of all classes: ``"reason"``, ``"decided_by"``, ``"claimed_by"``, ``"principal"``,
-``"hash"``, ``"token"`` and ``"halts"``.
+``"hash"``, ``"token"``, ``"halts"`` and ``"traceparent"``.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class Decided:
     """Whether it came with a bearer token. The token itself is never stored."""
     halts: int = attrs.field(default=0, validator=instance_of(int))
     """The number of halts of the agent before it. A later halt makes it lapse, if it agrees."""
+    traceparent: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The trace of the request that made it (W3C Trace Context)."""
 
     def made_by(self, principal: str) -> Self:
         """The decision as one of an authenticated principal."""

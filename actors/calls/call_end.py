@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import trio
+
 from ...runtime.journal.protocol import SettleIntent
 from ..approvals.asked import Asked
 from ..approvals.description import shortened
@@ -48,6 +50,16 @@ async def save_ends(
     )
     if is_heard_from_disk(started.effect):
         await log.flush()
+
+
+async def save_cancelled(log: ConversationLog, end: e.ToolFinished | e.ToolUnknown) -> None:
+    """Save the end of an attempt that was given up. If its end is on record, only the commit of that was
+    cancelled."""
+    with trio.CancelScope(shield=True):  # one commit, and no longer than the lease
+        if log.run.calls[end.key].attempts[end.attempt] == "started":
+            await save_ends(log, end)
+        else:
+            await log.flush()
 
 
 def _is_answered(asked: Asked[Any], end: e.ToolFinished | e.ToolUnknown) -> bool:

@@ -14,6 +14,7 @@ from ..gate.halt import Halts
 from ..log.branches import WorkTimers
 from ..log.events import Origin
 from ..log.log import ConversationLog
+from ..log.observer import Observer
 from ..tools.arguments import Arguments
 from ..tools.authorization import Authorization
 from ..tools.delegation import Hop
@@ -29,6 +30,7 @@ class CallScope:
     arguments: Arguments
     authorization: Authorization
     tokens: Tokens
+    observer: Observer
     searching: trio.Lock
     """Held while the gate searches for patterns: one search at a time per run."""
     policy_scope: PolicyScope
@@ -46,10 +48,15 @@ class CallScope:
         """The bearer token that the call has now."""
         return self.tokens.get(self.log.state.id, self.log.run.command_of(key))
 
-    @property
-    def hop(self) -> Hop:
-        """The metadata of all requests of the run to other agents."""
-        return hop_of(self.log, self.agent_id)
+    def hop(self, key: str, attempt: int) -> Hop:
+        """The metadata of the requests of a call to another agent."""
+        return attrs.evolve(hop_of(self.log, self.agent_id), traceparent=self.traceparent(key, attempt))
+
+    def traceparent(self, key: str, attempt: int) -> str | None:
+        """The trace that an attempt of a call belongs to (W3C Trace Context)."""
+        observed = self.observer.traceparent(self.log.state, key, attempt)
+        origin = self.log.run.origin
+        return observed or (None if origin is None else origin.traceparent)
 
     @property
     def draining(self) -> trio.Event:

@@ -5,7 +5,8 @@ The order makes this safe:
 1. Wait for slots: of the node, then of the server.
 2. Commit the intent, together with all pending writes before it, unless the agent was halted meanwhile. From
    here on, a crash leaves the outcome unknown.
-3. Send the call, unless it is of class `once` and the agent was halted meanwhile.
+3. Send the call, unless it is of class `once` and the agent was halted meanwhile, or this process has lost
+   its lease at the journal.
 4. Record its end: a result, a prerequisite of the server, or an unknown outcome. `lifecycle` decides what
    comes next.
 
@@ -45,7 +46,7 @@ from ..tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
-from .call_end import CANCEL_GRACE, save_ends
+from .call_end import CANCEL_GRACE, save_cancelled, save_ends
 from .call_scope import CallScope
 from .elicitations import ElicitationAsker, Elicitations, note_declined, replies_of
 from .lifecycle import INTERRUPTED
@@ -67,7 +68,7 @@ class Dispatch:
         log, server, tool, halts = self.scope.log, found.server, found.tool, self.scope.halts
         with (
             await place_in(self.limiter, server.slots) as held,
-            halts.departure(None if step.held else halt) as departure,
+            halts.departure(None if step.held else halt, log.tenure.holds) as departure,
         ):
             # Return, so that the slots are free: the calls that wait for them have to notice the shutdown,
             # too.
@@ -97,6 +98,8 @@ class Dispatch:
             departure.committed.set()
             if not saved:
                 return False
+            with trio.CancelScope(shield=True):  # no longer than the lease
+                await log.confirm()  # this process may have been paused during the commit
             if isinstance(server, RemoteServer):
                 exchange = RemoteExchange.of(self.scope, key, step.attempt, tool, server, held, departure)
                 await exchange.carry_out()
@@ -106,7 +109,7 @@ class Dispatch:
                 if step.effect == "once":
                     await self._call_once(elicitations, step, tool, server, departure)
                 else:
-                    await self._call(elicitations, step, tool, server)
+                    await self._call(elicitations, step, tool, server, departure.check_lease)
             finally:
                 await elicitations.close()
         return True
@@ -118,7 +121,7 @@ class Dispatch:
         assert isinstance(server, RemoteServer)
         with (
             await place_in(self.limiter, server.slots) as held,
-            self.scope.halts.departure(None if step.held else halt) as departure,
+            self.scope.halts.departure(None if step.held else halt, self.scope.log.tenure.holds) as departure,
         ):
             departure.committed.set()
             if not self.scope.draining.is_set():
@@ -130,8 +133,8 @@ class Dispatch:
     ) -> None:
         """As `_call`. If the run is cancelled meanwhile, wait up to `CANCEL_GRACE` seconds for the result.
 
-        After that, the end of the run records the outcome as unknown; after a shutdown, the next start
-        does. A call that has not been sent when the run is cancelled is not sent.
+        After that, the outcome is recorded as unknown. A call that has not been sent when the run is
+        cancelled is not sent; after a shutdown, the next start continues it.
         """
         draining = self.scope.draining
         shield = trio.CancelScope(shield=True)
@@ -143,20 +146,25 @@ class Dispatch:
                 await trio.sleep_forever()
             finally:
                 elicitations.cancel()
-                grace = CANCEL_GRACE if departure.has_left and not draining.is_set() else 0.0
-                shield.deadline = trio.current_time() + grace
+                waits = departure.has_left and not (draining.is_set() or self.scope.log.tenure.is_lost)
+                shield.deadline = trio.current_time() + (CANCEL_GRACE if waits else 0.0)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bound_when_cancelled)
             with shield:
                 await self._call(elicitations, step, tool, server, departure.leave)
-            if shield.cancelled_caught and not (departure.has_left or draining.is_set()):
-                with trio.CancelScope(shield=True):
-                    result = ToolResult(NOT_SENT, is_error=True)
-                    await save_ends(
-                        self.scope.log, e.ToolFinished(elicitations.key, elicitations.attempt, result)
-                    )
+            if shield.cancelled_caught and (departure.has_left or not draining.is_set()):
+                await self._save_cancelled(elicitations, departure)
             nursery.cancel_scope.cancel()
+
+    async def _save_cancelled(self, elicitations: Elicitations, departure: Departure) -> None:
+        """Record the end of an attempt that was given up. Perhaps only its branch was stopped: then the run
+        goes on, and its models hear of the attempt."""
+        key, attempt = elicitations.key, elicitations.attempt
+        end: e.ToolFinished | e.ToolUnknown = e.ToolUnknown(key, attempt, "the call was given up")
+        if not departure.has_left:
+            end = e.ToolFinished(key, attempt, ToolResult(NOT_SENT, is_error=True))
+        await save_cancelled(self.scope.log, end)
 
     async def _call(
         self,
@@ -164,7 +172,7 @@ class Dispatch:
         step: Send,
         tool: Tool,
         server: Server,
-        on_sent: Callable[[], None] | None = None,
+        on_sent: Callable[[], None],
     ) -> None:
         command = self.scope.log.run.command_of(elicitations.key)
         bearer = bearer_for(server, self.scope.token(elicitations.key))
@@ -183,6 +191,7 @@ class Dispatch:
                     answers=elicitations.replies.answers,
                     state=elicitations.replies.state,
                     since=elicitations.held.since,
+                    traceparent=self.scope.traceparent(elicitations.key, elicitations.attempt),
                 )
             )
         except (ToolUnavailable, ToolChanged, ActorUnavailable) as error:

@@ -28,12 +28,21 @@ from ..log import events as e
 from ..log.deltas import ToolProgress
 from ..log.past import NOT_SENT
 from ..tools import needs
-from ..tools.delegation import MESSAGE, SERVER, CancelRemote, Delegate, RemoteInputRequired, RemoteTask
+from ..tools.delegation import (
+    MESSAGE,
+    SERVER,
+    CancelRemote,
+    Delegate,
+    Delegated,
+    Hop,
+    RemoteInputRequired,
+    RemoteTask,
+)
 from ..tools.needs import Need
 from ..tools.registry import RemoteServer, bearer_for
 from ..tools.slots import Held
 from ..tools.tool import Progress, Tool, ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
-from .call_end import save_ends
+from .call_end import save_cancelled, save_ends
 from .call_scope import CallScope
 from .proxies import answers_in
 
@@ -103,7 +112,8 @@ class RemoteExchange:
                 with shield:
                     await self._exchange(lost, may_send)
                 if shield.cancelled_caught and not (self._departure.has_left or self._draining):
-                    await self._save_end(e.ToolFinished(self._key, self._attempt, ToolResult(NOT_SENT, True)))
+                    result = ToolResult(NOT_SENT, is_error=True)
+                    await save_cancelled(self._scope.log, e.ToolFinished(self._key, self._attempt, result))
                 self._is_over = True
                 nursery.cancel_scope.cancel()
         finally:
@@ -135,12 +145,14 @@ class RemoteExchange:
         try:
             await trio.sleep_forever()
         finally:
-            waits = self._departure.has_left and not (self._is_over or self._draining)
+            # If the tenure is lost, another node may follow the task.
+            goes_on = self._draining or self._scope.log.tenure.is_lost
+            waits = self._departure.has_left and not (self._is_over or goes_on)
             shield.deadline = trio.current_time() + (REMOTE_GRACE if waits else 0.0)
             if waits and self._task is not None:
                 with trio.CancelScope(shield=True, deadline=shield.deadline), suppress(ActorError):
                     await self._server.ref.ask(
-                        CancelRemote(task=self._task, hop=self._scope.hop, bearer=self._bearer)
+                        CancelRemote(task=self._task, hop=self._hop, bearer=self._bearer)
                     )
 
     async def _leave_at_shutdown(self, shield: trio.CancelScope) -> None:
@@ -152,12 +164,16 @@ class RemoteExchange:
     def _bearer(self) -> str | None:
         return bearer_for(self._server, self._scope.token(self._key))
 
+    @property
+    def _hop(self) -> Hop:
+        return self._scope.hop(self._key, self._attempt)
+
     async def _exchange(self, lost: bool, may_send: bool) -> None:
         command = self._scope.log.run.command_of(self._key)
         need: Need | None = None
         rejected = False
         try:
-            end = await self._server.ref.ask(self._request(lost, may_send))
+            end = await self._ask(lost, may_send)
             result, rejected = end.result, end.rejected
         except (ToolUnavailable, ActorUnavailable) as error:
             if lost:
@@ -180,13 +196,25 @@ class RemoteExchange:
         self._held.give_back()  # before the commit: the agent is free already
         await self._save_end(e.ToolFinished(self._key, self._attempt, result, need, rejected))
 
+    async def _ask(self, lost: bool, may_send: bool) -> Delegated:
+        """Raises the errors of `Delegate`."""
+        log = self._scope.log
+        try:
+            return await self._server.ref.ask(self._request(lost, may_send))
+        except (ToolUnavailable, ToolAuthRequired, RemoteInputRequired):
+            if log.tenure.holds() or self._anew:
+                raise
+        # This process was paused, and so has perhaps withheld what the agent waits for.
+        await log.confirm()
+        return await self._server.ref.ask(self._request(lost, may_send))
+
     def _request(self, lost: bool, may_send: bool) -> Delegate:
         log = self._scope.log
         return Delegate(
             agent=self._server.name.removeprefix(SERVER),
             text=self._text,
             key=f"{log.state.id}/{log.run.id}/{self._key}/{self._attempt}",
-            hop=self._scope.hop,
+            hop=self._hop,
             task=self._task,
             items=log.run.calls[self._key].remote_items,
             answers=answers_in(log, self._brings),
@@ -194,7 +222,7 @@ class RemoteExchange:
             may_send=may_send,
             anew=self._anew,
             bearer=self._bearer,
-            may_leave=self._departure.may_leave,
+            may_leave=self._departure.may_leave_now,
             on_sent=self._set_sent,
             on_accepted=self._accept,
             on_progress=self._tell,

@@ -11,7 +11,7 @@ import attrs
 from ...config.values import quoted
 from ...config.wording import nearest
 from ...runtime.errors import Refused
-from ...runtime.journal.errors import StreamDamaged
+from ...runtime.journal.errors import JournalUnavailable, StreamDamaged
 from ...runtime.journal.protocol import NotAccepted
 from ...runtime.journal.question import Question
 
@@ -31,6 +31,7 @@ ErrorCode: TypeAlias = Literal[
     "invalid_arguments",
     "invalid_cursor",
     "invalid_request",
+    "journal_unavailable",
     "limit_reached",
     "may_not_approve",
     "message_required",
@@ -120,12 +121,23 @@ def broken(why: str) -> AgentError:
 
 
 @contextmanager
-def damage_as_agent_error() -> Iterator[None]:
-    """Raise `AgentError` ``conversation_broken`` instead of `StreamDamaged`."""
+def journal_as_agent_error() -> Iterator[None]:
+    """Raise `AgentError` ``conversation_broken`` instead of `StreamDamaged`, and ``journal_unavailable``
+    instead of `JournalUnavailable`."""
     try:
         yield
     except StreamDamaged as error:
         raise broken(error.why) from error
+    except JournalUnavailable as error:
+        raise unavailable() from error
+
+
+def unavailable() -> AgentError:
+    return AgentError(
+        "journal_unavailable",
+        "the journal cannot be reached now; whether the request is stored is unknown",
+        hint="Repeat it with the same idempotency key.",
+    )
 
 
 def no_approval(id: str) -> AgentError:

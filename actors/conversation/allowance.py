@@ -15,7 +15,7 @@ import trio
 
 from ...config.auth import PrincipalLimits
 from ...runtime.journal.errors import StreamDamaged
-from ...runtime.journal.protocol import Among, Row
+from ...runtime.journal.summary import Among, Row
 from ..common.errors import AgentError
 from ..log import stored
 from ..log.inbox import Create, Say
@@ -113,7 +113,7 @@ class Allowance:
 
     async def _is_live(self, conversation: str, principal: str) -> bool:
         """Whether a conversation has a live run of the principal, or a command that starts one."""
-        log, journal = self._services.live.get(conversation), self._services.journal
+        log, journal = await self._services.owned(conversation), self._services.journal
         if log is not None and log.state.live_run is not None:
             return log.state.live_run.requester == principal
         waiting = await stored.inbox(journal, conversation, skip_damaged=True)

@@ -24,13 +24,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, assert_never
 
 import attrs
 import trio
 
 from ...runtime.context import Context
+from ...runtime.envelope import Trace, current_trace
 from ...runtime.journal.errors import JournalError, QuestionTaken
+from ...runtime.journal.patience import until_available
 from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log import stored
@@ -49,15 +52,17 @@ from ..log.inbox import (
 )
 from ..log.log import ConversationLog
 from ..log.record import Run
-from ..log.topics import Idle, reply_topic, topic
+from ..log.topics import ConversationTopic, Idle
+from ..log.trace_ids import trace_id_of
 from ..log.void import save_and_void
 from ..nodes.services import Services
+from ..tools.needs import Wanted
 from . import result as results
 from .approval_commands import ApprovalCommands
 from .deletion import erase
 from .remote_tasks import cancel_open
 from .result import refusal, reply_of
-from .run import Failure, announce, close, end_event, execute, internal_error
+from .run import Failure, announce, close, end_event, execute, internal_error, settle
 
 
 @attrs.define(eq=False)
@@ -76,6 +81,8 @@ class Commands:
     """Queued messages whose senders have been told that the run before them is blocked."""
     _tried: set[tuple[str, str]] = attrs.field(factory=set)
     """Pairs of a run and a queued message whose token it has used. The server may refuse it, so once only."""
+    left: set[str] = attrs.field(factory=set)
+    """The commands that the last look left in the inbox."""
     deleted: bool = False
     _approvals: ApprovalCommands = attrs.field(init=False)
 
@@ -94,28 +101,42 @@ class Commands:
         if self.deleted or self._services.active_runs.draining.is_set():
             return  # the next start executes them
         waiting: list[Received] = []
+        self.left = set()
         acked = self._log.acked
-        for received in await stored.inbox(self._services.journal, self._log.state.id):
+        for received in await self._inbox():
             if self.deleted:
                 return
             if received.key in acked:
                 continue
+            if received.has_token and received.node != self._services.journal.node:
+                self._log.sent_elsewhere[received.key] = received.node
             if self._log.state.read_only and not isinstance(received.command, Delete):
                 await self._refuse_read_only(received)
             elif isinstance(received.command, Say) and self._run_is_live():
                 waiting.append(received)
+                self.left.add(received.key)
                 self._queued = True  # at once: the run may end while later commands are executed
             else:
                 await self._carry_out(received)
         self._queued = bool(waiting)
         await self._void_lost()
+        await self._resume_with_token()
         await self._answer_waiting(waiting)
         state = self._log.state
         run = state.head.run
         if run is not None and run.state == "running" and self._scope is None and not state.read_only:
             self._start()
         if not self._log.active:
-            self._services.bus.publish(topic(self._log.state.id), Idle())
+            self._services.tokens.look(state.id, state.last_seq)
+            self._services.bus.publish(ConversationTopic(state.id), Idle())
+
+    async def _inbox(self) -> Sequence[Received]:
+        """The open commands. Raises `Fenced` if another node owns the conversation, because its commands may
+        be about things that are not in the log of this activation."""
+        journal = self._services.journal
+        inbox = await until_available(partial(stored.inbox, journal, self._log.state.id))
+        await self._log.tenure.check(journal)  # after the reading, so that it held before it
+        return inbox
 
     async def _carry_out(self, received: Received) -> None:
         match received.command:
@@ -146,8 +167,10 @@ class Commands:
             await self._refuse(received, "conversation_read_only", _READ_ONLY)
             return
         self._services.tokens.drop(received.stream, [received.key])
-        reply = refusal("conversation_read_only", _DECIDED)
-        self._services.bus.publish(reply_topic(received.stream, received.key), reply)
+        self.left.add(received.key)
+        if received.key not in self._answered:
+            self._answered.add(received.key)
+            await self._log.save(replies={received.key: refusal("conversation_read_only", _DECIDED)})
 
     async def _refuse(self, received: Received, code: ErrorCode, message: str) -> None:
         self._services.tokens.drop(received.stream, [received.key])
@@ -219,6 +242,23 @@ class Commands:
         key = received.key
         await self._log.save(e.RunResumed(head.id, key, True, answer=True, by=by), ack=[key])
 
+    async def _resume_with_token(self) -> None:
+        """Resume a run that rests for want of a token that this node holds, unless it did so in vain before.
+        If no node can be expected to hold it any more, answer the senders that have no answer yet."""
+        log, head = self._log, self._log.state.head.run
+        if head is None or head.state != "auth_required":
+            return
+        run, wanted = log.run, Wanted(**(head.auth or {}))
+        open_calls = (each for each in run.calls.values() if not log.state.has_ended(each))
+        commands = {run.driving_command, *(each.own_command for each in open_calls if each.own_command)}
+        found = {(head.id, key) for key in commands if self._services.tokens.get(log.state.id, key)}
+        is_new = self._services.tokens.last_look(log.state.id) != log.state.last_seq
+        if wanted.status is None and is_new and not found <= self._tried:
+            self._tried |= found
+            await log.save(e.RunResumed(head.id, run.driving_command, run.token, answer=False))
+        elif run.unsettled and self._scope is None:
+            await settle(log, head, wanted)
+
     async def _answer_waiting(self, waiting: list[Received]) -> None:
         """If the live run needs a token and a waiting message of its requester came with one, resume the run
         with that. If it is blocked otherwise, answer that the messages are queued: a human may take long."""
@@ -270,7 +310,7 @@ class Commands:
             await self._stop_run()
         if self._run_is_live() and not self._log.state.read_only:
             await self._close(lambda run: e.RunCancelled(run.id, tuple(run.unsettled)))
-        await erase(self._services, self._log.fence, self._log.state.last_seq, self._log.state.head)
+        await erase(self._services, self._log.tenure.fence, self._log.state.last_seq, self._log.state.head)
         self.deleted = True
         del self._services.live[self._log.state.id]
 
@@ -285,6 +325,7 @@ class Commands:
         self._ctx.start_soon(announce, self._log, self._services)
 
     async def _execute(self) -> None:
+        current_trace.set(self._names())
         try:
             outcome = await execute(self._ctx, self._log, self._services)
             await self._close_with(outcome)
@@ -292,8 +333,15 @@ class Commands:
             self._log.end()
             self._scope = None
             self._ended.set()
-            if self._queued:
-                self._services.wake(self._log.state.id)
+        if self._queued:
+            self._services.wake(self._log.state.id)
+
+    def _names(self) -> Trace:
+        """The names of the run in the lines of the log, also in those of the actors that it asks."""
+        state, run = self._log.state, self._log.run
+        traceparent = None if run.origin is None else run.origin.traceparent
+        trace = trace_id_of(run.id, traceparent)
+        return {"conversation": state.id, "sid": state.head.session_id, "trace": trace}
 
     async def _stop_run(self) -> None:
         """Cancel the run that is being executed, and wait until the end of its last call is recorded."""
@@ -318,7 +366,7 @@ class Commands:
 
     async def _take_decisions(self) -> None:
         """Record the decisions in the inbox, so that they precede the end of the run."""
-        for received in await stored.inbox(self._services.journal, self._log.state.id):
+        for received in await self._inbox():
             if isinstance(received.command, Decide | Vote):
                 await self._approvals.carry_out(received, received.command)
 
@@ -326,7 +374,7 @@ class Commands:
         """Fail the run that keeps crashing this conversation, also if its start is not on disk yet. Without a
         run, refuse the next command, which must be the cause."""
         failure = internal_error(crash)
-        first = (await stored.inbox(self._services.journal, self._log.state.id))[:1]
+        first = (await self._inbox())[:1]
         for received in filter(self._can_begin, first):
             with suppress(JournalError):  # saving the start may be what crashes: then it is refused below
                 await self._log.save(*self._beginning(received), ack=[received.key])

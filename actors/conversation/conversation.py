@@ -9,6 +9,7 @@ An activation takes one of four paths:
     ==========================  =========================================================================
     the stream                  the activation
     ==========================  =========================================================================
+    is owned by another node    ends at once
     can be read                 executes commands until it has been idle for `IDLE` seconds without an
                                 active branch (`_serve`)
     crashed again and again     fails its run first (`poisoned`), then as above
@@ -27,13 +28,14 @@ import attrs
 
 from ...runtime.context import Behaviour, Context
 from ...runtime.journal.errors import StreamDamaged, UnknownStream
+from ...runtime.journal.ownership import Held
 from ...runtime.message import Message
 from ..common import errors
 from ..log import stored
 from ..log.head import Head
 from ..log.inbox import Delete
 from ..log.log import open_log
-from ..log.topics import Idle, reply_topic, topic
+from ..log.topics import ConversationTopic, Idle, ReplyTopic
 from ..nodes.services import Services
 from .commands import Commands
 from .deletion import erase
@@ -79,15 +81,18 @@ def poisoned(services: Services) -> Callable[[str, Exception], Behaviour[Wake]]:
 
 async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Exception | None) -> None:
     journal = services.journal
+    if services.lease.can_be_lost and services.active_runs.draining.is_set():
+        return  # other nodes go on
     try:
         log = await open_log(
             journal,
             id,
-            services.owner,
+            services.lease,
             bus=services.bus,
             active_runs=services.active_runs,
             flusher=services.flusher,
             wall=services.wall,
+            observer=services.observer,
             start_soon=ctx.start_soon,
             progress=ctx.progress,
         )
@@ -97,8 +102,13 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
     except StreamDamaged as damage:
         await _serve_damaged(ctx, services, id, damage)
         return
+    if log is None:  # the node that owns it finds the commands itself
+        services.bus.publish(ConversationTopic(id), Idle())
+        return
+    services.seen.pop(id, None)
     commands = Commands(ctx, log, services)
     services.live[id] = log
+    is_released = False
     try:
         if crash is not None:
             await commands.give_up(crash)
@@ -112,9 +122,16 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
         await ctx.serve(look, idle_timeout=IDLE, busy=commands.busy)
         await log.wait_inactive()  # at a shutdown, calls in flight get the grace period
         await log.flush()
+        log.close()
+        services.live.pop(id, None)
+        if not await journal.release(log.tenure.fence, commands.left):
+            services.wake(id)
+        is_released = True
     finally:
         log.close()
         services.live.pop(id, None)
+        if services.lease.can_be_lost and not is_released:
+            services.unreleased.append(log.tenure.fence)
 
 
 async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage: StreamDamaged) -> None:
@@ -131,7 +148,10 @@ async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage
         if row is None or deleted:
             await _restart_if_recreated(ctx, services, id, wake)
             return
-        fence = await journal.claim(id, services.owner)
+        fence = await journal.claim(id)
+        if isinstance(fence, Held):
+            ctx.stop()
+            return
         inbox = await stored.inbox(journal, id, skip_damaged=True)
         if any(isinstance(each.command, Delete) for each in inbox):
             head = Head(owner=row.summary.owner if row.summary else "")
@@ -140,10 +160,10 @@ async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage
             return
         keys = [command.key for command in inbox]
         services.tokens.drop(id, keys)
-        await journal.save(fence, row.last_seq, forget=keys)
+        await journal.save(fence, row.last_seq, refuse=dict.fromkeys(keys, reply))
         for key in keys:
-            services.bus.publish(reply_topic(id, key), reply)
-        services.bus.publish(topic(id), Idle())
+            services.bus.publish(ReplyTopic(id, key), reply)
+        services.bus.publish(ConversationTopic(id), Idle())
 
     await ctx.serve(look, idle_timeout=IDLE)
 

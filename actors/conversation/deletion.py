@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...runtime.journal.protocol import Event, Fence, NewEvent
+from ...runtime.journal.ownership import Fence
+from ...runtime.journal.protocol import Event, NewEvent
 from ..log import events as e
 from ..log.head import Head
-from ..log.topics import EVERYTHING, Published, reply_topic, topic
+from ..log.topics import EVERYTHING, ConversationTopic, Published, ReplyTopic
 from ..nodes.services import Services
 
 
@@ -14,8 +15,8 @@ async def erase(services: Services, fence: Fence, last_seq: int, head: Head) -> 
     id, bus = fence.stream, services.bus
     unanswered = await services.journal.delete(fence)
     services.tokens.forget(id)
-    bus.publish(topic(id), NewEvent(e.CONVERSATION_DELETED, {}))
+    bus.publish(ConversationTopic(id), NewEvent(e.CONVERSATION_DELETED, {}))
     deleted = Event(id, last_seq + 1, e.CONVERSATION_DELETED, services.wall(), {})
     bus.publish(EVERYTHING, Published(deleted, head.status, head.owner))
     for key in unanswered:
-        bus.publish(reply_topic(id, key), None)
+        bus.publish(ReplyTopic(id, key), None)

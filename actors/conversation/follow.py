@@ -7,11 +7,11 @@ from typing import Literal, cast
 
 from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus, Subscription
-from ...runtime.journal.errors import JournalError
+from ...runtime.journal.errors import JournalError, JournalUnavailable, UnknownCommand, UnknownStream
 from ...runtime.journal.protocol import Event, Journal, Json, NewEvent
 from ..log.deltas import AnyDelta, ModelDelta, ToolProgress
 from ..log.events import CONVERSATION_DELETED
-from ..log.topics import topic
+from ..log.topics import Changed, ConversationTopic
 
 PAGE = 16
 """Events per page. A follower whose reader is slow keeps that many in memory, and each may hold the whole
@@ -31,7 +31,7 @@ async def follow(
     """
     cursor = after
     # The subscription drops live events of a slow reader, which are then read from the journal.
-    with bus.subscribe(topic(conversation)) as live:
+    with bus.subscribe(ConversationTopic(conversation)) as live:
         while (read := await _read(journal, conversation, cursor, live)) is not None:
             page, gone = read
             for event in page:
@@ -77,6 +77,8 @@ def _place(item: object, cursor: int, *, missed: bool) -> Literal["next", "passe
     match item:
         case NewEvent():
             return "deleted"
+        case Changed():
+            return "gap"
         case Event(seq=seq):
             after = seq - 1
         case ModelDelta(after=after) | ToolProgress(after=after):
@@ -96,15 +98,25 @@ class Deleted(Exception):
     """The conversation was deleted before the reply."""
 
 
-async def reply(replies: Subscription) -> Json | None:
-    """Wait for the reply to a command. None if the subscription ends first.
+async def reply(replies: Subscription, journal: Journal, conversation: str, key: str) -> Json | None:
+    """Wait for the reply to a command that was delivered. None if the subscription ends first.
 
-    `replies` is a subscription to its `reply_topic`, made before the command was delivered.
+    `replies` is a subscription to its `ReplyTopic`, made before the delivery.
 
     Raises:
         Deleted
+        JournalError
     """
     async for found in replies:
+        if isinstance(found, Changed):
+            try:
+                found = await journal.answer(conversation, key)
+            except (UnknownStream, UnknownCommand) as error:
+                raise Deleted from error
+            except JournalUnavailable:
+                continue  # there will be another `Changed`
+            if found is None:
+                continue
         if found is None:
             raise Deleted
         return cast(Json, found)

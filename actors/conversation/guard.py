@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 import attrs
 
 from ...runtime.journal.errors import StreamDamaged
-from ...runtime.journal.protocol import Among, Event, Journal
+from ...runtime.journal.protocol import Event, Journal
+from ...runtime.journal.summary import Among
 from ..access.principal import Principal
 from ..access.rights import Right, covers, may, role_required
 from ..approvals.kinds import Approval

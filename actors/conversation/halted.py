@@ -42,7 +42,7 @@ async def refuse_if_halted(approval: Approval, decision: Decided, services: Serv
             if isinstance(found, Resolved) and effect_class(found.tool, approved=True) != "once":
                 return
         case ElicitationQuestion() as asked:
-            with errors.damage_as_agent_error():
+            with errors.journal_as_agent_error():
                 run = (await stored.read(services.journal, approval.stream)).live_run
             record = None if run is None else run.calls.get(asked.key)
             if record is not None and record.started is not None and record.started.effect != "once":

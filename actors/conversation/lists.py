@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 import attrs
 
 from ...runtime.journal.errors import StreamDamaged
-from ...runtime.journal.protocol import Journal, Page, Row
+from ...runtime.journal.protocol import Journal
+from ...runtime.journal.summary import Page, Row
 from ..approvals.kinds import Approval
 from ..gate.gate import Action, PolicyScope, judge, offered
 from ..log import stored

@@ -12,7 +12,8 @@ from typing import Literal, TypeAlias
 import attrs
 
 from ...runtime.journal.errors import Reading, StreamDamaged
-from ...runtime.journal.protocol import Journal, Row
+from ...runtime.journal.protocol import Journal
+from ...runtime.journal.summary import Row
 from ..approvals.kinds import Approval
 from ..log import events as e
 from ..log import stored

@@ -19,6 +19,7 @@ import trio
 from ...runtime.context import Behaviour, background
 from ...runtime.errors import ActorError
 from ...runtime.journal.errors import JournalError
+from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Accepted, Journal
 from ...runtime.message import Message
 from ...runtime.ref import ActorRef
@@ -81,7 +82,7 @@ class RemoteQuestions:
     async def _watch(self) -> None:
         while True:
             await trio.sleep(INTERVAL * (1 - random.random() / 3))
-            await self._look_at_all()
+            await until_available(self._look_at_all)
 
     async def _look_at_all(self) -> None:
         limiter = trio.CapacityLimiter(MAX_CONCURRENT)
@@ -102,14 +103,14 @@ class RemoteQuestions:
         async with limiter:
             try:
                 withdraw = await self.look(approval)
+                if withdraw is None:
+                    return
+                outcome = await self._journal.deliver(
+                    approval.stream, withdraw_key(withdraw), withdraw.kind, body_of(withdraw)
+                )
             except JournalError as error:
                 logger.warning("could not check whether another agent still asks a question: %s", error)
                 return
-            if withdraw is None:
-                return
-            outcome = await self._journal.deliver(
-                approval.stream, withdraw_key(withdraw), withdraw.kind, body_of(withdraw)
-            )
             if isinstance(outcome, Accepted):
                 self._wake(approval.stream)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -19,6 +19,7 @@ from ...config.nodes import Node
 from ...runtime.context import Context
 from ...runtime.errors import ActorCrashed
 from ...runtime.journal.errors import JournalError
+from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import SettleIntent
 from ..common.errors import NodeFailed
 from ..log import events as e
@@ -118,31 +119,60 @@ def _tree(log: ConversationLog, services: Services) -> Node | Failure:
 async def announce(log: ConversationLog, services: Services) -> None:
     """Record that the run is blocked, if it still is, and answer the senders that wait for it."""
     while log.blocked and (head := log.state.head.run) is not None:
-        wanted = log.unauthorized
-        settles = tuple(log.run.unsettled)
+        living = await _other_nodes(log)
+        wanted, unsettled = log.unauthorized, tuple(log.run.unsettled)
+        settles = unsettled
         if wanted is not None:
+            settles = _settled_without(log, wanted, living)
             result = results.auth_required(head, wanted)
-            event: e.RunPause = e.RunAuthRequired(
-                run=head.id, **attrs.asdict(wanted), settles=settles, worked=log.worked
-            )
+            event: e.RunPause = _auth_required(head, wanted, settles, log.worked)
         else:
             result = waiting_result(log)
             event = e.RunWaiting(head.id, log.state.head.pending, settles, log.worked)
         replies = dict.fromkeys(settles, reply_of(result))
         # All of this may change while the save waits for its turn, even if the run stays blocked: a decision
         # may add a sender to answer, although its branch cannot go on because it waits for a slot.
-        unchanged = partial(_is_unchanged, log, settles, log.state.head.pending, wanted)
+        unchanged = partial(_is_unchanged, log, unsettled, log.state.head.pending, wanted)
         if await log.save(event, replies=replies, when=unchanged):
             services.wake(log.state.id)  # to answer the senders of queued messages
             return
 
 
+async def settle(log: ConversationLog, head: RunHead, wanted: Wanted) -> None:
+    """Answer the senders of a run that rests for want of a token, unless the node that has the token is about
+    to resume it."""
+    settles = _settled_without(log, wanted, await _other_nodes(log))
+    if settles:
+        event = _auth_required(head, wanted, settles, log.run.worked)
+        await log.save(event, replies=dict.fromkeys(settles, reply_of(results.auth_required(head, wanted))))
+
+
+async def _other_nodes(log: ConversationLog) -> Collection[str]:
+    """The living nodes, if any of them may have tokens of the run."""
+    return await until_available(log.journal.living) if log.sent_elsewhere else ()
+
+
+def _settled_without(log: ConversationLog, wanted: Wanted, living: Collection[str]) -> tuple[str, ...]:
+    """The commands to answer when the run rests for want of a token. A command whose token a living node has
+    is not answered: that node resumes the run."""
+    unsettled = tuple(log.run.unsettled)
+    if wanted.status is not None:  # the token was refused
+        return unsettled
+    return tuple(key for key in unsettled if log.sent_elsewhere.get(key) not in living)
+
+
+def _auth_required(
+    head: RunHead, wanted: Wanted, settles: tuple[str, ...], worked: Mapping[str, float]
+) -> e.RunAuthRequired:
+    return e.RunAuthRequired(run=head.id, **attrs.asdict(wanted), settles=settles, worked=worked)
+
+
 def _is_unchanged(
-    log: ConversationLog, settles: tuple[str, ...], pending: tuple[str, ...], wanted: Wanted | None
+    log: ConversationLog, unsettled: tuple[str, ...], pending: tuple[str, ...], wanted: Wanted | None
 ) -> bool:
     return (
         log.blocked
-        and tuple(log.run.unsettled) == settles
+        and tuple(log.run.unsettled) == unsettled
         and (log.state.head.pending, log.unauthorized) == (pending, wanted)
     )
 

@@ -20,7 +20,7 @@ from ..approvals.voting import subject_changed
 from ..common import errors
 from ..common.errors import AgentError
 from ..log.inbox import AnyCommand, body_of
-from ..log.topics import reply_topic
+from ..log.topics import ReplyTopic
 from ..nodes.services import Services
 from ..tools.tokens import Token
 from . import follow
@@ -90,6 +90,7 @@ class Sender:
                 limit=limit,
                 unless=unless,
                 not_behind=not_behind,
+                follow=True,
             )
 
         return await self._send(id, key, token, wait, deliver)
@@ -110,8 +111,9 @@ class Sender:
         key = key or str(uuid.uuid4())
 
         async def decide() -> Outcome:
-            now = services.wall()
-            return await services.journal.decide(question.id, decision, key, now, adds=adds, vote=vote)
+            return await services.journal.decide(
+                question.id, decision, key, adds=adds, vote=vote, follow=True
+            )
 
         reply = await self._send(question.stream, key, token, wait, decide)
         assert not isinstance(reply, NotAccepted)
@@ -141,15 +143,15 @@ class Sender:
         self._refuse_when_draining()
         is_stored = self._store_token(id, key, token)
         # Subscribe first, because the reply may be published right after the commit.
-        with services.bus.subscribe(reply_topic(id, key), buffer=1) as replies:
+        with services.bus.subscribe(ReplyTopic(id, key), buffer=1) as replies:
             needed = False
             try:
-                with errors.damage_as_agent_error():
+                with errors.journal_as_agent_error():
                     outcome = await deliver()
                     known = None
                     if isinstance(outcome, Repeated) and outcome.reply is not None:
                         with Reading(id, "a reply"):
-                            known = result_of(outcome.reply)
+                            known = _result(outcome.reply)
                 needed = _is_open(outcome)
             finally:  # also if this is cancelled before the command is delivered
                 if is_stored and not needed:
@@ -157,9 +159,9 @@ class Sender:
             match outcome:
                 case Accepted() | Won() | Voted() | Repeated(reply=None):
                     services.wake(id)
-                    return await self._wait(id, replies) if wait else None
+                    return await self._wait(id, key, replies) if wait else None
                 case Repeated():
-                    return known
+                    return _unless_refused(known)
                 case KeyReused():
                     raise errors.key_reused()
                 case NotAccepted(why="status", status="waiting_approval"):
@@ -175,22 +177,20 @@ class Sender:
                 case _:
                     assert_never(outcome)
 
-    async def _wait(self, id: str, replies: Subscription) -> Result | None:
+    async def _wait(self, id: str, key: str, replies: Subscription) -> Result | None:
         if self._closed:
             replies.end()  # `close` was called while the command was being delivered
         self._waits.add(replies)
         try:
-            reply = await follow.reply(replies)
+            with errors.journal_as_agent_error():
+                reply = await follow.reply(replies, self._services.journal, id, key)
         except follow.Deleted as error:
             raise errors.no_conversation(id) from error
         finally:
             self._waits.discard(replies)
         if reply is None:
             raise errors.shutting_down(accepted=True)
-        if "error" in reply:
-            refused = reply["error"]
-            raise AgentError(refused["code"], refused["message"], hint=refused.get("hint"))
-        return result_of(reply)
+        return _unless_refused(_result(reply))
 
     def _store_token(self, id: str, key: str, token: Token | None) -> bool:
         """Store a token before its command is delivered. Never replace one: the sender of a repeated key
@@ -206,6 +206,19 @@ class Sender:
         self._closed = True
         for replies in self._waits:
             replies.end()
+
+
+def _result(reply: Json) -> Result | AgentError | None:
+    if "error" in reply:
+        refused = reply["error"]
+        return AgentError(refused["code"], refused["message"], hint=refused.get("hint"))
+    return result_of(reply)
+
+
+def _unless_refused(result: Result | AgentError | None) -> Result | None:
+    if isinstance(result, AgentError):
+        raise result
+    return result
 
 
 def _is_open(outcome: Outcome) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import attrs
@@ -40,6 +40,7 @@ KEYS = 8
 """Number of idempotency keys that are remembered."""
 
 NOT_SENT = "The call was not sent: the agent was halted. Nothing was done."
+LEASE_LOST = "The call was not sent: the process had lost its lease at the journal. Nothing was done."
 
 
 @attrs.frozen
@@ -150,10 +151,10 @@ class Halts:
         return HaltState(True, in_flight, latest.reason, latest.by, latest.at)
 
     @contextmanager
-    def departure(self, since: Halt | None) -> Iterator[Departure]:
+    def departure(self, since: Halt | None, owns: Callable[[], bool]) -> Iterator[Departure]:
         """The departure of an attempt, until its end. `since` is the latest halt when the attempt was
-        decided; None: it may not leave."""
-        departure = Departure(self, since)
+        decided; None: it may not leave. `owns`: `Tenure.holds`."""
+        departure = Departure(self, since, owns)
         self._departures.add(departure)
         try:
             yield departure
@@ -169,6 +170,7 @@ class Departure:
 
     _halts: Halts
     _since: Halt | None
+    _owns: Callable[[], bool]
     committed: trio.Event = attrs.field(factory=trio.Event)
     """Set when its intent is on disk, or will not be."""
     has_left: bool = False
@@ -177,8 +179,19 @@ class Departure:
         latest = self._halts.latest
         return latest is self._since and not latest.stands
 
+    def may_leave_now(self) -> bool:
+        """As `may_leave`, right before the call is sent. Another node may have taken the conversation over
+        and sent the call: this process may have been paused since its last commit."""
+        return self.may_leave() and self._owns()
+
+    def check_lease(self) -> None:
+        """Raises `ToolUnavailable` if another node may have taken the conversation over."""
+        if not self._owns():
+            raise ToolUnavailable(LEASE_LOST)
+
     def leave(self) -> None:
         """Note that the call is sent now. Raises `ToolUnavailable` if it may not leave."""
+        self.check_lease()
         if not self.may_leave():
             raise ToolUnavailable(NOT_SENT)
         self.has_left = True

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 import attrs
 from cattrs.cols import is_namedtuple, namedtuple_dict_structure_factory
 
-from ...runtime.journal.protocol import Summary
+from ...runtime.journal.summary import Summary
 from ..approvals.decided import Expired
 from ..common.stored_json import new_converter
 from ..models.usage import NOTHING, Spent, stored
@@ -70,17 +70,19 @@ class Head(NamedTuple):
 
     def summary(self) -> Summary:
         run = self.run
+        # `in_flight`: the next start has to void these approvals.
+        goes_on = run is not None and (run.state == "running" or bool(self.in_flight))
         return Summary(
             status=self.status,
             title=self.title,
-            # `in_flight`: the next start has to void these approvals.
-            open=run is not None and (run.state == "running" or bool(self.in_flight)),
+            open=goes_on,
             body={
                 "session_id": self.session_id,
                 "run": _stored(run) if run else None,
                 "used": list(self.usage),
             },
             owner=self.owner,
+            rests=run is not None and not goes_on and run.state in ("waiting", "auth_required"),
         )
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import attrs
@@ -30,7 +31,8 @@ import trio
 
 from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus
-from ...runtime.journal.protocol import Event, Fence, Journal, Json, NewEvent, NewIntent, SettleIntent
+from ...runtime.journal.lease import Lease
+from ...runtime.journal.protocol import Event, Journal, Json, NewEvent, NewIntent, SettleIntent
 from ...runtime.journal.question import CloseQuestion, NewQuestion
 from ..approvals.asked import Asked
 from ..approvals.decided import D, Expired
@@ -40,10 +42,12 @@ from .branches import ActiveRuns, WorkTimer, WorkTimers
 from .deltas import AnyDelta
 from .event_json import encode
 from .head import Head, fold_head
+from .observer import Observer
 from .record import Run
 from .state import Conversation
 from .stored import read
-from .topics import EVERYTHING, EXPIRIES, Published, reply_topic, topic
+from .tenure import Tenure, claim
+from .topics import EVERYTHING, EXPIRIES, ConversationTopic, Published, ReplyTopic
 from .waits import Waits
 from .write_behind import Flusher, PendingWrites
 
@@ -52,14 +56,17 @@ from .write_behind import Flusher, PendingWrites
 class ConversationLog(Waits):
     journal: Journal
     bus: EventBus
-    fence: Fence
+    tenure: Tenure
     state: Conversation
     wall: WallClock
     flusher: Flusher
+    observer: Observer
     start_soon: Callable[[Callable[[], Awaitable[object]]], object]
     """Starts a task of the conversation."""
     progress: Callable[[], None]
     """Called after every commit."""
+    sent_elsewhere: dict[str, str] = attrs.field(factory=dict)
+    """The nodes that have the tokens of commands, by command; without those of this node."""
     _queue: trio.Lock = attrs.field(factory=trio.Lock)
     _pending_writes: PendingWrites = attrs.field(factory=PendingWrites)
     _closed: bool = False
@@ -104,10 +111,10 @@ class ConversationLog(Waits):
 
         Returns False, with nothing written, if `when` is false by the time it is this save's turn.
 
-        `refuse` answers commands with a `refusal`. A refused command is removed without a trace, so its key
-        can be used again.
+        `refuse` answers commands with a `refusal`. The key of a refused command can be used again.
 
-        Raises the errors of `Journal.save`; then nothing was written.
+        Raises the errors of `Journal.save`, also `Fenced` if the lease of this node has run out; then nothing
+        was written.
         """
         await self._acquire()
         try:
@@ -118,8 +125,9 @@ class ConversationLog(Waits):
             events = [e.undated(each) for each in new]
             written = [encode(each) for each in new]
             head = fold_head(self.state.head, events)
-            saved = await self.journal.save(
-                self.fence,
+            save = partial(
+                self.journal.save,
+                self.tenure.fence,
                 self.state.last_seq - len(pending.events),
                 (*pending.events, *written),
                 intents=intents,
@@ -127,27 +135,31 @@ class ConversationLog(Waits):
                 questions=questions,
                 ack=(*pending.ack, *ack),
                 replies=replies,
-                forget=tuple(refuse or ()),
+                refuse=refuse,
                 summary=head.summary() if head != self._stored_head else None,
             )
+            saved = await self.tenure.write(save)
             # No checkpoint from here on, so that other tasks see commit, fold and publication as one step.
             self.state.head = self._stored_head = head
             self._publish_pending(pending)
             for event, stored in zip(events, written, strict=True):
                 self._apply(event, self._numbered(stored, saved.at))
-            self._notify({**(replies or {}), **(refuse or {})}, questions)
+            self._notify({**(replies or {}), **(refuse or {})}, questions, saved.at)
             return True
         finally:
             if self.has_pending_writes:  # the commit failed: the next save or a flush tries again
                 self._ask_for_flush()
             self._queue.release()
 
-    def _notify(self, replies: Mapping[str, Json], questions: Sequence[NewQuestion | CloseQuestion]) -> None:
+    def _notify(
+        self, replies: Mapping[str, Json], questions: Sequence[NewQuestion | CloseQuestion], at: float
+    ) -> None:
         """After a commit: answer senders, and notify the timers and the run."""
         for key, reply in replies.items():
-            self.bus.publish(reply_topic(self.state.id, key), reply)
-        if questions and (expire := _expiries(questions)):
-            self.bus.publish(EXPIRIES, min(expire))
+            self.bus.publish(ReplyTopic(self.state.id, key), reply)
+        asked = (each.expires for each in questions if isinstance(each, NewQuestion))
+        if expires := [each for each in asked if each is not None]:
+            self.bus.publish(EXPIRIES, min(expires) - at)
         self.progress()
         if self.blocked and self._on_blocked is not None:
             self._on_blocked()  # the commit resumed no branch, for instance a decision for one without a slot
@@ -172,7 +184,9 @@ class ConversationLog(Waits):
             events = []
             for each in new:
                 events.append(stored := self._numbered(encode(each), now))
-                self.state.apply(e.Entry(stored.seq, stored.at, e.undated(each)))
+                event = e.undated(each)
+                self.observer.happened(self.state, stored.at, event)
+                self.state.apply(e.Entry(stored.seq, stored.at, event))
             if not self.has_pending_writes:
                 self._ask_for_flush()
             self._pending_writes.add(events, settle, ack)
@@ -208,15 +222,10 @@ class ConversationLog(Waits):
         """Commands whose events are pending writes. They are still in the inbox."""
         return frozenset(self._pending_writes.ack)
 
-    @property
-    def begun(self) -> int:
-        """The number of messages in the inbox whose run has begun already.
-
-        A message that comes with the `create` command does not count: it is not a message in the inbox.
-        """
-        pending = self._pending_writes
-        creates = len(pending.events) == self.state.last_seq
-        return 0 if creates else len(pending.ack)
+    async def confirm(self) -> None:
+        """If another node can have taken the conversation over, let the store decide. Raises `Fenced`."""
+        if not self.tenure.holds():
+            await self.save()
 
     async def _acquire(self) -> None:
         # `acquire` alone would raise Cancelled in a branch that was cancelled just now, and what the branch
@@ -228,7 +237,15 @@ class ConversationLog(Waits):
 
     def _ask_for_flush(self) -> None:
         if not self._closed:
-            self.flusher.soon(self, lambda: self.start_soon(self.flush))
+            self.flusher.soon(self, lambda: self.start_soon(self._flush_in_background))
+
+    async def _flush_in_background(self) -> None:
+        """A failure means that the activation is about to end, so the flusher need not try again."""
+        try:
+            await self.flush()
+        finally:
+            if self.has_pending_writes:
+                self.close()
 
     def _publish_pending(self, pending: PendingWrites) -> None:
         if pending.events:
@@ -272,6 +289,7 @@ class ConversationLog(Waits):
 
     def _apply(self, event: e.LogEvent, stored: Event) -> None:
         """Apply a committed event, end the waits that it ends, and publish it."""
+        self.observer.happened(self.state, stored.at, event)
         self.state.apply_below(e.Entry(stored.seq, stored.at, event))
         if isinstance(event, e.ApprovalResolved | e.ApprovalExpired):
             self.end_wait(event.id)
@@ -282,7 +300,7 @@ class ConversationLog(Waits):
         self._publish(stored)
 
     def _publish(self, item: Event | AnyDelta) -> None:
-        self.bus.publish(topic(self.state.id), item)
+        self.bus.publish(ConversationTopic(self.state.id), item)
         head = self.state.head
         self.bus.publish(EVERYTHING, Published(item, head.status, head.owner))
 
@@ -292,10 +310,14 @@ class ConversationLog(Waits):
     # ----------------------------------------------------------------- for the run
 
     async def admit(self, work_timers: WorkTimers = ()) -> None:
-        """Return at once, unless a shutdown has begun: then stop the branch, so that nothing new starts."""
+        """Return if something new may start. After the begin of a shutdown, stop the branch instead.
+
+        Raises `Fenced` if another node has taken the conversation over.
+        """
         if self.active_runs.draining.is_set():
             await self.flush()
             await self.park(work_timers)
+        await self.confirm()
 
     async def decision(
         self, question: str, ask: Callable[[], Asked[D]], work_timers: WorkTimers
@@ -319,7 +341,7 @@ class ConversationLog(Waits):
 
     async def put(self, *asked: Asked[Any]) -> None:
         """Put questions to humans."""
-        await self.save(*map(e.ApprovalRequested, asked), questions=[row_of(each) for each in asked])
+        await self.save(*map(e.ApprovalRequested, asked), questions=[each.to_row() for each in asked])
 
     @property
     def blocked(self) -> bool:
@@ -331,22 +353,26 @@ class ConversationLog(Waits):
 async def open_log(
     journal: Journal,
     conversation: str,
-    owner: str,
+    lease: Lease,
     *,
     bus: EventBus,
     active_runs: ActiveRuns,
     flusher: Flusher,
     wall: WallClock,
+    observer: Observer,
     start_soon: Callable[[Callable[[], Awaitable[object]]], object],
     progress: Callable[[], None],
-) -> ConversationLog:
-    """Become the conversation's writer: claim its stream, then fold it.
+) -> ConversationLog | None:
+    """Become the conversation's writer: claim its stream, then fold it. None if another node owns it, or if
+    this node has lost its lease.
 
     Raises:
         UnknownStream: the conversation does not exist, or was deleted.
         StreamDamaged: the conversation cannot be read.
     """
-    fence = await journal.claim(conversation, owner)
+    tenure = await claim(journal, conversation, lease)
+    if tenure is None:
+        return None
     state = await read(journal, conversation)
     return ConversationLog(
         journal=journal,
@@ -354,18 +380,9 @@ async def open_log(
         active_runs=active_runs,
         flusher=flusher,
         wall=wall,
-        fence=fence,
+        observer=observer,
+        tenure=tenure,
         state=state,
         start_soon=start_soon,
         progress=progress,
     )
-
-
-def _expiries(questions: Sequence[NewQuestion | CloseQuestion]) -> list[float]:
-    asked = (each for each in questions if isinstance(each, NewQuestion))
-    return [each.expires for each in asked if each.expires is not None]
-
-
-def row_of(asked: Asked[Any]) -> NewQuestion:
-    """The row of a question in the journal."""
-    return NewQuestion(asked.id, asked.kind, asked.to_json(), asked.expires)

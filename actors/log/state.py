@@ -90,7 +90,7 @@ class Conversation(Headed):
             case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
                 _apply_approval(self, entry, event)
             case e.RunStarted() | e.RunWaiting() | e.RunAuthRequired() | e.RunResumed():
-                _apply_run(self, event)
+                _apply_run(self, entry.at, event)
             case e.RunFinished() | e.RunFailed() | e.RunCancelled():
                 _apply_run_end(self, entry, event)
             case _:
@@ -321,13 +321,13 @@ def _settle_approval(c: Conversation, approval: Approval, decision: Decided) -> 
         c.update_call(record, end.text, state=end.state, result=end.text, is_error=end.is_error)
 
 
-def _apply_run(c: Conversation, event: e.RunStarted | e.RunPause | e.RunResumed) -> None:
+def _apply_run(c: Conversation, at: float, event: e.RunStarted | e.RunPause | e.RunResumed) -> None:
     match event:
         case e.RunStarted():
-            _start_run(c, event)
-        case e.RunWaiting(worked=worked) | e.RunAuthRequired(worked=worked):
+            _start_run(c, at, event)
+        case e.RunWaiting(worked=worked, settles=settles) | e.RunAuthRequired(worked=worked, settles=settles):
             run = _live_run(c)
-            run.unsettled.clear()
+            run.unsettled = [each for each in run.unsettled if each not in settles]
             run.worked.update(worked)
         case e.RunResumed():
             run = _live_run(c)
@@ -338,7 +338,7 @@ def _apply_run(c: Conversation, event: e.RunStarted | e.RunPause | e.RunResumed)
             assert_never(event)
 
 
-def _start_run(c: Conversation, event: e.RunStarted) -> None:
+def _start_run(c: Conversation, at: float, event: e.RunStarted) -> None:
     if event.tree is not None:
         c.trees[event.tree_id] = event.tree
     if event.prompt is not None:
@@ -356,6 +356,7 @@ def _start_run(c: Conversation, event: e.RunStarted) -> None:
         message_id=event.message_id,
         origin=event.origin,
         requester=event.by,
+        started=at,
     )
 
 

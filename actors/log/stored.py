@@ -9,8 +9,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
 from ...runtime.journal.errors import Reading, StreamDamaged
-from ...runtime.journal.protocol import Journal, Row
+from ...runtime.journal.protocol import Journal
 from ...runtime.journal.question import Question, QuestionPage, QuestionState
+from ...runtime.journal.summary import Row
 from ..approvals.kinds import Approval, approval_of
 from . import events as e
 from .event_json import decode

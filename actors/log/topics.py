@@ -11,7 +11,7 @@ from .deltas import AnyDelta
 from .head import Status
 
 EXPIRIES = "expiries"
-"""The earliest expiry time of the approvals that a commit added, in UTC seconds since the epoch."""
+"""The seconds until the first of the approvals that a commit added expires."""
 
 EVERYTHING = "everything"
 """The events and deltas of all conversations, as `Published`, and changes of `HaltState`."""
@@ -31,15 +31,23 @@ class Published(NamedTuple):
         return self.item.stream if isinstance(self.item, Event) else self.item.conversation
 
 
-def topic(conversation: str) -> str:
-    """Return the topic for the events and deltas of one conversation, and for `Idle`."""
-    return f"conversation/{conversation}"
+class ConversationTopic(NamedTuple):
+    """The topic for the events and deltas of one conversation, and for `Idle` and `Changed`."""
+
+    conversation: str
 
 
-def reply_topic(conversation: str, key: str) -> str:
-    """Return the topic for the reply to a command. The reply is published after its commit; it is None if the
-    conversation was deleted first."""
-    return f"reply/{conversation}/{key}"
+class ReplyTopic(NamedTuple):
+    """The topic for the reply to a command. The reply is published after its commit; it is None if the
+    conversation was deleted first, and `Changed` if another node may have answered."""
+
+    conversation: str
+    key: str
+
+
+@attrs.frozen
+class Changed:
+    """Another node may have changed a conversation: the journal has the news."""
 
 
 @attrs.frozen

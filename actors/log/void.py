@@ -18,7 +18,7 @@ from ..approvals.kinds import Approval
 from ..approvals.proxy_approval import ProxyQuestion
 from . import events as e
 from .head import RunHead
-from .log import ConversationLog, row_of
+from .log import ConversationLog
 
 
 async def save_and_void(
@@ -63,7 +63,7 @@ def replace(log: ConversationLog, old: str, new: Asked[Any]) -> Awaitable[bool]:
     return log.save(
         e.ApprovalVoid(old, "the tool is not what was shown any more", superseded_by=new.id),
         e.ApprovalRequested(new),
-        questions=[CloseQuestion(old, "void", {"superseded_by": new.id}), row_of(new)],
+        questions=[CloseQuestion(old, "void", {"superseded_by": new.id}), new.to_row()],
         when=partial(_pending, log, [old]),
     )
 

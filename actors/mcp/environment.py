@@ -148,7 +148,7 @@ def proxy_to(url: httpx2.URL) -> str | None:
     if _is_here(url.host):
         return None
     proxies = getproxies()
-    if proxy_bypass(url.netloc.decode("ascii"), proxies):
+    if proxy_bypass(url.netloc.decode("ascii")):
         return None
     found = proxies.get(url.scheme) or proxies.get("all")
     if found is None:

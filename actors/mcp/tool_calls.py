@@ -83,8 +83,8 @@ class ToolCalls:
             }
         if request.state is not None:
             params["requestState"] = request.state
-        if self._modern:
-            params["_meta"] = self._meta
+        if meta := self._metadata(request.traceparent):
+            params["_meta"] = meta
         outgoing = Outgoing(METHOD, params, self._headers(tool, arguments), request.on_progress)
         await trio.lowlevel.checkpoint_if_cancelled()  # do not send a call that is cancelled
         if request.on_sent is not None:
@@ -96,6 +96,11 @@ class ToolCalls:
         if ABRIDGED in (result.get("_meta") or ()):
             return found  # its structured content was dropped
         return self._outputs.checked(tool, found)
+
+    def _metadata(self, traceparent: str | None) -> Mapping[str, Any]:
+        """Return `_meta` of a call. The name `traceparent` is that of MCP 2026-07-28, "Trace context"."""
+        meta = self._meta if self._modern else {}
+        return meta if traceparent is None else {**meta, "traceparent": traceparent}
 
     def _headers(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, str]:
         headers = {VERSION_HEADER: self._version}

@@ -18,6 +18,7 @@ from ...config.errors import ConfigError, in_order
 from ...config.load import read_text
 from ...config.reader import Reader
 from ...config.values import KeyPath, Scalar, Sequence, Table, Value, entry, items, quoted
+from ...config.variables import Variables
 from .a2a_end import A2AEnd, DataArtifact, FileArtifact, LinkArtifact, ScriptedArtifact, TextArtifact
 from .errors import InvalidScript, UnreadableScript
 from .messages import Usage
@@ -50,7 +51,7 @@ def parse_script(text: str, name: str) -> Script:
     except ConfigError as error:
         raise InvalidScript(tuple(map(str, error.problems))) from error
     root = _with_chunks(root)
-    reader = Reader(name, {}, references=False)
+    reader = Reader(name, Variables({}, Path()), references=False)
     script = reader.section(ScriptKeys, root, ())
     for index, written in enumerate(items(entry(root, "replies"))):
         # Once more, each reply by itself: a mistake in one does not hide those of the others.

@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from ...runtime.clock import WallClock
+from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Notes
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class Spending:
         }
         try:
             if notes:
-                await self._notes.write_notes(NOTE, notes)
+                await until_available(lambda: self._notes.write_notes(NOTE, notes))
         except BaseException:
             self._unsaved |= principals
             raise

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from functools import partial
 
 import attrs
+import trio
 
 from ...config.models import ContextConfig, Prices, chain_of
 from ...config.nodes import LlmNode, RouterNode
 from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ..common.errors import NodeFailed
 from ..log.deltas import ModelDelta
+from ..log.observer import CANCELLED, MODEL_ERROR, ModelCall
 from ..log.outcomes import Hop, Replied, StepFailed
 from ..log.step import step
 from ..models.context_window import TooLarge, fit
@@ -127,15 +129,21 @@ class _Asking:
         model = await self.scope.services.model(name)
         self._within_limits(name, model.prices)
         request = self._fitted(name, model.context)
+        call = ModelCall(name, request, self.scope.services.wall())
         try:
             reply = await model.ref.ask(Complete(request, partial(self._tell, name, self.tries)))
         except ModelFailed as error:
-            if error.usage is not None:
-                self._count(spent_by(error.usage, model.prices))
+            spent = NOTHING if error.usage is None else spent_by(error.usage, model.prices)
+            status = MODEL_ERROR if error.status is None else str(error.status)
+            self._end(attrs.evolve(call, error=status, spent=spent))
             raise
         except (ActorCrashed, ActorUnavailable) as error:
+            self._end(attrs.evolve(call, error=MODEL_ERROR))
             raise ModelFailed(f'model "{name}" is not available: {error}') from error
-        self._count(spent_by(reply.usage, model.prices))
+        except trio.Cancelled:
+            self._end(attrs.evolve(call, error=CANCELLED))
+            raise
+        self._end(attrs.evolve(call, reply=reply, spent=spent_by(reply.usage, model.prices)))
         _check(reply)
         return reply
 
@@ -166,9 +174,12 @@ class _Asking:
             )
             raise NodeFailed("context_too_large", text) from None
 
-    def _count(self, spent: Spent) -> None:
-        self.spent = self.spent.plus(spent.usage)
-        self.scope.services.spending.add(self.scope.log.run.requester, spent.cost_usd)
+    def _end(self, call: ModelCall) -> None:
+        """Count the tokens and the cost of a call of a model, and report it."""
+        self.spent = self.spent.plus(call.spent.usage)
+        services, log = self.scope.services, self.scope.log
+        services.spending.add(log.run.requester, call.spent.cost_usd)
+        services.observer.model_called(log.state, attrs.evolve(call, ended=services.wall()))
 
     def _tell(self, name: str, before: int, attempt: int, delta: Delta) -> None:
         state, request = self.scope.log.state, self.request

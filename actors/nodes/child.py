@@ -75,6 +75,8 @@ class _Child:
     async def _execute(self, message: Execute) -> NodeEnd:
         name = f"{self.ctx.ref.name}.{message.path[-1] if message.path else 'run'}"
         behaviour = self.scope.node(self.spec, self.scope)
+        services = self.scope.services
+        services.observer.node_started(self.scope.log.state, message.key, self.spec, services.wall())
         if self.spec.timeout is None:
             return await self.ctx.ask_new(name, behaviour, message)
         with self.scope.log.limit_work_time(message.key, self.spec.timeout) as work_timer:

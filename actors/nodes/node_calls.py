@@ -42,7 +42,7 @@ async def settle_calls(
         tally = log.run.tallies.get(key, Tally())
         finished = tally.finished(key, spec.name, [not end.is_error for end in ends])
         await log.save_soon(finished)
-        logger.info("%s conversation=%s", finished.line, log.state.id)
+        logger.info("%s", finished.line)
     return ends
 
 
@@ -57,6 +57,7 @@ def _call_scope(
         arguments=services.arguments,
         authorization=services.authorization,
         tokens=services.tokens,
+        observer=services.observer,
         searching=scope.searching,
         policy_scope=policy_scope,
         node=spec.name,

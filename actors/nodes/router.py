@@ -71,12 +71,10 @@ async def _by_routes(
     route, undecided = await off_loop(scope.searching, conditions, first_route, routes, values)
     for each, key in undecided:
         logger.warning(
-            'a route of "%s" to "%s" counts as not matching: its condition on "%s" cannot be decided'
-            " conversation=%s",
+            'a route of "%s" to "%s" counts as not matching: its condition on "%s" cannot be decided',
             spec.name,
             each.agent,
             key,
-            scope.log.state.id,
         )
     name = spec.default if route is None else route.agent
     if name is None:

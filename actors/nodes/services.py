@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -10,12 +11,16 @@ from ...config.agent_config import AgentConfig
 from ...config.nodes import Node
 from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus
+from ...runtime.journal.lease import Lease
+from ...runtime.journal.ownership import Fence
 from ...runtime.journal.protocol import Journal, Json
 from ...runtime.ref import ActorRef
 from ..gate.gate import PolicyScope, root_scope
 from ..gate.halt import Halts
 from ..log.branches import ActiveRuns
 from ..log.log import ConversationLog
+from ..log.observer import Observer
+from ..log.topics import Published
 from ..log.write_behind import Flusher
 from ..models.model_actors import StartedModel
 from ..models.spending import Spending
@@ -33,8 +38,8 @@ class Services:
     bus: EventBus
     active_runs: ActiveRuns
     tokens: Tokens
-    owner: str
-    """The owner in fences: this process."""
+    lease: Lease
+    """The lease of this process at the journal."""
     agent_id: str
     """The id by which other agents recognize this agent. It belongs to the data directory, not to the
     name."""
@@ -51,6 +56,7 @@ class Services:
     wake: Callable[[str], None]
     """Wakes a conversation, because its inbox may hold commands."""
     authorization: Authorization
+    observer: Observer
     offers: Callable[[], ToolOffers]
     """Returns the tools that models are offered, as the registry last published them."""
     policy_scope: PolicyScope = attrs.field(
@@ -61,3 +67,14 @@ class Services:
     arguments: Arguments = attrs.field(factory=Arguments)
     live: dict[str, ConversationLog] = attrs.field(factory=dict)
     """The logs of the conversations active in this process, for readers."""
+    seen: OrderedDict[str, Published] = attrs.field(factory=OrderedDict)
+    """What other nodes wrote to each conversation last, as far as it was published here to the watchers of
+    all conversations."""
+    unreleased: list[Fence] = attrs.field(factory=list)
+    """The fences of activations that could not give up their streams."""
+
+    async def owned(self, id: str) -> ConversationLog | None:
+        """The log of a conversation that is active in this process, and that no other process has taken
+        over."""
+        log = self.live.get(id)
+        return log if log is not None and await self.journal.holds(log.tenure.fence) else None

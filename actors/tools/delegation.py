@@ -22,7 +22,7 @@ SERVER = "a2a:"
 MESSAGE = "message"
 """The argument of a call that is sent to the agent."""
 
-WITHHELD = "it was not sent, because this agent was halted"
+WITHHELD = "it was not sent, because this agent was halted or has lost its lease at the journal"
 
 
 def _always() -> bool:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import attrs
 
+from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Journal, Json
 from ...runtime.journal.sqlite import read_notes
 from .tool import Hints, Tool
@@ -137,7 +138,7 @@ class KnownTools:
     async def _keep(self, server: str, new: Mapping[str, Hints]) -> None:
         if new:
             notes = {key: hints.to_json() for key, hints in new.items()}
-            await self._journal.write_notes(_kind(server), notes)
+            await until_available(lambda: self._journal.write_notes(_kind(server), notes))
             self._servers[server].update(new)
 
 

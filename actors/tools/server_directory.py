@@ -18,6 +18,7 @@ from .catalogue import Catalogue
 from .delegation import RemoteAgentStatus
 from .registry import RegistryMessage, Update
 from .server_status import ServerStatus
+from .slots import Slots
 from .tool import Tool
 
 
@@ -29,6 +30,8 @@ class ServerDirectory:
     servers: dict[str, ServerStatus] = attrs.field(factory=dict)
     agents: dict[str, RemoteAgentStatus] = attrs.field(factory=dict)
     """The other agents, by name."""
+    slots: dict[str, Slots] = attrs.field(factory=dict)
+    """The slots of servers and agents, by name."""
     warnings: tuple[str, ...] = ()
     """Warnings about tools and rules that do not match, for the current lists."""
     changed: dict[str, None] = attrs.field(factory=dict)

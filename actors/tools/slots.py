@@ -28,6 +28,15 @@ class Slots:
     _queue: dict[_Waiter, None] = attrs.field(factory=dict)
     """The waiting calls, oldest first."""
 
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that wait for a slot of this kind, and perhaps for others."""
+        return len(self._queue)
+
     def narrow(self) -> bool:
         """Reduce the size to 1. Slots that are taken stay taken. Return whether there were more."""
         surplus, self._size = self._size - 1, 1

@@ -287,6 +287,8 @@ class CallTool(Request["ServerMessage", ToolResult]):
     """The state from the same error."""
     since: float | None = attrs.field(default=None, eq=False)
     """The time on trio's clock when the call began to wait for its slots. None means now."""
+    traceparent: str | None = attrs.field(default=None, eq=False)
+    """The trace that the call belongs to (W3C Trace Context), for the server."""
 
 
 @attrs.frozen

@@ -147,6 +147,11 @@ SUPERVISOR = "actors/supervisor.py"
 RULE = "config/approval.py"
 NAMES = "config/unknown_names.py"
 MEMORY = "runtime/journal/memory.py"
+LEASE = "runtime/journal/lease.py"
+TENURE = "actors/log/tenure.py"
+LOCAL_NODE = "runtime/journal/local_node.py"
+OWNERSHIP = "runtime/journal/ownership.py"
+OTHER_NODES = "tests/actors/test_other_nodes.py"
 MEMORY_STREAM = "runtime/journal/memory_stream.py"
 VOTE = "runtime/journal/vote.py"
 SQLITE = "runtime/journal/sqlite.py"
@@ -217,17 +222,17 @@ PUBLISH = """\
         self._publish(stored)
 """
 COMMIT = """\
-            saved = await self.journal.save(
+            saved = await self.tenure.write(save)
 """
 REPLY = """\
             for key, reply in (replies or {}).items():
-                self.bus.publish(reply_topic(self.state.id, key), reply)
+                self.bus.publish(ReplyTopic(self.state.id, key), reply)
 """
 CALL_ONCE = """\
                 if step.effect == "once":
                     await self._call_once(elicitations, step, tool, server, departure)
                 else:
-                    await self._call(elicitations, step, tool, server)
+                    await self._call(elicitations, step, tool, server, departure.check_lease)
 """
 
 NOT_ANSWERED = """\
@@ -545,8 +550,8 @@ HALTED = (
     (
         "a call that was decided before a halt leaves after it",
         DISPATCH,
-        "halts.departure(None if step.held else halt) as departure,\n        ):\n            # Return",
-        "halts.departure(halts.latest) as departure,\n        ):\n            # Return",
+        "(None if step.held else halt, log.tenure.holds) as departure,\n        ):\n            # Return",
+        "(halts.latest, log.tenure.holds) as departure,\n        ):\n            # Return",
         HALTS,
     ),
     ("new calls leave while the agent is halted", HALT, "return self.stands or ", "return ", STEPS),
@@ -595,8 +600,8 @@ HALTED = (
     (
         "a decision does not say how many halts were before it",
         AGENT,
-        '**({"halts": halts} if halts else {})',
-        "",
+        'adds |= {"halts": halts} if halts else {}',
+        "pass",
         HALTS,
     ),
     (
@@ -910,7 +915,102 @@ AUTHENTICATED: tuple[tuple[str, str, str, str, str], ...] = (
 )
 """Name, file, old text, new text, test."""
 
+NODES = (
+    (
+        "nodes: a stream is claimed from a living owner",
+        OWNERSHIP,
+        "if owner in (None, node) else Held(str(owner))",
+        "",
+        (OTHER_NODES,),
+    ),
+    (
+        "nodes: a paused process sends after its lease has run out",
+        HALT,
+        "if not self._owns():",
+        "if False:",
+        (OTHER_NODES,),
+    ),
+    (
+        "nodes: a process saves after its lease has run out",
+        TENURE,
+        "self._lease.check()",
+        "self._term",
+        (OTHER_NODES,),
+    ),
+    (
+        "nodes: a late renewal hides that the lease had run out",
+        LEASE,
+        "if not self.holds:\n            self.term",
+        "if False:\n            self.term",
+        (OTHER_NODES,),
+    ),
+    (
+        "nodes: the lease does not count the time of a pause",
+        LEASE,
+        "time.CLOCK_BOOTTIME if",
+        "time.CLOCK_THREAD_CPUTIME_ID if",
+        ("tests/runtime/journal/test_lease.py",),
+    ),
+    (
+        "nodes: the lease is reckoned from the answer",
+        LEASE,
+        "self.term.until = began +",
+        "self.term.until = self._clock() +",
+        ("tests/runtime/journal/test_lease.py",),
+    ),
+    (
+        "nodes: a request does not claim its stream",
+        MEMORY,
+        "        self._owners.follow(",
+        "        False and self._owners.follow(",
+        (OTHER_NODES,),
+    ),
+    (
+        "nodes: a request takes a stream whose work is moving",
+        OWNERSHIP,
+        "(at_rest or self.owner(stream, now) is None)",
+        "True",
+        ("tests/runtime/journal/test_following.py",),
+    ),
+    (
+        "nodes: a stream with open commands is released",
+        MEMORY,
+        "if any(each.key not in leave for each in kept.waiting()):",
+        "if False:",
+        ("tests/runtime/journal/test_ownership.py",),
+    ),
+    (
+        "nodes: a sender without its token here is answered at once",
+        RUN,
+        "if log.sent_elsewhere.get(key) not in living",
+        "",
+        (OTHER_NODES,),
+    ),
+    (
+        "nodes: the node that has the token does not resume the run",
+        COMMANDS,
+        "if wanted.status is None and is_new and not found <= self._tried:",
+        "if False:",
+        (OTHER_NODES,),
+    ),
+    (
+        "nodes: a fenced activation counts as crashed",
+        "runtime/errors.py",
+        "    return isinstance(error, EndsActor)",
+        "    return False",
+        ("tests/runtime/test_virtual.py",),
+    ),
+    (
+        "nodes: without hints, nothing is noticed",
+        "actors/conversation/other_nodes.py",
+        "                for each in {id for topic",
+        "                for each in () and {id for topic",
+        (OTHER_NODES,),
+    ),
+)
+
 MUTANTS = (
+    *(Mutant(name, (Edit(path, old, new),), tests) for name, path, old, new, tests in NODES),
     Mutant(
         "the intent is saved with the result, not before the call",
         (
@@ -935,10 +1035,7 @@ MUTANTS = (
     ),
     Mutant(
         "the fence: an owner that was replaced may write",
-        (
-            Edit(MEMORY, "if kept.fence is not fence:", "if False:"),
-            Edit(SQL_STREAM, "if self._fences.get(fence.stream) is not fence:", "if False:"),
-        ),
+        (Edit(LOCAL_NODE, "if not self._owners.holds(fence):", "if False:"),),
         (SAVES,),
     ),
     Mutant(
@@ -974,7 +1071,7 @@ MUTANTS = (
                 COMMIT,
                 "            for n, event in enumerate(new, self.state.last_seq + 1):\n"
                 "                told = Event(self.state.id, n, event.type, 0.0, event.body)\n"
-                "                self.bus.publish(topic(self.state.id), told)\n" + COMMIT,
+                "                self.bus.publish(ConversationTopic(self.state.id), told)\n" + COMMIT,
             ),
             Edit(LOG, PUBLISH, ""),
         ),
@@ -1077,7 +1174,7 @@ MUTANTS = (
     ),
     Mutant(
         "a model gets a `once` result before it is on disk",
-        (Edit(CALL_END, "        await log.flush()\n", "        pass\n"),),
+        (Edit(CALL_END, "effect):\n        await log.flush()\n", "effect):\n        pass\n"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
@@ -1094,7 +1191,7 @@ MUTANTS = (
         "writes of a crashed conversation that unwinds are lost",
         (
             Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),
-            Edit(CALL_END, "        await log.flush()\n", "        pass\n"),
+            Edit(CALL_END, "effect):\n        await log.flush()\n", "effect):\n        pass\n"),
         ),
         ("tests/actors/log/test_write_behind.py",),
     ),
@@ -1105,7 +1202,7 @@ MUTANTS = (
                 LOG,
                 "            self._pending_writes.add(events, settle, ack)\n",
                 "            for event in events:\n"
-                "                self.bus.publish(topic(self.state.id), event)\n"
+                "                self.bus.publish(ConversationTopic(self.state.id), event)\n"
                 "            self._pending_writes.add(events, settle, ack)\n",
             ),
         ),
@@ -1127,7 +1224,7 @@ MUTANTS = (
     Mutant(
         "a later reply takes the place of the first",
         (
-            Edit(MEMORY, "if draft.inbox[key].reply is None:", "if True:"),
+            Edit(MEMORY_STREAM, "if self.inbox[key].reply is None:", "if True:"),
             Edit(SQL_INBOX, " AND reply IS NULL", ""),
         ),
     ),
@@ -1149,11 +1246,17 @@ MUTANTS = (
     ),
     Mutant(
         "a cancelled run does not wait for the result of its call",
-        (Edit(DISPATCH, CALL_ONCE, "                await self._call(elicitations, step, tool, server)\n"),),
+        (
+            Edit(
+                DISPATCH,
+                CALL_ONCE,
+                "                await self._call(elicitations, step, tool, server, departure.check_lease)\n",
+            ),
+        ),
     ),
     Mutant(
         "a call that had not left when its run was cancelled leaves",
-        (Edit(DISPATCH, "grace = CANCEL_GRACE if departure.has_left and", "grace = CANCEL_GRACE if"),),
+        (Edit(DISPATCH, "waits = departure.has_left and not", "waits = not"),),
         ("tests/actors/conversation/test_ending.py",),
     ),
     Mutant(
@@ -1255,7 +1358,7 @@ MUTANTS = (
         (
             Edit(
                 KNOWN,
-                "await self._journal.write_notes(_kind(server), notes)",
+                "await until_available(lambda: self._journal.write_notes(_kind(server), notes))",
                 "from trio.lowlevel import spawn_system_task as soon\n"
                 "            soon(self._journal.write_notes, _kind(server), notes)",
             ),

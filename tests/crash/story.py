@@ -26,9 +26,10 @@ from stopgo.gateway.testing.killing_journal import Kill, KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.memory_stream import Intent
-from stopgo.runtime.journal.protocol import Command, Event, Journal, Json, Row
+from stopgo.runtime.journal.protocol import Command, Event, Journal, Json
 from stopgo.runtime.journal.question import Question
 from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.summary import Row
 from tests.runtime.journal.kept import intents_of, reply_of
 
 from .client import Client, Policy, Script, from_the_ledger

@@ -6,7 +6,7 @@ A later process depends on nothing else. So of all kills that leave the same sta
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import Any
 
 import attrs
@@ -14,6 +14,7 @@ import trio
 
 from stopgo.gateway.testing.killing_journal import Kill, KillingJournal
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory_stream import Delivered
 
 from .client import Client
 from .world import World
@@ -59,9 +60,17 @@ class SurveyedJournal(KillingJournal):
         self.note(kill)
 
 
+def _without_nodes(inbox: Mapping[str, Delivered]) -> dict[str, Delivered]:
+    return {
+        key: attrs.evolve(each, command=attrs.evolve(each.command, node="")) for key, each in inbox.items()
+    }
+
+
 def _state(world: World, client: Client, journal: MemoryJournal) -> str:
     """All that a later process can depend on, and all that the checks at the end look at."""
-    streams = [attrs.evolve(each, fence=None) for each in journal._streams.values()]
+    streams = [
+        attrs.evolve(each, epoch=0, inbox=_without_nodes(each.inbox)) for each in journal._streams.values()
+    ]
     stored = [event for each in streams for event in each.events]
     parts = (
         streams,

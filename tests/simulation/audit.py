@@ -14,8 +14,9 @@ from stopgo.actors.log import events as e
 from stopgo.actors.log.state import Conversation, fold
 from stopgo.actors.log.step import is_within
 from stopgo.runtime.journal.memory_stream import Intent
-from stopgo.runtime.journal.protocol import Command, Event, Row
+from stopgo.runtime.journal.protocol import Command, Event
 from stopgo.runtime.journal.question import Question
+from stopgo.runtime.journal.summary import Row
 
 from .plan import DENIED_ABOVE
 from .trees import walk

@@ -6,11 +6,11 @@ import logging
 import random
 import traceback
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import attrs
 import pytest
@@ -21,6 +21,7 @@ import yaml
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.log import write_behind
+from stopgo.actors.log.events import RunEnd
 from stopgo.actors.log.state import fold
 from stopgo.actors.open_agent import open_agent
 from stopgo.gateway.testing.crash_points import survive
@@ -38,8 +39,10 @@ from .audit import Record, audit, difference
 from .failing import FailingJournal, is_of_a_save
 from .person import PATIENCE, Person
 from .plan import Life, Plan, plan
+from .traces import Traces
 from .world import ServerCrash, World
 
+RUN_ENDS = {each.type for each in get_args(RunEnd)}
 LIFE = 4 * PATIENCE
 """Seconds of simulated time for one process."""
 
@@ -58,10 +61,12 @@ class Simulation:
     seen: dict[str, dict[int, Event]] = attrs.field(factory=lambda: defaultdict(dict))
     """Every event that was ever published, by conversation and seq."""
     commands: set[tuple[str, str]] = attrs.field(factory=set)
+    traces: Traces = attrs.field(init=False)
     _memory: MemoryJournal | None = None
 
     def __attrs_post_init__(self) -> None:
         self.world = World(self.plan, self.plan.lives[0])
+        self.traces = Traces(self.plan.lives, self.plan.saves_fail)
         self.people = [
             Person(self.world, f"c{n}", self.plan.rng("person", n), left=self.plan.commands)
             for n in range(self.plan.conversations)
@@ -70,10 +75,14 @@ class Simulation:
 
     def run(self) -> None:
         """Raises `Wrong`."""
+        self._tell(*(partial(self._live, life) for life in self.plan.lives))
+
+    def _tell(self, *parts: Callable[[], object]) -> None:
+        """Run the parts of the story. Raises `Wrong`."""
         with _in_one_order(self.plan.seed), _flushed_after(self.plan), _errors_told(self.world):
             try:
-                for life in self.plan.lives:
-                    self._live(life)
+                for part in parts:
+                    part()
                     if self.world.wrongs:
                         raise Wrong(self.world.wrongs[0])
             except Exception as error:
@@ -111,6 +120,7 @@ class Simulation:
                     open_server=world.open_server,
                     open_remote_agent=world.peer.agent.open,
                     open_model=world.open_model,
+                    observers=[self.traces.observer(self.plan.config(life), world.wall)],
                 ) as agent:
                     if world.halted and not agent.halt_state().halted:
                         world.wrongs.append("a halt was forgotten")
@@ -233,22 +243,31 @@ class Simulation:
 
     async def _look_at_the_record(self) -> None:
         async with self._open_journal() as store:
-            for person in self.people:
-                row = await store.row(person.id)
-                events = await store.events_since(person.id, 0)
-                if row is None or not row.last_seq:
-                    if (events or self.seen[person.id]) and not person.deleting:
-                        self.world.wrongs.append(f"{person.name} is gone")
-                    continue
-                page = await store.questions(state=None, streams=[person.id], limit=200)
-                intents = await intents_of(store, person.id)
-                inbox = await store.inbox(person.id)
-                record = Record(person.id, events, row, page.questions, intents, inbox, self.world.came_to)
-                self.world.wrongs += [f"{person.name}: {wrong}" for wrong in audit(record)]
-                self._look_at_the_peer(person, events)
-                for seq, event in self.seen[person.id].items():
-                    if seq > len(events) or events[seq - 1].type != event.type:
-                        self.world.wrongs.append(f"{person.name}: {event} was told and is lost")
+            await self._look_at_the_record_of(store)
+
+    async def _look_at_the_record_of(self, store: Journal) -> None:
+        for person in self.people:
+            row = await store.row(person.id)
+            events = await store.events_since(person.id, 0)
+            if row is None or not row.last_seq:
+                if (events or self.seen[person.id]) and not person.deleting:
+                    self.world.wrongs.append(f"{person.name} is gone")
+                continue
+            page = await store.questions(state=None, streams=[person.id], limit=200)
+            intents = await intents_of(store, person.id)
+            inbox = await store.inbox(person.id)
+            record = Record(person.id, events, row, page.questions, intents, inbox, self.world.came_to)
+            self.world.wrongs += [f"{person.name}: {wrong}" for wrong in audit(record)]
+            self._look_at_the_peer(person, events)
+            self._check_traces(person)
+            for seq, event in self.seen[person.id].items():
+                if seq > len(events) or events[seq - 1].type != event.type:
+                    self.world.wrongs.append(f"{person.name}: {event} was told and is lost")
+
+    def _check_traces(self, person: Person) -> None:
+        seen = self.seen[person.id].values()
+        ended = [each.body["run"] for each in seen if each.type in RUN_ENDS]
+        self.world.wrongs += [f"{person.name}: {wrong}" for wrong in self.traces.audit(ended)]
 
     def _look_at_the_peer(self, person: Person, events: Sequence[Event]) -> None:
         peer, wrongs = self.world.peer, self.world.wrongs

@@ -58,6 +58,8 @@ class Person:
     left: int = 0
     """The planned actions that are left. After these, the user only answers approvals."""
     answers: dict[str, Answer] = attrs.field(factory=dict)
+    lateness: float = 5.0
+    """Seconds within which an approval that is due has expired."""
     deleting: bool = False
     deleted: bool = False
     _orders: dict[str, _Order] = attrs.field(factory=dict)
@@ -161,7 +163,8 @@ class Person:
                 key = self._key("complete")
                 refusals = ALWAYS | {"run_in_progress"}
                 self._order(agent, nursery, key, lambda agent: agent.complete(self.id, key=key), refusals)
-            case "delete" if self.rng.random() < 0.5:
+            # Not while the creation is under way: if it arrived later, it would create the conversation anew.
+            case "delete" if self.rng.random() < 0.5 and self._first in self.answers:
                 self.deleting = True
                 self._order(agent, nursery, "delete", self._delete, ALWAYS)
             case "again":
@@ -298,7 +301,7 @@ class Person:
             return
         question = self.rng.choice(pending)
         if question.expires is not None and self.rng.random() < 0.3:
-            await trio.sleep(max(0.0, question.expires - self.world.wall()) + 5.0)
+            await trio.sleep(max(0.0, question.expires - self.world.wall()) + self.lateness)
             (now,) = [each for each in await self.questions(agent) if each.id == question.id] or [question]
             if now.state == "pending" and not (agent.draining.is_set() or self.deleting):
                 self.world.wrongs.append(f"{self.name}: {question.id} is due and still pending")

@@ -1,7 +1,7 @@
 """Live through many seeds, in two processes; a seed that goes wrong is told with its story.
 
-    python -m tests.simulation.simulate               the first 1,500 seeds, 500 with another agent, and 100
-                                                      with halts, too
+    python -m tests.simulation.simulate               the first 1,500 seeds, 500 with another agent, 100 with
+                                                      halts, too, and 500 on several nodes
     python -m tests.simulation.simulate 17            seed 17, with its story
     python -m tests.simulation.simulate 2000-9999     more of them
 
@@ -10,7 +10,10 @@ Exit code 1 when anything happened that may not.
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
+import os
+import signal
 import sys
 import tempfile
 import time
@@ -19,25 +22,30 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from .fleet import simulate_fleet
 from .lives import Simulation, Wrong, simulate
-from .plan import FIRST_WITH_HALTS, FIRST_WITH_PEER
+from .plan import FIRST_WITH_HALTS, FIRST_WITH_NODES, FIRST_WITH_PEER
 
 SEEDS = [
     *range(1500),
     *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 500),
     *range(FIRST_WITH_HALTS, FIRST_WITH_HALTS + 100),
+    *range(FIRST_WITH_NODES, FIRST_WITH_NODES + 500),
 ]
 AT_ONCE = 2
+LONGEST = 120.0
+"""Seconds of CPU time after which a story counts as endless."""
 TOLD = 5
 """The number of failing stories that are printed in full."""
 
 
 def live_through(seed: int) -> Simulation:
     """Every 20th seed over a file. Raises `Wrong`."""
+    tell = simulate_fleet if seed >= FIRST_WITH_NODES else simulate
     if seed % 20:
-        return simulate(seed)
+        return tell(seed)
     with tempfile.TemporaryDirectory(prefix="simulation-") as folder:
-        return simulate(seed, Path(folder))
+        return tell(seed, Path(folder))
 
 
 def how_to_repeat(seed: int) -> str:
@@ -46,11 +54,20 @@ def how_to_repeat(seed: int) -> str:
 
 def _failure(seed: int) -> tuple[int, str]:
     warnings.simplefilter("error")
+    signal.signal(signal.SIGVTALRM, lambda *_: _give_up(seed))
+    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
     try:
         live_through(seed)
     except Wrong as wrong:
         return seed, str(wrong)
     return seed, ""
+
+
+def _give_up(seed: int) -> None:
+    """End the process, because an exception in the middle of a story could be taken for a part of it."""
+    print(f"seed {seed} does not end", file=sys.stderr)
+    faulthandler.dump_traceback()
+    os._exit(1)
 
 
 def _seeds(words: Sequence[str]) -> Sequence[int]:
@@ -64,7 +81,7 @@ def main(words: Sequence[str]) -> int:
     seeds = _seeds(words)
     if len(seeds) == 1:
         wrong = _failure(seeds[0])[1]
-        print(wrong or simulate(seeds[0]).story())
+        print(wrong or live_through(seeds[0]).story())
         return 1 if wrong else 0
     began = time.monotonic()
     failed = []

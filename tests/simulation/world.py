@@ -158,6 +158,7 @@ class World:
             if trio.current_time() > self.closing:
                 self.wrongs.append(f"{call.tool} {label} was made during the shutdown")
             await trio.sleep(self.plan.rng("reach", call.tool, label).choice([0.0, 0.0, 0.0, 2.0]))
+            await self.pause()
             self._stop_if_dead()
             if call.on_sent is not None:
                 call.on_sent()
@@ -210,7 +211,14 @@ class World:
             )
         self._check_gate(call, events)
         self._check_bearer(server, call, conversation, events)
-        return (id, intents[-1]["key"], intents[-1]["attempt"]) if intents else (id, "", 0)
+        attempt = (id, intents[-1]["key"], intents[-1]["attempt"]) if intents else (id, "", 0)
+        if (
+            intents
+            and intents[-1]["effect"] == "once"
+            and (attempt in self.came_to or _is_over(events, attempt))
+        ):
+            self.wrongs.append(f"{what} was sent again, or after its end was recorded: {attempt}")
+        return attempt
 
     def _check_gate(self, call: CallTool, events: tuple[Event, ...]) -> None:
         """A call that the gate would ask about today has been approved."""
@@ -372,6 +380,9 @@ class World:
         """Whether the present process was killed. Its tasks still unwind, and must have no effect."""
         return self.journal is not None and self.journal.dead
 
+    async def pause(self) -> None:
+        """Wait while the process is paused."""
+
     def _stop_if_dead(self) -> None:
         if self.journal_is_dead:
             raise Killed
@@ -410,6 +421,11 @@ def _told(messages: Sequence[ChatMessage]) -> dict[str, str]:
 def _is_intent(event: Event, call: CallTool) -> bool:
     asked = (call.tool, call.arguments)
     return event.type == e.ToolStarted.type and (event.body["tool"], event.body["arguments"]) == asked
+
+
+def _is_over(events: tuple[Event, ...], attempt: tuple[str, str, int]) -> bool:
+    ends = [event.body for event in events if event.type in (e.ToolFinished.type, e.ToolUnknown.type)]
+    return any((each["key"], each["attempt"]) == attempt[1:] for each in ends)
 
 
 def _was_allowed(key: str, events: tuple[Event, ...]) -> bool:

@@ -71,6 +71,8 @@ def endpoint(spec: ModelSpec, environ: Mapping[str, str]) -> Endpoint:
 
 
 def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | None:
+    if spec.api_key is not None:
+        return spec.api_key
     name = spec.api_key_env or place.key_env
     if name is None:
         return None

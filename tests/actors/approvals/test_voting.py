@@ -465,7 +465,7 @@ def test_fewer_live_persons_than_the_quorum_never_approve_one_subject(todo: list
         assert vote is not None
         assert name in "bcd"  # no requester, no program, no relay
         stored = {**decision.to_json(), **agreed_edit(approval, decision)}
-        result = outcome(approval, stored, vote, 0.0, 0.0)
+        result = outcome(approval, stored, vote, 0.0)
         if isinstance(result, Outdated):
             continue
         present = approval.shown.tool_args["n"] if edited is None else edited

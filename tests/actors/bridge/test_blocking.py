@@ -37,6 +37,7 @@ OF_TRIO = {
     "credential_is_live",
     "drain",
     "draining",
+    "load",
     "notes",
     "principal",
 }

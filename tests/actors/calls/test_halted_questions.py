@@ -102,7 +102,7 @@ async def test_stored_acceptance_does_not_reach_a_call_in_flight(
 ) -> None:
     async with asking(tmp_path).agent() as agent:
         turn = await agent.start_conversation("go")
-        await agent._journal.decide((await only(agent)).id, {"action": "accept", "content": {}}, "k", wall())
+        await agent._journal.decide((await only(agent)).id, {"action": "accept", "content": {}}, "k")
         await agent.halt()
         agent._cast.services.wake(turn.conversation.id)
         await trio.sleep(1)
@@ -116,7 +116,7 @@ async def test_stored_acceptance_is_not_sent_with_the_next_attempt(
     world = asking(tmp_path, before=True)
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
-        await agent._journal.decide((await only(agent)).id, {"action": "accept", "content": {}}, "k", wall())
+        await agent._journal.decide((await only(agent)).id, {"action": "accept", "content": {}}, "k")
         await agent.halt()
         if not stands:
             await agent.unhalt()
@@ -199,7 +199,7 @@ async def test_stored_approval_is_not_delivered(
     async with delegating.agent() as agent:
         await agent.start_conversation("go")
         proxy = await only(agent)
-    await delegating.journal.decide(proxy.id, YES, "k", wall())
+    await delegating.journal.decide(proxy.id, YES, "k")
     async with delegating.agent() as agent:  # it is halted before it resumes anything
         await agent.halt()
         if not stands:

@@ -17,7 +17,7 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log.past import NOT_SENT
 from stopgo.actors.log.state import fold
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Row
+from stopgo.runtime.journal.summary import Row
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,

@@ -14,7 +14,7 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation import follow
 from stopgo.actors.conversation.lists import LogEnd
 from stopgo.actors.log import stored
-from stopgo.actors.log.topics import EXPIRIES, topic
+from stopgo.actors.log.topics import EXPIRIES, ConversationTopic
 from stopgo.runtime.journal.protocol import Event, NewEvent
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -110,7 +110,7 @@ async def test_reader_gets_last_events_that_the_bus_dropped(world: World, autoju
                 if len(seen) == 1:
                     await agent.send(id, "hi")
                     for n in range(1000):
-                        bus.publish(topic(id), f"something else {n}")
+                        bus.publish(ConversationTopic(id), f"something else {n}")
                 if event.type == "run.finished":
                     break
         assert seen == await types(world.journal, id)
@@ -229,7 +229,7 @@ async def test_follower_ignores_other_publications(world: World, autojump_clock:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collect, agent, id, seen)
             await trio.testing.wait_all_tasks_blocked()
-            agent._cast.services.bus.publish(topic(id), object())
+            agent._cast.services.bus.publish(ConversationTopic(id), object())
             await agent.complete(id)
     assert [event.type for event in seen] == ["conversation.created", "conversation.completed"]
     assert not isinstance(seen[-1], NewEvent)

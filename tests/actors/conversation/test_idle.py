@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from stopgo.actors.conversation.conversation import IDLE
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Saved
-from tests.actors.world import DESTRUCTIVE, World, answer, call, use, wall
+from tests.actors.world import DESTRUCTIVE, World, after, answer, call, use, wall
 
 
 class SlowJournal(MemoryJournal):
@@ -32,6 +32,20 @@ async def test_idle_timeout_during_announcement_is_retried(world: World, autojum
         assert answer(turn).state == "waiting"
         await trio.sleep(10 * IDLE)
         assert agent._cast.conversations.active == 0
+
+
+async def test_message_that_waits_for_an_approval_keeps_nothing_in_memory(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("rm", DESTRUCTIVE)
+    world.plan("agent", after(1, use(call("rm"))))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("remove it", wait=False)
+        await agent.send(turn.conversation.id, "and then?", wait=False)
+        await trio.sleep(1 + 3 * IDLE)
+        for _ in range(10):
+            await trio.sleep(0.3 * IDLE)
+            assert agent._cast.conversations.active == 0
 
 
 async def test_stray_wake_of_a_deleted_conversation_is_harmless(

@@ -16,7 +16,8 @@ from stopgo.actors.conversation.result import Turn
 from stopgo.actors.log.events import RunFinished
 from stopgo.actors.tools.tokens import Token
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
+from stopgo.runtime.journal.ownership import Fence
+from stopgo.runtime.journal.protocol import NewEvent, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
     World,
@@ -31,6 +32,7 @@ from tests.actors.world import (
     use,
     wall,
 )
+from tests.runtime.journal.kept import claimed
 
 
 def users(turn: Turn) -> list[str]:
@@ -491,8 +493,8 @@ async def test_conversation_whose_create_was_refused_is_unknown(
     """Its id was taken, and the command that was to make it is gone."""
     async with world.agent() as agent:
         await world.journal.deliver("x", "k", "create", {}, new=True)
-        fence = await world.journal.claim("x", "somebody")
-        await world.journal.save(fence, 0, forget=["k"])
+        fence = await claimed(world.journal, "x")
+        await world.journal.save(fence, 0, refuse={"k": {}})
         assert await code_of(agent.get("x")) == "conversation_not_found"
 
 

@@ -13,11 +13,12 @@ from trio.testing import MockClock
 from stopgo.actors.agent import _NAMESPACE, Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log import events as e
-from stopgo.actors.log.topics import reply_topic
+from stopgo.actors.log.topics import ReplyTopic
 from stopgo.actors.nodes import llm as module
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import NewEvent, Summary
+from stopgo.runtime.journal.protocol import NewEvent
+from stopgo.runtime.journal.summary import Summary
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
@@ -33,11 +34,12 @@ from tests.actors.world import (
     use,
     wall,
 )
+from tests.runtime.journal.kept import claimed
 
 
 async def write(world: World, id: str, *new: NewEvent, summary: Summary | None = None) -> None:
     """Write an event that no version of this code would write."""
-    fence = await world.journal.claim(id, "somebody else")
+    fence = await claimed(world.journal, id)
     last = len(await world.journal.events_since(id, 0))
     await world.journal.save(fence, last, new, summary=summary)
 
@@ -109,7 +111,7 @@ async def test_an_event_of_a_newer_version_makes_a_conversation_read_only(
 async def test_unknown_command_is_refused(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation("one")).conversation.id
-        with agent._cast.services.bus.subscribe(reply_topic(id, "k")) as replies:
+        with agent._cast.services.bus.subscribe(ReplyTopic(id, "k")) as replies:
             await world.journal.deliver(id, "k", "dance", {})
             agent._cast.services.wake(id)
             refused: Any = await anext(replies)
@@ -182,7 +184,7 @@ class Failing(MemoryJournal):
 
     async def save(self, fence: Any, expected_seq: int, events: Any = (), **more: Any) -> Any:
         type, left = self.fails.get(fence.stream, ("", 0))
-        written = [*(event.type for event in events), *(["refusal"] if more.get("forget") else [])]
+        written = [*(event.type for event in events), *(["refusal"] if more.get("refuse") else [])]
         if left and type in written:
             self.fails[fence.stream] = (type, left - 1)
             await trio.lowlevel.checkpoint()

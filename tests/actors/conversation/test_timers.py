@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
@@ -15,7 +16,7 @@ from stopgo.actors.conversation.timers import LONGEST_SLEEP, timers
 from stopgo.actors.log.topics import EXPIRIES
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.protocol import Accepted, Journal, Json
-from stopgo.runtime.journal.question import MOST_DUE, Question, QuestionPage
+from stopgo.runtime.journal.question import MOST_DUE, Due, DuePage, Question
 from stopgo.runtime.supervision import open_supervisor
 
 
@@ -32,26 +33,29 @@ class Asked:
     """Seconds by which the wall clock was set."""
     looks: int = 0
     """The number of readings."""
+    made: int = 1
+    """The number of the next question, which `created` has."""
 
     def ask(self, id: str, expires: float) -> None:
-        question = Question(id, f"stream-{id}", "tool", "pending", {}, None, 0.0, expires, None)
+        question = Question(id, f"stream-{id}", "tool", "pending", {}, None, self.made, expires, None)
         self.asked.append(question)
+        self.made += 1
 
     def wall(self) -> float:
         return trio.current_time() + self.ahead
 
-    async def due(self, now: float) -> tuple[Question, ...]:
+    async def due(self, after: Due | None = None) -> DuePage:
         await trio.lowlevel.checkpoint()
-        self.looks += 1
-        late = [each for each in self.asked if each.expires is not None and each.expires <= now]
-        return tuple(sorted(late, key=lambda each: each.expires or 0)[:MOST_DUE])
-
-    async def questions(self, *, limit: int, cursor: str | None) -> QuestionPage:
-        await trio.lowlevel.checkpoint()
-        start = int(cursor or 0)
-        end = start + limit
-        page = tuple(self.asked[start:end])
-        return QuestionPage(page, str(end) if end < len(self.asked) else None)
+        self.looks += after is None
+        asked = sorted((each.expires or 0.0, int(each.created), each) for each in self.asked)
+        now, start = self.wall(), (-math.inf, 0) if after is None else (after.expires, after.number)
+        late = [
+            Due(each.id, each.stream, expires, number)
+            for expires, number, each in asked
+            if start < (expires, number) <= (now, math.inf)
+        ]
+        next_in = min((expires - now for expires, *_ in asked if expires > now), default=math.inf)
+        return DuePage(tuple(late[:MOST_DUE]), next_in)
 
     async def deliver(self, stream: str, key: str, kind: str, body: Json) -> Accepted:
         await trio.lowlevel.checkpoint()
@@ -68,7 +72,7 @@ class Asked:
     async def watched(self) -> AsyncIterator[EventBus]:
         bus = EventBus()
         async with open_supervisor(bus) as supervisor:
-            await supervisor.start("timers", timers(cast(Journal, self), bus, self.wall, self.wake))
+            await supervisor.start("timers", timers(cast(Journal, self), bus, self.wake))
             yield bus
 
 
@@ -95,7 +99,7 @@ async def test_new_earlier_deadline_shortens_the_sleep(autojump_clock: MockClock
     async with asked.watched() as bus:
         await trio.sleep(100)
         asked.ask("new", expires=110)
-        bus.publish(EXPIRIES, 110.0)
+        bus.publish(EXPIRIES, 10.0)
         await trio.sleep(20)
     assert asked.expired == [("new", 110)]
 
@@ -146,7 +150,7 @@ async def test_clock_set_back_expires_nothing_early(autojump_clock: MockClock) -
         await trio.sleep(20)
         asked.ahead = -3600
         asked.ask("new", expires=-3570)
-        bus.publish(EXPIRIES, -3570.0)
+        bus.publish(EXPIRIES, 10.0)
         await trio.sleep(3600 + 50)
     assert asked.expired == [("new", 30), ("a", 3650)]
 
@@ -161,7 +165,7 @@ async def test_unsettled_page_does_not_hide_later_questions(autojump_clock: Mock
     async with asked.watched() as bus:
         await trio.sleep(100)
         asked.ask("new", expires=500)
-        bus.publish(EXPIRIES, 500.0)
+        bus.publish(EXPIRIES, 400.0)
         await trio.sleep(1000)
     others = [(id, int(when)) for id, when in asked.expired if not id.startswith("stuck")]
     assert others == [("late", 10), ("new", 500), ("later", 1000)]

@@ -215,7 +215,7 @@ async def test_an_edit_survives_a_restart_before_the_call(world: World, autojump
         turn = await agent.start_conversation("go")
         [id] = turn.conversation.head.pending
     edited = {"approved": True, "arguments": {"name": "one"}}
-    await world.journal.decide(id, edited, "k", 0.0)
+    await world.journal.decide(id, edited, "k")
     async with world.agent() as agent:
         result = answer(await agent.decide(id, edited, key="k"))
     assert result.response == "done"

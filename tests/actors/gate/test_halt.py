@@ -345,7 +345,7 @@ async def test_halt_survives_a_restart(world: World, autojump_clock: MockClock) 
         await agent.halt("fire")
         # As if the process had stopped between the decision and its effect.
         row = {"approved": True}
-        await agent._journal.decide(first.id, row, "k", wall())
+        await agent._journal.decide(first.id, row, "k")
     async with world.agent() as agent:
         assert agent.halt_state().reason == "fire"
         await wait_all_tasks_blocked()

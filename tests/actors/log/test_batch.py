@@ -20,6 +20,7 @@ from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import NewEvent
 from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, answer, call, events, say, use, wall
+from tests.runtime.journal.kept import claimed
 
 
 async def sleep(arguments: Mapping[str, Any]) -> ToolResult:
@@ -62,7 +63,7 @@ async def test_batch_event_has_the_statistics_of_its_calls(
     [line] = [record.getMessage() for record in caplog.records if record.name == "stopgo.tools"]
     assert line == (
         'calls of node "agent" settled: size=4 concurrency=2 duration=6.0 average_duration=3.0 succeeded=2'
-        f" failed=2 conversation={turn.conversation.id}"
+        " failed=2"
     )
 
 
@@ -114,7 +115,7 @@ async def test_batch_event_is_written_after_restart(world: World, autojump_clock
     body = {"message": None, "session_id": None, "token": False}
     await world.journal.deliver(turn.conversation.id, "k", "create", body, new=True)
     await world.journal.save(
-        await world.journal.claim(turn.conversation.id, "a life before"),
+        await claimed(world.journal, turn.conversation.id),
         0,
         [NewEvent(event.type, event.body, event.at) for event in cut],
         ack=["k"],

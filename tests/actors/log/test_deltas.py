@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.log.deltas import AnyDelta, ModelDelta
-from stopgo.actors.log.topics import topic
+from stopgo.actors.log.topics import ConversationTopic
 from stopgo.actors.models.messages import ArgumentsDelta, ModelFailed, TextDelta
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import (
@@ -191,7 +191,7 @@ async def test_missed_events_are_read_again_when_only_deltas_follow(
                     last = (await agent.send(id, "hi")).conversation.last_seq
                     piece = ModelDelta(id, last, "1/:2", "n", "m", 1, TextDelta("x"))
                     for _ in range(1000):
-                        agent._cast.services.bus.publish(topic(id), piece)
+                        agent._cast.services.bus.publish(ConversationTopic(id), piece)
         assert seen == [event.type for event in await events(world.journal, id)]
 
 

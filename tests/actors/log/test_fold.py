@@ -32,7 +32,8 @@ from stopgo.actors.models.a2a_end import (
 from stopgo.actors.models.messages import AssistantMessage, ToolCall, ToolMessage
 from stopgo.actors.models.usage import NOTHING, Spent, StepUsage
 from stopgo.actors.tools.tool import ToolResult
-from stopgo.runtime.journal.protocol import Event, NewEvent, Summary
+from stopgo.runtime.journal.protocol import Event, NewEvent
+from stopgo.runtime.journal.summary import Summary
 from tests.questions import asked
 
 TEXT = st.text(max_size=20)

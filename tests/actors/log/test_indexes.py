@@ -66,7 +66,7 @@ class Checked(MemoryJournal):
             if event.type in ("message.added", "approval.resolved") and "command" in event.body
         )
         assert set(commands.values()) <= {1}
-        open_ones = {key for key, row in kept.inbox.items() if row.open}
+        open_ones = {key for key, row in kept.inbox.items() if row.state == "open"}
         assert not open_ones & set(commands)
         settled = {key for event in kept.events for key in event.body.get("settles", ())}
         assert settled <= {key for key, row in kept.inbox.items() if row.reply is not None}

@@ -20,17 +20,19 @@ from stopgo.actors.conversation.run import announce
 from stopgo.actors.log import events as e
 from stopgo.actors.log.branches import ActiveRuns, BranchLimiter
 from stopgo.actors.log.deltas import ModelDelta
-from stopgo.actors.log.log import ConversationLog, open_log, row_of
+from stopgo.actors.log.log import ConversationLog, open_log
+from stopgo.actors.log.observer import Observer
 from stopgo.actors.log.outcomes import Ended, NodeEnd, Replied, StepFailed
 from stopgo.actors.log.step import ReplayMismatch, step
 from stopgo.actors.log.stored import read
-from stopgo.actors.log.topics import reply_topic, topic
+from stopgo.actors.log.topics import ConversationTopic, ReplyTopic
 from stopgo.actors.log.void import replace, save_and_void
 from stopgo.actors.log.write_behind import MAX_UNPUBLISHED, Flusher
 from stopgo.actors.models.messages import TextDelta
 from stopgo.actors.tools.needs import Wanted
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
+from stopgo.runtime.journal.lease import Lease
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event
 from stopgo.runtime.journal.question import CloseQuestion
@@ -69,17 +71,22 @@ class Bench:
     started: list[Callable[[], Awaitable[object]]] = attrs.field(factory=list)
 
     async def open(self) -> ConversationLog:
-        return await open_log(
+        lease = Lease(self.journal)
+        await lease.renew()
+        log = await open_log(
             self.journal,
             ID,
-            "me",
+            lease,
             bus=self.bus,
             active_runs=self.active_runs,
             flusher=self.flusher,
             wall=lambda: self.now,
+            observer=Observer(),
             start_soon=self.started.append,
             progress=lambda: None,
         )
+        assert log is not None
+        return log
 
     async def begin(self) -> ConversationLog:
         """A log with a live run and one active branch."""
@@ -118,7 +125,7 @@ def question(id: str) -> Asked[Any]:
 
 async def put(log: ConversationLog, id: str) -> None:
     asks = question(id)
-    await log.save(e.ApprovalRequested(asks), questions=[row_of(asks)])
+    await log.save(e.ApprovalRequested(asks), questions=[asks.to_row()])
 
 
 async def answer(log: ConversationLog, id: str) -> None:
@@ -131,7 +138,10 @@ async def answer(log: ConversationLog, id: str) -> None:
 async def test_save_publishes_after_its_commit(bench: Bench) -> None:
     log = await bench.begin()
     bench.journal.let = trio.Event()
-    with bench.bus.subscribe(topic(ID)) as live, bench.bus.subscribe(reply_topic(ID, "k")) as replies:
+    with (
+        bench.bus.subscribe(ConversationTopic(ID)) as live,
+        bench.bus.subscribe(ReplyTopic(ID, "k")) as replies,
+    ):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: log.save(mark("a"), replies={"k": {"result": None}}))
             await trio.testing.wait_all_tasks_blocked()
@@ -165,7 +175,7 @@ async def test_no_snapshot_during_a_save(bench: Bench) -> None:
 @pytest.mark.repeat(10)
 async def test_concurrent_saves_are_serialized(bench: Bench) -> None:
     log = await bench.begin()
-    with bench.bus.subscribe(topic(ID)) as live:
+    with bench.bus.subscribe(ConversationTopic(ID)) as live:
         async with trio.open_nursery() as nursery:
             for n in range(20):
                 nursery.start_soon(log.save, mark(f"{n}a"), mark(f"{n}b"))
@@ -181,7 +191,7 @@ async def test_failed_save_changes_nothing(bench: Bench) -> None:
     log = await bench.begin()
     await log.save_soon(mark("soon"))
     bench.journal.fail = JournalError("no")
-    with bench.bus.subscribe(topic(ID)) as live:
+    with bench.bus.subscribe(ConversationTopic(ID)) as live:
         with pytest.raises(JournalError):
             await log.save(mark("a"))
         bench.journal.fail = None
@@ -238,7 +248,7 @@ def passing(log: ConversationLog, key: str) -> ModelDelta:
 async def test_pending_writes_are_published_after_their_commit(bench: Bench) -> None:
     log = await bench.begin()
     heard: list[Event | ModelDelta] = []
-    with bench.bus.subscribe(topic(ID)) as live:
+    with bench.bus.subscribe(ConversationTopic(ID)) as live:
         log.publish_delta(passing(log, "1"))
         bench.now = 7.0
         assert await log.save_soon(mark("soon"))
@@ -267,7 +277,7 @@ async def test_pending_writes_are_published_after_their_commit(bench: Bench) -> 
 async def test_deltas_during_a_slow_commit_are_bounded(bench: Bench) -> None:
     log = await bench.begin()
     await log.save_soon(mark("soon"))
-    with bench.bus.subscribe(topic(ID), buffer=2 * MAX_UNPUBLISHED) as live:
+    with bench.bus.subscribe(ConversationTopic(ID), buffer=2 * MAX_UNPUBLISHED) as live:
         for n in range(2 * MAX_UNPUBLISHED):
             log.publish_delta(passing(log, str(n)))
         await log.flush()
@@ -598,7 +608,7 @@ async def test_decision_during_announcement_is_answered(bench: Bench) -> None:
     question."""
     log = await bench.begin()
     services = cast(Any, SimpleNamespace(wake=lambda id: None))
-    with bench.bus.subscribe(reply_topic(ID, "d"), 1) as replies:
+    with bench.bus.subscribe(ReplyTopic(ID, "d"), 1) as replies:
         async with trio.open_nursery() as nursery:
             await put(log, "a")
             await put(log, "b")
@@ -628,7 +638,7 @@ async def test_decision_for_a_branch_without_slot_is_answered(
     services = cast(Any, SimpleNamespace(wake=lambda id: None))
     await put(log, "a")
     await put(log, "b")
-    with bench.bus.subscribe(reply_topic(ID, "d"), 1) as replies:
+    with bench.bus.subscribe(ReplyTopic(ID, "d"), 1) as replies:
         async with trio.open_nursery() as nursery:
             log.begin(lambda: nursery.start_soon(announce, log, services))
             nursery.start_soon(log.decision, "q-a", lambda: question("a"), ())

@@ -14,7 +14,7 @@ from stopgo.actors.log.write_behind import Flusher
 from stopgo.actors.models.messages import ModelReply, ModelRequest
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
 from stopgo.runtime.event_bus import ACTORS, Crashed
-from stopgo.runtime.journal.errors import JournalError
+from stopgo.runtime.journal.errors import Fenced, JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
 from tests.actors.world import (
     HARMLESS,
@@ -320,3 +320,64 @@ async def test_unsent_call_of_a_crashed_conversation_is_recorded(
     assert [m.call.result for m in turn.conversation.messages if m.call] == [NOT_SENT]
     kept = [event.type for event in await events(world.journal, turn.conversation.id)]
     assert (kept.count("tool.finished"), kept.count("tool.unknown"), world.called("change")) == (1, 0, 0)
+
+
+class SlowEnds(MemoryJournal):
+    """The ends of calls take long to commit, and can be cancelled before."""
+
+    async def save(self, *args: Any, **options: Any) -> Any:
+        if options["settle"]:
+            await trio.sleep(10)
+        return await super().save(*args, **options)
+
+
+async def test_call_whose_commit_is_cancelled_has_one_end(world: World, autojump_clock: MockClock) -> None:
+    world.journal = SlowEnds(wall)
+    world.settings["agent"] = llm("one", timeout=1)
+    world.tool("look", HARMLESS)
+    world.plan("one", use(call("look")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+    found = await events(world.journal, turn.conversation.id)
+    ends = [each.type for each in found if each.type.startswith("tool.")]
+    assert ends == ["tool.started", "tool.finished"]
+
+
+class Lost(MemoryJournal):
+    """The journal of a node that loses its conversations while one of their reads takes long."""
+
+    is_lost = False
+    attempts = 0
+
+    async def save(self, *args: Any, **options: Any) -> Any:
+        if self.is_lost:
+            self.attempts += 1
+            raise Fenced("another node owns it")
+        return await super().save(*args, **options)
+
+    async def inbox(self, *args: Any, **options: Any) -> Any:
+        if self.is_lost:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(10)
+        return await super().inbox(*args, **options)
+
+
+async def test_flush_that_fails_is_not_repeated_while_the_conversation_ends(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.journal = journal = Lost(wall)
+
+    async def slowly(_: object) -> str:
+        await trio.sleep(2)
+        return "ok"
+
+    world.tool("look", READ_ONLY, slowly)
+    world.plan("agent", use(call("look")), after(100, say("done")))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        await trio.sleep(1)
+        journal.is_lost = True
+        await agent.send(id, "more", wait=False)
+        await trio.sleep(9)
+        assert 1 <= journal.attempts <= 2
+        journal.is_lost = False

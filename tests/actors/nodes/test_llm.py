@@ -21,7 +21,8 @@ from stopgo.actors.models.messages import (
 from stopgo.actors.models.usage import Spent
 from stopgo.actors.nodes import ask_model
 from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult, ToolUnavailable
-from stopgo.runtime.journal.protocol import Fence, NewEvent, Saved
+from stopgo.runtime.journal.ownership import Fence
+from stopgo.runtime.journal.protocol import NewEvent, Saved
 from stopgo.runtime.json_text import MAX_DEPTH, depth
 from tests.actors.world import (
     DESTRUCTIVE,

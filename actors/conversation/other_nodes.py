@@ -1,0 +1,189 @@
+"""The work of other nodes on the same journal, as this process notices it.
+
+Everything that this process waits for is in the journal: new commands of its conversations, replies, events,
+deletions. When another node writes them, this actor publishes on the bus of this process that they may be
+there, and those that wait read the journal. So they need not know which node works on a conversation.
+
+=============  ==========================================================================================
+task           effect
+=============  ==========================================================================================
+`_listen`      looks at each stream for which the journal gives a hint. Hints may be lost.
+`_poll`        every `POLL` seconds, does the same for everything that a sender or a watcher here waits
+               for; wakes conversations whose node has died, and those that may need a token of this node
+=============  ==========================================================================================
+
+The journal of a single process needs none of this, and the actor is not started.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any, cast
+
+import attrs
+import trio
+
+from ...runtime.context import Behaviour, Context
+from ...runtime.journal.errors import JournalError, StreamDamaged
+from ...runtime.journal.ownership import Hint
+from ...runtime.journal.protocol import Event
+from ...runtime.message import Message
+from ..log import stored
+from ..log.events import CONVERSATION_DELETED
+from ..log.topics import EVERYTHING, Changed, ConversationTopic, Published, ReplyTopic
+from ..nodes.services import Services
+from .follow import PAGE
+from .startup import AT_ONCE
+
+POLL = 2.0
+"""Seconds between two polls, and so the longest delay by a lost hint."""
+LONGEST_PAUSE = 60.0
+"""Maximum number of seconds between two attempts to do open work."""
+MOST_FOLLOWED = 1000
+"""Maximum number of conversations whose last event is remembered for watchers of all conversations."""
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class _Try:
+    """A conversation that was woken for its open work."""
+
+    pause: float = POLL
+    """Seconds until the next try, should the work stay."""
+    due: float = -math.inf
+
+
+@attrs.define(eq=False)
+class OtherNodes:
+    _services: Services
+    _tries: dict[str, _Try] = attrs.field(factory=dict)
+    _publishing: trio.Lock = attrs.field(factory=trio.Lock)
+
+    def actor(self) -> Behaviour[Message[Any]]:
+        async def behaviour(ctx: Context[Message[Any]]) -> None:
+            ctx.start_soon(self._listen)
+            ctx.start_soon(self._poll)
+            await ctx.serve(_nothing)
+
+        return behaviour
+
+    async def _listen(self) -> None:
+        with self._services.journal.watch() as hints:
+            async for each in hints:
+                hint = cast(Hint, each)
+                try:
+                    if self._services.tokens.holds(hint.stream):
+                        self._services.wake(hint.stream)
+                    await self._look(hint.stream, hint.after)
+                except JournalError as error:
+                    logger.warning("could not look at a change by another node: %s", error)
+
+    async def _poll(self) -> None:
+        services = self._services
+        while True:
+            await trio.sleep(POLL)
+            try:
+                await self._release()
+                await self._resume()
+                for each in {id for topic in services.bus.topics if (id := _conversation(topic))}:
+                    await self._look(each, None)
+                if EVERYTHING not in services.bus.topics:
+                    services.seen.clear()
+                for each in tuple(services.seen):
+                    await self._publish(each, None)
+                for each in services.tokens.conversations:
+                    await self._use_tokens(each)
+            except JournalError as error:
+                logger.warning("could not look for changes by other nodes: %s", error)
+
+    async def _release(self) -> None:
+        """Give up the streams of activations that ended early. `_resume` finds those with open commands."""
+        unreleased = self._services.unreleased
+        while unreleased:
+            await self._services.journal.release(unreleased[0])
+            unreleased.pop(0)
+
+    async def _resume(self) -> None:
+        """Wake the conversations with work that this node may do, at most `AT_ONCE` in one poll. A
+        conversation whose work stays is woken again after ever longer pauses."""
+        services, now = self._services, trio.current_time()
+        work = await services.journal.open_work(but=services.live)
+        self._tries = {id: self._tries.get(id, _Try()) for id in work}
+        due = [id for id, each in self._tries.items() if each.due <= now]
+        for id in sorted(due, key=lambda id: self._tries[id].due)[:AT_ONCE]:
+            pause = self._tries[id].pause
+            self._tries[id] = _Try(min(2 * pause, LONGEST_PAUSE), now + pause)
+            services.wake(id)
+
+    async def _use_tokens(self, id: str) -> None:
+        """Wake a conversation that may wait for a token of this node. Forget the tokens of one whose run has
+        ended on another node."""
+        services, topics = self._services, self._services.bus.topics
+        # Not those of commands that are being delivered.
+        delivered = [key for key in services.tokens.commands(id) if ReplyTopic(id, key) not in topics]
+        if id in services.live:
+            return
+        inbox = await services.journal.inbox(id, skip_damaged=True)
+        row = await services.journal.row(id)
+        if row is not None and row.summary is not None and row.summary.rests:
+            if services.tokens.last_look(id) != row.last_seq:
+                services.wake(id)
+        elif not inbox and (row is None or row.summary is None or not row.summary.open):
+            services.tokens.drop(id, delivered)
+
+    async def _look(self, id: str, after: int | None) -> None:
+        """Look at a conversation. `after` is its last event before the change; None: it is not known."""
+        services, topics = self._services, self._services.bus.topics
+        if id in services.live:
+            services.wake(id)
+        for topic in topics:
+            if _conversation(topic) == id:
+                services.bus.publish(topic, Changed())
+        if EVERYTHING in topics:
+            await self._publish(id, after)
+
+    async def _publish(self, id: str, after: int | None) -> None:
+        """Publish the events of a conversation that another node works on to the watchers of all."""
+        services = self._services
+        async with self._publishing:
+            seen = services.seen.pop(id, None)
+            last = after if seen is None else _seq(seen)
+            if last is None or id in services.live:
+                return
+            try:
+                row = await services.journal.row(id)
+                if row is None:
+                    self._publish_deletion(seen)
+                    return
+                head = stored.head_of(row)
+                while events := await services.journal.events_since(id, last, PAGE):
+                    for event in events:
+                        seen = Published(event, head.status, head.owner)
+                        services.bus.publish(EVERYTHING, seen)
+                    last = events[-1].seq
+            except StreamDamaged:
+                return
+            if seen is not None:
+                services.seen[id] = seen
+                if len(services.seen) > MOST_FOLLOWED:
+                    services.seen.popitem(last=False)
+
+    def _publish_deletion(self, seen: Published | None) -> None:
+        if seen is not None:
+            event = Event(seen.conversation, _seq(seen) + 1, CONVERSATION_DELETED, self._services.wall(), {})
+            self._services.bus.publish(EVERYTHING, seen._replace(item=event))
+
+
+def _seq(seen: Published) -> int:
+    assert isinstance(seen.item, Event)
+    return seen.item.seq
+
+
+def _conversation(topic: object) -> str | None:
+    return topic.conversation if isinstance(topic, ConversationTopic | ReplyTopic) else None
+
+
+async def _nothing(_: Message[Any]) -> None:
+    await trio.lowlevel.checkpoint()

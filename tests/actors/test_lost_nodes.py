@@ -1,0 +1,421 @@
+"""Agents on one journal that lose a message, the journal or each other: no request waits for ever, nothing is
+done in vain again and again, and no node disturbs what another goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors.agent import Agent
+from stopgo.actors.conversation.commands import Commands
+from stopgo.actors.conversation.other_nodes import POLL
+from stopgo.actors.conversation.watch import Announced
+from stopgo.actors.tools.delegation import Delegate, Delegated, RemoteAgentMessage, RemoteTask
+from stopgo.actors.tools.tool import ToolResult, ToolUnavailable
+from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.runtime.context import Behaviour, Context
+from stopgo.runtime.journal.errors import JournalUnavailable
+from stopgo.runtime.journal.memory import MemoryJournal
+from tests.actors.conversation.test_approvers_tokens import BOSS
+from tests.actors.gate.test_halt import only
+from tests.actors.several_nodes import LEASE, YES, Nodes
+from tests.actors.world import (
+    DESTRUCTIVE,
+    READ_ONLY,
+    after,
+    answer,
+    call,
+    code_of,
+    events,
+    llm,
+    parallel,
+    say,
+    types,
+    use,
+    wall,
+)
+
+WEB = {"name": "web", "url": "http://web.test/mcp", "forward_bearer": True}
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Nodes:
+    return Nodes(tmp_path, MemoryJournal(wall, lease=LEASE, node="a"))
+
+
+def _with_tokens(nodes: Nodes, *names: str) -> None:
+    """The second turn calls a server that needs a token."""
+    for name in names:
+        world = nodes.world(name)
+        world.settings["mcp_servers"] = [WEB]
+        world.tools.clear()
+        world.tool("post", server="web")
+        world.plan("agent", after(5, say("first")), turn=1)
+        world.plan("agent", use(call("post")), say("second"), turn=2)
+
+
+@contextmanager
+def _away(journal: Any, *methods: str) -> Iterator[None]:
+    is_away = True
+
+    def failing(method: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        async def use(*args: Any, **kwargs: Any) -> object:
+            await trio.lowlevel.checkpoint()
+            if is_away:
+                raise JournalUnavailable("no connection")
+            return await method(*args, **kwargs)
+
+        return use
+
+    for method in methods:
+        setattr(journal, method, failing(getattr(journal, method)))
+    yield
+    is_away = False
+
+
+# ------------------------------------------------------------------------- tokens
+
+
+async def test_poll_finds_a_run_that_needs_the_token_of_this_node(
+    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryJournal, "_changed", lambda *_: None)
+    _with_tokens(nodes, "a", "b")
+    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+        id = (await a.start_conversation()).conversation.id
+        nursery.start_soon(a.send, id, "one")
+        await trio.sleep(1)
+        await b.send(id, "two", token="tok-b", wait=False)
+        await trio.sleep(5 + 3 * POLL)
+        assert (await types(nodes.store, id))[-1] == "run.finished"
+
+
+async def test_stream_that_could_not_be_released_is_released_later(
+    nodes: Nodes, autojump_clock: MockClock
+) -> None:
+    _with_tokens(nodes, "a", "b")
+    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+        id = (await a.start_conversation()).conversation.id
+        nursery.start_soon(a.send, id, "one")
+        await trio.sleep(1)
+
+        async def release_fails() -> None:
+            with _away(nodes.store, "release"):
+                await trio.sleep(20)
+
+        nursery.start_soon(release_fails)
+        with trio.fail_after(20 + 5 * POLL):
+            assert answer(await b.send(id, "two", token="tok-b")).response == "second"
+
+
+async def test_command_without_a_token_waits_for_no_node(nodes: Nodes, autojump_clock: MockClock) -> None:
+    for name in ("a", "b", "c"):
+        world = nodes.world(name)
+        world.settings["mcp_servers"] = [WEB, {"name": "tools", "command": "none"}]
+        world.tool("post", server="web")
+        world.tool("slow", READ_ONLY, work=lambda _: _slowly(5))
+        world.plan("agent", use(call("wipe"), call("slow")), use(call("post")), say("done"))
+    async with nodes.agents("a"):
+        with trio.move_on_after(1):
+            async with nodes.agents("c") as (c,):
+                await c.start_conversation("go", token="tok-c", wait=False)
+                await trio.sleep_forever()
+        await trio.sleep(POLL + 1)  # `a` has taken it over, and its slow call runs
+        async with nodes.agents("b") as (b,):
+            with trio.fail_after(10 + 3 * POLL):
+                assert answer(await b.decide(await only(b), YES)).state == "auth_required"
+
+
+async def _slowly(seconds: float) -> str:
+    await trio.sleep(seconds)
+    return "ok"
+
+
+@pytest.mark.parametrize("is_woken", [False, True], ids=["unanswered", "woken by a queued message"])
+async def test_token_that_does_not_help_is_tried_once(
+    nodes: Nodes, autojump_clock: MockClock, is_woken: bool
+) -> None:
+    """The call needs the token of its approver, whose node is gone; that of the sender does not serve it. If
+    the approver has no answer yet, the token can be sent again."""
+    for name in ("a", "b"):
+        world = nodes.world(name)
+        world.settings["mcp_servers"] = [WEB, {"name": "tools", "command": "none"}]
+        world.tools.clear()
+        world.tool("post", DESTRUCTIVE, server="web")
+        world.tool("slow", work=lambda _: _slowly(5))
+        world.plan("agent", use(call("post"), call("slow")), say("done"))
+    async with nodes.agents("a") as (a,), trio.open_nursery() as nursery:
+        turn = await a.start_conversation("go", token="tok-a", wait=False)
+        with trio.move_on_after(2):
+            async with nodes.agents("b") as (b,):
+                nodes.kill("b")
+                await trio.sleep(1)
+                approval = await only(b)
+                await b.acting_as(BOSS).decide(approval, YES, token="tok-b", key="k", wait=False)
+                await trio.sleep_forever()
+        id = turn.conversation.id
+        if is_woken:
+            await a.send(id, "queued", wait=False)
+        nursery.start_soon(_follow, a, id)
+        await trio.sleep(60)
+        assert (await types(nodes.store, id)).count("run.resumed") <= 2
+        if not is_woken:
+            turn = await a.acting_as(BOSS).decide(approval, YES, token="tok-b", key="k")
+            assert answer(turn).response == "done"
+        nursery.cancel_scope.cancel()
+
+
+async def _follow(agent: Agent, id: str) -> None:
+    async for _ in agent.events(id):
+        pass
+
+
+# ------------------------------------------------------------------------ answers
+
+
+async def test_sender_hears_that_its_conversation_was_deleted_although_it_exists_again(
+    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryJournal, "_changed", lambda *_: None)
+    nodes.world("a").plan("agent", after(5, say("done")))
+    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+        id = (await a.start_conversation(key="c")).conversation.id
+        await a.send(id, "one", wait=False)
+        await trio.sleep(1)
+        codes: list[str] = []
+
+        async def send() -> None:
+            codes.append(await code_of(b.send(id, "two")))
+
+        nursery.start_soon(send)
+        await trio.sleep(0.5)
+        await a.delete(id)
+        assert (await a.start_conversation(key="c")).conversation.id == id
+        await trio.sleep(2 * POLL)
+        assert codes == ["conversation_not_found"]
+
+
+async def test_watchers_of_all_conversations_get_each_event_once_and_deletions(
+    nodes: Nodes, autojump_clock: MockClock
+) -> None:
+    """Also of a conversation that moves to their node and is unloaded there."""
+    for name in ("a", "b"):
+        nodes.world(name).plan("agent", say("done"))
+    found: list[int | str] = []
+    async with nodes.agents("a", "b") as (a, b):
+        with b.all_events() as watched:
+            id = (await a.start_conversation("go")).conversation.id
+            await trio.sleep(POLL)
+            await b.send(id, "two")
+            await trio.sleep(2 * POLL)
+            await a.send(id, "three")
+            count = len(await types(nodes.store, id))
+            await trio.sleep(1)
+            await a.delete(id)
+            await trio.sleep(2 * POLL)
+            with trio.move_on_after(1):
+                async for each in watched:
+                    assert isinstance(each, Announced)
+                    found.append(each.event.seq)
+    assert found == [*range(1, count + 2)]
+
+
+# --------------------------------------------------------------------- lost nodes
+
+
+async def test_open_work_that_stays_delays_no_other(nodes: Nodes, autojump_clock: MockClock) -> None:
+    """Messages that wait behind approvals are no reason to read their conversations again and again."""
+    nodes.world("a").plan("agent", after(1, use(call("wipe"))), say("done"))
+    nodes.world("b").plan("agent", after(1000, say("never")))
+    async with nodes.agents("a") as (a,):
+        for _ in range(40):
+            id = (await a.start_conversation("go", wait=False)).conversation.id
+            await a.send(id, "queued", wait=False)
+        await trio.sleep(10)
+        with trio.move_on_after(3):
+            async with nodes.agents("b") as (b,):
+                lost = (await b.start_conversation("work", wait=False)).conversation.id
+                await trio.sleep_forever()
+        await trio.sleep(3 * POLL)
+        assert (await types(nodes.store, lost))[-1] == "run.waiting"
+        saves, save = 0, nodes.store.save
+
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal saves
+            saves += 1
+            return await save(*args, **kwargs)
+
+        nodes.store.save = counted  # type: ignore[method-assign]
+        await trio.sleep(600)
+        assert saves <= 40 * 20
+
+
+async def test_conversation_that_crashes_is_tried_after_growing_pauses(
+    nodes: Nodes, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes.world("a").plan("agent", say("done"))
+    async with nodes.agents("a") as (a,):
+        id = (await a.start_conversation()).conversation.id
+        with pytest.MonkeyPatch.context() as patch:
+            for method in ("look", "give_up"):
+                patch.setattr(Commands, method, _fail)
+            await a.send(id, "go", wait=False)
+            await trio.sleep(600)
+        assert 10 < sum(record.levelname == "ERROR" for record in caplog.records) < 100
+
+
+async def _fail(*_: Any) -> None:
+    await trio.lowlevel.checkpoint()
+    raise RuntimeError("broken")
+
+
+async def test_node_that_drains_takes_nothing_over(nodes: Nodes, autojump_clock: MockClock) -> None:
+    world = nodes.world("b")
+    world.tool("slow", work=lambda _: _slowly(90))
+    world.plan("agent", use(call("slow")), say("done"))
+    world.settings["shutdown_grace"] = 100
+    nodes.world("c").plan("agent", after(1000, say("never")))
+    nodes.world("a").plan("agent", say("done"))
+    async with nodes.agents("b") as (b,), trio.open_nursery() as nursery:
+        with trio.move_on_after(2):
+            async with nodes.agents("c") as (c,):
+                await b.start_conversation("go", wait=False)
+                id = (await c.start_conversation("go", wait=False)).conversation.id
+                await c.send(id, "queued", wait=False)
+                await trio.sleep(1)
+                nursery.start_soon(b.drain, 100)
+                await trio.sleep_forever()
+        await trio.sleep(LEASE)
+        async with nodes.agents("a"):
+            await trio.sleep(2 * POLL)
+            assert (await types(nodes.store, id)).count("run.finished") == 2
+        nursery.cancel_scope.cancel()
+
+
+# ----------------------------------------------------------------- a lost journal
+
+
+async def test_short_absence_of_the_journal_disturbs_no_call(nodes: Nodes, autojump_clock: MockClock) -> None:
+    world = nodes.world("a")
+    world.tool("slow", DESTRUCTIVE, work=lambda _: _slowly(20))
+    world.settings["approval"] = {"rules": [{"tool": "slow", "then": "run"}]}
+    world.plan("agent", use(call("slow")), say("done"))
+    async with nodes.agents("a") as (a,), trio.open_nursery() as nursery:
+        id = (await a.start_conversation("go", wait=False)).conversation.id
+        await trio.sleep(1)
+        with _away(nodes.store, "inbox", "save", "holds", "row"):
+            nursery.start_soon(code_of, a.complete(id))
+            await trio.sleep(6)
+        await trio.sleep(20)
+        found = await types(nodes.store, id)
+        assert (found[-1], "tool.unknown" in found) == ("run.finished", False)
+
+
+async def test_node_that_has_lost_a_conversation_cancels_no_task(
+    nodes: Nodes, autojump_clock: MockClock
+) -> None:
+    """The other node follows the task of the called agent."""
+    told: list[str] = []
+
+    async def handle(message: RemoteAgentMessage) -> Delegated | None:
+        told.append(type(message).__name__)
+        if not isinstance(message, Delegate):
+            return None
+        assert message.on_sent is not None
+        assert message.on_accepted is not None
+        message.on_sent()
+        message.on_accepted(RemoteTask("task", "context"))
+        await trio.sleep(100)
+        return Delegated(ToolResult("done"))
+
+    _with_peer(nodes, handle, "a", "b")
+    async with nodes.agents("b", "a") as (b, _):
+        id = (await b.start_conversation("go", wait=False)).conversation.id
+        await trio.sleep(1)
+        with _away(nodes.nodes["b"].world.journal, "renew", "save", "inbox", "open_work"):
+            await trio.sleep(2 * LEASE)
+        await trio.sleep(200)
+        assert (await types(nodes.store, id))[-1] == "run.finished"
+    assert told == ["Delegate", "Delegate"]
+
+
+def _with_peer(
+    nodes: Nodes, handle: Callable[[RemoteAgentMessage], Awaitable[Delegated | None]], *names: str
+) -> None:
+    async def behaviour(ctx: Context[RemoteAgentMessage]) -> None:
+        await ctx.serve(handle, concurrency=4)
+
+    def peer(config: RemoteAgentConfig, *, report: object) -> Behaviour[RemoteAgentMessage]:
+        return behaviour
+
+    for name in names:
+        world = nodes.world(name)
+        world.settings["a2a"] = [{"name": "peer", "url": "http://127.0.0.1:3"}]
+        world.settings["approval"] = {"rules": [{"tool": "a2a_peer", "then": "run"}]}
+        world.plan("agent", use(call("a2a_peer", message="go")), say("done"))
+        world.open_remote_agent = peer
+
+
+async def test_message_that_was_withheld_during_a_gap_in_the_lease_is_sent(
+    nodes: Nodes, autojump_clock: MockClock
+) -> None:
+    """No other node has taken the conversation over."""
+    allowed: list[bool] = []
+
+    async def handle(message: RemoteAgentMessage) -> Delegated:
+        assert isinstance(message, Delegate)
+        if not allowed:
+            nodes.nodes["a"].suspended += 2 * LEASE
+            await a._cast.services.lease.renew()
+        allowed.append(message.may_leave())
+        if not allowed[-1]:
+            raise ToolUnavailable("it was withheld")
+        return Delegated(ToolResult("done"))
+
+    _with_peer(nodes, handle, "a")
+    async with nodes.agents("a") as (a,):
+        turn = await a.start_conversation("go")
+        assert (allowed, answer(turn).response) == ([False, True], "done")
+        found = await events(nodes.store, turn.conversation.id)
+        assert [each.body["result"]["is_error"] for each in found if "result" in each.body] == [False]
+
+
+async def test_agent_stops_cleanly_without_the_journal(nodes: Nodes, autojump_clock: MockClock) -> None:
+    with _away(nodes.store, "leave"):
+        async with nodes.agents("a") as (a,):
+            await a.start_conversation()
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(0, 1), (6, 0)], ids=["goes on", "is stopped meanwhile"])
+async def test_call_whose_intent_was_committed_during_a_gap_in_the_lease(
+    nodes: Nodes, autojump_clock: MockClock, seconds: float, calls: int
+) -> None:
+    """No other node has taken the conversation over, so the call is sent, unless its branch was stopped."""
+    world = nodes.world("a")
+    world.settings["agent"] = parallel("root", llm("one", timeout=5, on_error="continue"), llm("two"))
+    world.settings["approval"] = {"rules": [{"tool": "wipe", "then": "run"}]}
+    world.plan("one", use(call("wipe")), say("one"))
+    world.plan("two", say("done"))
+    async with nodes.agents("a") as (a,):
+        save = nodes.store.save
+
+        async def with_gap(*args: Any, **kwargs: Any) -> Any:
+            saved = await save(*args, **kwargs)
+            if kwargs.get("intents"):
+                with trio.CancelScope(shield=True):
+                    nodes.nodes["a"].suspended += 2 * LEASE
+                    await a._cast.services.lease.renew()
+                    await trio.sleep(seconds)
+            return saved
+
+        nodes.store.save = with_gap  # type: ignore[method-assign]
+        turn = await a.start_conversation("go")
+        assert answer(turn).state == "finished"
+        assert nodes.calls("a") == calls
+        assert "tool.unknown" not in await types(nodes.store, turn.conversation.id)

@@ -1,0 +1,429 @@
+"""Runs the story of a seed on one to four nodes at a time, on one journal.
+
+Nodes are killed, paused and shut down at random, and start again under new names. The users do what clients
+behind a load balancer do: each request goes to any node, and is repeated with the same key when its node dies
+or does not answer.
+
+A pause holds a node at its next access to the journal, and before its calls leave. Time goes on for it, so
+that its lease runs out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import attrs
+import pytest
+import trio
+
+from stopgo.actors.agent import Agent
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation import other_nodes
+from stopgo.actors.conversation.other_nodes import POLL
+from stopgo.actors.open_agent import open_agent
+from stopgo.gateway.testing.killing_journal import EDGES, Kill, Killed, KillingJournal
+from stopgo.gateway.testing.virtual_time import run_in_virtual_time
+from stopgo.runtime.event_bus import Crashed, Subscription
+from stopgo.runtime.journal.errors import JournalUnavailable
+from stopgo.runtime.journal.local_node import LocalNode
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Event, Journal
+from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.crash.noting_journal import NotingJournal
+
+from .audit import difference
+from .lives import Simulation
+from .person import PATIENCE, Person
+from .plan import plan
+from .world import ServerCrash, World
+
+LEASE = 10.0
+TROUBLE = 600.0
+"""Seconds during which nodes are killed, paused and shut down. Afterwards each runs until the end."""
+PAUSES = (0.5, 5.0, 9.5, 11.0, 30.0, 30.0, 200.0)
+"""Lengths of pauses in seconds."""
+POLLS = (POLL, 5 * POLL, 5 * POLL)
+"""Seconds between two polls for the changes of other nodes. Often long: polls take most of the time."""
+LOST_HINTS = 0.2
+"""The share of the hints that are lost."""
+
+
+@attrs.define(eq=False)
+class NodeJournal:
+    """The journal as one node uses it: it can be paused, and loses hints."""
+
+    _journal: Any
+    _rng: Random
+    nursery: trio.Nursery
+    tell: Callable[[str], None]
+    claimed: Callable[[str], Awaitable[object]]
+    """Called when the node has claimed a stream: what the owner before had not saved is lost."""
+    running: trio.Event = attrs.field(factory=trio.Event)
+    """Set unless the node is paused."""
+    is_away: bool = False
+    """The node cannot reach the store. Some of its writes arrive, and only their answers are lost."""
+
+    lost_answers: bool = False
+    """Writes were made whose answers were lost. Until they end, activations do not know of these events."""
+
+    def __attrs_post_init__(self) -> None:
+        self.running.set()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._journal, name)
+        if name in ("node", "version"):
+            return method
+
+        async def use(*args: Any, **kwargs: Any) -> Any:
+            await self.here(0.01)
+            if self.is_away and self._rng.random() < 0.7:
+                await trio.sleep(0.1)
+                raise JournalUnavailable("the connection was refused")
+            outcome = await method(*args, **kwargs)
+            with trio.CancelScope(shield=True):  # as a journal: what has begun returns its outcome
+                if name == "claim":
+                    await self.claimed(args[0])
+                await self.here(0.01)
+            if self.is_away:
+                self.lost_answers = True
+                raise JournalUnavailable("the connection was lost")
+            return outcome
+
+        return use
+
+    async def here(self, chance: float) -> None:
+        """A place at which the node may be paused."""
+        if self.running.is_set() and trio.current_time() < TROUBLE and self._rng.random() < chance:
+            self.pause(self._rng.choice(PAUSES))
+        await self.running.wait()
+
+    def pause(self, seconds: float) -> None:
+        async def go_on() -> None:
+            await trio.sleep(seconds)
+            self.running.set()
+            self.tell("goes on")
+
+        if self.running.is_set():
+            self.running = trio.Event()
+            self.tell(f"is paused for {seconds} s")
+            self.nursery.start_soon(go_on)
+
+    @contextmanager
+    def watch(self) -> Iterator[Subscription]:
+        with self._journal.watch() as hints:
+            heard = hints._wants
+            hints._wants = lambda hint: heard(hint) and self._rng.random() >= LOST_HINTS
+            yield hints
+
+
+@attrs.define(eq=False)
+class Node:
+    world: World
+    journal: NodeJournal
+    killing: KillingJournal
+    agent: Agent | None = None
+    requests: trio.Nursery | None = None
+    """Runs the requests that the node serves; None if it takes none."""
+
+
+@attrs.define(eq=False)
+class _Answer:
+    done: trio.Event = attrs.field(factory=trio.Event)
+    found: Any = None
+    refused: AgentError | None = None
+    came: bool = False
+
+
+@attrs.define(eq=False)
+class Fleet:
+    """What a user reaches: any node. It has the methods of `Agent` that users call."""
+
+    rng: Random
+    people: Sequence[Person]
+    _journal: Journal
+    """The store, for users who look."""
+    nodes: list[Node] = attrs.field(factory=list)
+    draining: trio.Event = attrs.field(factory=trio.Event)
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def request(*args: Any, **kwargs: Any) -> Any:
+            # A creation that arrived after the deletion would create the conversation anew.
+            may_repeat = (
+                (lambda: not self._is_deleted(kwargs["key"])) if name == "start_conversation" else None
+            )
+            return await self._request(lambda agent: getattr(agent, name)(*args, **kwargs), may_repeat)
+
+        return request
+
+    def _is_deleted(self, key: str) -> bool:
+        return any(person.deleting for person in self.people if person._first == key)
+
+    async def _request(
+        self, ask: Callable[[Agent], Awaitable[Any]], may_repeat: Callable[[], bool] | None
+    ) -> Any:
+        while True:
+            node = await self._any()
+            answer, requests = _Answer(), node.requests
+            if requests is None:
+                continue
+            requests.start_soon(_serve, ask, node, answer)
+            with trio.move_on_after(PATIENCE if may_repeat else self.rng.choice([5.0, 100.0, PATIENCE])):
+                await answer.done.wait()
+            code = None if answer.refused is None else answer.refused.code
+            if answer.came and code not in ("shutting_down", "journal_unavailable"):
+                if answer.refused is not None:
+                    raise answer.refused
+                return answer.found
+            if may_repeat is not None and not may_repeat():
+                raise AgentError("conversation_not_found", "it was deleted")
+            await trio.sleep(self.rng.choice([0.0, 0.1, 1.0]))
+
+    async def _any(self) -> Node:
+        while True:
+            open_ones = [node for node in self.nodes if node.requests is not None]
+            if open_ones:
+                return self.rng.choice(open_ones)
+            await trio.sleep(0.5)
+
+
+async def _serve(ask: Callable[[Agent], Awaitable[Any]], node: Node, answer: _Answer) -> None:
+    try:
+        await node.journal.running.wait()
+        assert node.agent is not None
+        try:
+            answer.found = await ask(node.agent)
+        except AgentError as error:
+            answer.refused = error
+        except JournalUnavailable:  # the gateway answers as below
+            answer.refused = AgentError("journal_unavailable", "")
+        await node.journal.running.wait()
+        answer.came = True
+    finally:
+        answer.done.set()
+
+
+@attrs.define(eq=False)
+class NodeWorld(World):
+    """The world of one node: it shares with the others all but what belongs to the process."""
+
+    node_journal: NodeJournal | None = None
+
+    async def pause(self) -> None:
+        assert self.node_journal is not None
+        await self.node_journal.here(0.1)
+
+
+@attrs.define(eq=False)
+class FleetSimulation(Simulation):
+    """The story of a seed on several nodes."""
+
+    _names: int = 0
+    _pauses: trio.Nursery = attrs.field(init=False)
+    """Ends the pauses of nodes."""
+
+    def run(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(other_nodes, "POLL", self.plan.rng("poll").choice(POLLS))
+            self._tell(lambda: run_in_virtual_time(self._story))
+
+    async def _story(self) -> None:
+        rng = self.plan.rng("fleet")
+        self.world._past = 1_000_000.0
+        if self.folder is None:
+            await self._with(rng, MemoryJournal(self.world.wall, lease=LEASE, node="observer"))
+            return
+        async with open_sqlite(
+            self.folder, wall=self.world.wall, inline=True, lease=LEASE, node="observer"
+        ) as store:
+            await self._with(rng, store)
+
+    async def _with(self, rng: Random, store: Journal) -> None:
+        self.world.store = store
+        fleet = Fleet(self.plan.rng("doors"), self.people, store)
+        async with trio.open_nursery() as nursery:
+            self._pauses = nursery
+            for number in range(rng.choice([1, 2, 2, 3, 4])):
+                nursery.start_soon(self._slot, fleet, store, self.plan.rng("slot", number), number)
+            with trio.move_on_after(4 * PATIENCE) as scope:
+                async with trio.open_nursery() as people:
+                    for person in self.people:
+                        person.lateness = 2_000.0
+                        people.start_soon(person.live, cast(Agent, fleet))
+            if scope.cancelled_caught:
+                waiting = {person.name: sorted(person._open) for person in self.people}
+                self.world.wrongs.append(f"somebody waits for ever: {waiting}")
+            else:
+                await self._check_fleet(fleet, store)
+            nursery.cancel_scope.cancel()
+        await self._look_at_the_record_of(store)
+
+    def _check_traces(self, person: Person) -> None:
+        """Not of several nodes: spans that a node has not exported are lost with it."""
+
+    # ------------------------------------------------------------------- nodes
+
+    async def _slot(self, fleet: Fleet, store: Journal, rng: Random, number: int) -> None:
+        """One node after another."""
+        await trio.sleep(rng.choice([0.0, 0.0, 1.0, 30.0]))
+        while True:
+            self._names += 1
+            name = f"{number}.{self._names}"
+            await self._live_node(fleet, store, rng, name)
+            self.world.tell(f"node {name} is gone")
+            await self.world.look_back(store)
+            await trio.sleep(rng.choice([0.1, 1.0, 30.0]))
+
+    async def _live_node(self, fleet: Fleet, store: Journal, rng: Random, name: str) -> None:
+        life = self.plan.lives[-1]
+        calm = trio.current_time() > TROUBLE
+        kill = Kill(rng.randint(1, 60), rng.choice(EDGES)) if not calm and rng.random() < 0.5 else None
+        world = self._world_of(name)
+        handle = cast(LocalNode, store).another(name)
+        killing = KillingJournal(cast(Journal, NotingJournal(cast(Journal, handle), self.commands)), kill)
+        journal = world.node_journal = NodeJournal(
+            killing,
+            self.plan.rng("hints", name),
+            self._pauses,
+            lambda what: self.world.tell(f"node {name} {what}"),
+            partial(self.world.look_back, store),
+        )
+        world.journal, world.life = killing, life
+        node = Node(world, journal, killing)
+        skew = rng.choice([0.0, 0.0, -3600.0, 86_400.0])
+        self.world.tell(f"node {name} starts: {kill}, its clock is {skew} s ahead")
+        fleet.nodes.append(node)
+        try:
+            async with open_agent(
+                self.plan.config(life),
+                journal=cast(Journal, journal),
+                wall=lambda: world.wall() + skew,
+                open_server=world.open_server,
+                open_remote_agent=world.peer.agent.open,
+                open_model=world.open_model,
+                lease_clock=trio.current_time,
+            ) as node.agent:
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(self._hear, node)
+                    async with trio.open_nursery() as requests:
+                        node.requests = requests
+                        try:
+                            await self._suffer(node, rng, name)
+                        finally:
+                            node.requests = None
+                        requests.cancel_scope.cancel()
+                    nursery.cancel_scope.cancel()
+        except BaseException as error:
+            if not (killing.dead and has_killed(error)):
+                raise
+        finally:
+            fleet.nodes.remove(node)
+
+    def _world_of(self, name: str) -> NodeWorld:
+        world = copy.copy(self.world)
+        fields = {field.name: getattr(world, field.name) for field in attrs.fields(World) if field.init}
+        node_world = NodeWorld(**{key.lstrip("_"): value for key, value in fields.items()})
+        node_world.peer = self.world.peer
+        node_world._working = type(node_world._working)()
+        node_world.crashed = False
+        return node_world
+
+    async def _suffer(self, node: Node, rng: Random, name: str) -> None:
+        """What happens to a node until its end. Returns for a clean shutdown."""
+        while trio.current_time() < TROUBLE:
+            await trio.sleep(rng.choice([0.1, 1.0, 5.0, 20.0, 100.0]))
+            match rng.choice(["pause", "pause", "pause", "away", "drain", "kill"]):
+                case "pause":
+                    node.journal.pause(rng.choice(PAUSES))
+                case "away":
+                    self.world.tell(f"node {name} cannot reach the store")
+                    node.journal.is_away = True
+                    await trio.sleep(rng.choice([0.5, 5.0, 30.0]))
+                    node.journal.is_away = False
+                    self.world.tell(f"node {name} reaches the store")
+                case "drain":
+                    self.world.tell(f"node {name} shuts down")
+                    assert node.agent is not None
+                    await node.agent.drain(node.agent.config.shutdown_grace)
+                    await trio.sleep(0.1)
+                    return
+                case "kill":
+                    self.world.tell(f"node {name} is killed")
+                    node.killing.dead = True
+                    node.killing._die_if_dead()
+        await trio.sleep_forever()
+
+    async def _hear(self, node: Node, *, task_status: trio.TaskStatus[None]) -> None:
+        """Every node publishes the same events."""
+        assert node.agent is not None
+        services, rng = node.agent._cast.services, self.plan.rng("listener", node.killing.node)
+        with services.bus.subscribe(None, buffer=10_000) as heard:
+            task_status.started()
+            async for item in heard:
+                if isinstance(item, Crashed) and not (
+                    isinstance(item.error, ServerCrash) or node.killing.dead
+                ):
+                    self.world.wrongs.append(f"an actor crashed: {item!r}")
+                if isinstance(item, Event):
+                    self._note(item)
+                    if rng.random() < 0.05:
+                        await self._compare_node(node)
+
+    def _note(self, item: Event) -> None:
+        if item.type == "conversation.deleted":
+            return
+        if item.seq not in self.seen[item.stream]:
+            self.world.tell(f"    event {item.stream[:4]} {item.seq} {item.type} {dict(item.body)}")
+        if self.seen[item.stream].setdefault(item.seq, item) != item:
+            self.world.wrongs.append(f"event {item.seq} was another one before")
+
+    async def _compare_node(self, node: Node) -> None:
+        assert node.agent is not None
+        assert self.world.store is not None
+        if node.journal.lost_answers:
+            return
+        for id, log in list(node.agent._cast.services.live.items()):
+            events = await self.world.store.events_since(id, 0)
+            if node.killing.dead or not cast(LocalNode, self.world.store)._owners.holds(log.tenure.fence):
+                continue
+            if len(events) >= log.state.last_seq and (told := difference(log.state, events)):
+                self.world.wrongs.append(f"{id}: {told}")
+
+    # ------------------------------------------------------------------- checks
+
+    async def _check_fleet(self, fleet: Fleet, store: Journal) -> None:
+        """At the end: every command is answered by its key on any node, and nothing is left."""
+        for person in self.people:
+            await person.check_answers(cast(Agent, fleet))
+        await trio.sleep(max(60.0, TROUBLE + 400.0 - trio.current_time()))  # paused nodes go on
+        if open_work := await store.open_work():
+            self.world.wrongs.append(f"there is open work: {open_work}")
+        for node in fleet.nodes:
+            if node.agent is None or node.requests is None:
+                continue
+            cast_ = node.agent._cast
+            if cast_.conversations.active or cast_.services.live:
+                self.world.wrongs.append(f"conversations are still in memory: {list(cast_.services.live)}")
+            if cast_.services.active_runs.count:
+                self.world.wrongs.append(f"{cast_.services.active_runs.count} runs count as moving")
+            if cast_.services.tokens._held:
+                self.world.wrongs.append(f"tokens are still held: {cast_.services.tokens._held}")
+
+
+def has_killed(error: BaseException) -> bool:
+    """Whether the node was killed. Other errors beside that are of tasks that unwind."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(has_killed(each) for each in error.exceptions)
+    return isinstance(error, Killed)
+
+
+def simulate_fleet(seed: int, folder: Path | None = None) -> FleetSimulation:
+    """Raises `Wrong`, with the story."""
+    simulation = FleetSimulation(plan(seed), folder)
+    simulation.run()
+    return simulation
