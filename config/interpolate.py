@@ -1,7 +1,8 @@
-"""`${VAR}` and `${VAR:-default}` in configuration text. Pure: the caller provides the variables.
+"""`${VAR}`, `${VAR:-default}` and `${file:PATH}` in configuration text. Pure: the caller provides the values.
 
 `$${` stands for a literal `${`. As in a shell, `:-` also replaces a variable that is set but empty. Values
-are not expanded again: a value that contains `${X}` stays as it is. A default contains no reference.
+are not expanded again: a value that contains `${X}` stays as it is. A default contains no reference. A
+reference to a file has no default, because a secret that is missing must not be replaced.
 """
 
 from __future__ import annotations
@@ -14,21 +15,27 @@ import attrs
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _DEFAULT = r"(?:(?!\$\{)[^}])*"
-_TOKEN = re.compile(rf"(?P<escape>\$\$\{{)|\$\{{(?P<name>{_NAME})(?::-(?P<default>{_DEFAULT}))?\}}")
+FILE = "file:"
+"""How the name of a reference to a file begins; the path follows."""
+_FILE = rf"{FILE}(?:(?!\$\{{)[^}}])+"
+_TOKEN = re.compile(
+    rf"(?P<escape>\$\$\{{)|\$\{{(?:(?P<file>{_FILE})|(?P<name>{_NAME})(?::-(?P<default>{_DEFAULT}))?)\}}"
+)
 
-WHOLE_REFERENCE_PATTERN = rf"^\$\{{{_NAME}(:-{_DEFAULT})?\}}$"
+WHOLE_REFERENCE_PATTERN = rf"^\$\{{({_FILE}|{_NAME}(:-{_DEFAULT})?)\}}$"
 """JSON Schema pattern of a text that is exactly one reference."""
 
 
 @attrs.frozen
 class Reference:
     name: str
+    """The name of a variable, or `FILE` with a path."""
     default: str | None = None
 
 
 Part: TypeAlias = str | Reference
 Lookup: TypeAlias = Callable[[str], str | None]
-"""Returns the value of a variable; None if it is not set."""
+"""Returns the value of a reference by its name; None if it is a variable that is not set."""
 
 
 class MalformedReference(Exception):
@@ -57,7 +64,7 @@ def parse(text: str) -> tuple[Part, ...]:
         if literal:
             parts.append(literal)
             literal = ""
-        parts.append(Reference(token["name"], token["default"]))
+        parts.append(Reference(token["file"] or token["name"], token["default"]))
     literal += _plain(text[end:])
     if literal:
         parts.append(literal)

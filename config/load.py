@@ -35,6 +35,7 @@ from .secrets import secrets_of_variables, shown_address
 from .shape import keys_of
 from .tree import fill_in, without_addresses
 from .values import KeyPath, Mark, Scalar, Table, Value, as_list, dotted, items, plain
+from .variables import Variables
 from .warnings import warnings_of
 
 Callee = TypeVar("Callee", McpServerConfig, RemoteAgentConfig)
@@ -68,7 +69,8 @@ def load_config(
         root = root.with_entries({"data_dir": Scalar(escape(os.fspath(data_dir)))})
     root = fill_in(root, model)
 
-    reader = Reader(str(source), environ)
+    variables = Variables(environ, source.parent)
+    reader = Reader(str(source), variables)
     # First, because all other values may refer to it.
     reader.data_dir = _data_dir(root, reader)
     config = reader.section(AgentConfig, root, ())
@@ -83,10 +85,10 @@ def load_config(
                 root = root.with_entries({section: as_list(named)})
         flagged = flag_servers(mcp, [server.name for server in config.mcp_servers])
         located = _located(config.mcp_servers, source.parent)
-        servers = _described(located, root.entries.get("mcp_servers"), environ)
-        agents = _described(config.a2a, root.entries.get("a2a"), environ)
+        servers = _described(located, root.entries.get("mcp_servers"), variables)
+        agents = _described(config.a2a, root.entries.get("a2a"), variables)
         config = attrs.evolve(config, mcp_servers=(*servers, *flagged), a2a=agents)
-        config = attrs.evolve(config, remote_agents=remote_agents(config, root, environ.get))
+        config = attrs.evolve(config, remote_agents=remote_agents(config, root, variables.get))
         check_delegates(reader, root, config)
         check_names(reader, root, config)
         check_auth(reader, root, config)
@@ -201,14 +203,14 @@ def _located(servers: tuple[McpServerConfig, ...], folder: Path) -> tuple[McpSer
 
 
 def _described(
-    callees: tuple[Callee, ...], written: Value | None, environ: Mapping[str, str]
+    callees: tuple[Callee, ...], written: Value | None, variables: Variables
 ) -> tuple[Callee, ...]:
     """Servers or agents with the fields that are derived from their entries in the file, a list."""
     return tuple(
         attrs.evolve(
             callee,
             as_written=_as_written(entry),
-            secrets=tuple(secrets_of_variables(entry, environ.get)),
+            secrets=tuple(secrets_of_variables(entry, variables.get)),
         )
         for callee, entry in zip(callees, items(written), strict=True)
     )

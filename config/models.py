@@ -67,6 +67,8 @@ class ModelSpec:
     """Default: the provider's environment variable, then its public address."""
     api_key_env: str | None = None
     """Name of the environment variable that holds the key. Default: the provider's."""
+    api_key: str | None = attrs.field(default=None, repr=False)
+    """The key itself, from a reference to a file."""
     prices: Prices | None = None
     stream: bool = True
     timeout: float = 60.0
@@ -193,6 +195,15 @@ class ModelConfig:
             meaning="the name of an environment variable",
         ),
     )
+    api_key: str | None = attrs.field(
+        default=None,
+        repr=False,
+        metadata=about(
+            "The key, for instance `${file:/run/secrets/model_key}`. Default: that of `api_key_env`.",
+            pattern="[!-~]+",
+            meaning="an API key",
+        ),
+    )
     prices: Prices | None = attrs.field(
         default=None,
         metadata=about("Prices of the model. Default: unknown; `offline` and `script` are free."),
@@ -248,6 +259,7 @@ def resolve_model(name: str, llm: LlmConfig, models: Models) -> ModelSpec:
         model=named.model,
         base_url=named.base_url,
         api_key_env=named.api_key_env,
+        api_key=named.api_key,
         prices=prices_of(name, models),
         stream=_or(named.stream, llm.stream),
         timeout=_or(named.timeout, llm.timeout),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar, assert_never
 
@@ -35,6 +35,7 @@ from .shape import (
     typed,
 )
 from .values import Invalid, KeyPath, Mark, Scalar, Sequence, Table, Value, as_list, dotted, is_blank, quoted
+from .variables import UnreadableFile, Variables
 from .wording import correction, describe, invisible, kind, meant, nearest, one_of, section_with, shown
 
 T = TypeVar("T")
@@ -57,17 +58,17 @@ class Reader:
     def __init__(
         self,
         file: str,
-        environ: Mapping[str, str],
+        variables: Variables,
         data_dir: Path | None = None,
         *,
         references: bool = True,
     ) -> None:
-        """`references`: whether `${NAME}` in texts stands for an environment variable."""
+        """`references`: whether `${NAME}` in texts stands for a value."""
         self.data_dir = data_dir
         """The value of `${data_dir}`; None until it is known."""
         self.problems: list[Problem] = []
         self._file = file
-        self._environ = environ
+        self._variables = variables
         self._references = references
         self._reported: set[tuple[str, str, Mark]] = set()
         self._top: type | None = None
@@ -143,7 +144,7 @@ class Reader:
             return None
         try:
             return fill(parse(value.value), self._lookup)
-        except (MalformedReference, UnsetVariable):
+        except (MalformedReference, UnsetVariable, UnreadableFile):
             return None
 
     # Scalars
@@ -160,15 +161,15 @@ class Reader:
         except MalformedReference:
             return self.report(
                 "bad_reference",
-                "a reference is ${NAME} or ${NAME:-default}, with no reference inside",
+                "a reference is ${NAME}, ${NAME:-default} or ${file:PATH}, with no reference inside",
                 value.mark,
                 path,
                 hint="write $${ for a literal ${",
             )
-        except UnsetVariable as unset:
+        except (UnsetVariable, UnreadableFile) as error:
             if self._form_only:
                 return value.value if isinstance(shape, Text) else _LEFT_OUT
-            return self._unset(unset.name, value.mark, path)
+            return self._missing(error, value.mark, path)
         reference = whole_reference(parts)
         held = typed(text, shape) if reference else text
         return self._checked(held, shape, value, path, reference)
@@ -220,18 +221,17 @@ class Reader:
     def _lookup(self, name: str) -> str | None:
         if name == "data_dir":
             return None if self.data_dir is None else str(self.data_dir)
-        return self._environ.get(name)
+        return self._variables.get(name)
 
-    def _unset(self, name: str, mark: Mark | None, path: KeyPath) -> _Bad:
-        if name == "data_dir":
+    def _missing(self, error: UnsetVariable | UnreadableFile, mark: Mark | None, path: KeyPath) -> _Bad:
+        if isinstance(error, UnreadableFile):
+            hint = "a relative path is relative to the folder of the configuration file"
+            return self.report("file_unreadable", str(error), mark, path, hint=hint)
+        if error.name == "data_dir":
             return self.report("variable_unset", "${data_dir} has no value here", mark, path)
-        return self.report(
-            "variable_unset",
-            f"the environment variable {name} is not set",
-            mark,
-            path,
-            hint=f"set it, or write ${{{name}:-default}}",
-        )
+        message = f"the environment variable {error.name} is not set"
+        hint = f"set it, or write ${{{error.name}:-default}}"
+        return self.report("variable_unset", message, mark, path, hint=hint)
 
     # Collections
 

@@ -12,6 +12,7 @@ from .errors import ConfigError, in_order
 from .load import read_mapping
 from .reader import Reader
 from .shape import NO_TILDE, about
+from .variables import Variables
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +40,7 @@ class ResourcesConfig:
 def load_resources_config(path: Path, *, environ: Mapping[str, str] = os.environ) -> ResourcesConfig:
     """Read the file. Raises `ConfigError` with all its problems."""
     root, problems = read_mapping(path, "port: 8090")
-    reader = Reader(str(path), environ)
+    reader = Reader(str(path), Variables(environ, path.parent))
     config = reader.section(ResourcesConfig, root, ())
     if config is None or problems or reader.problems:
         raise ConfigError(in_order((*problems, *reader.problems)))

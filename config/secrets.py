@@ -19,7 +19,7 @@ from urllib.parse import unquote, unquote_plus
 
 from .a2a import RemoteAgentConfig
 from .address import USER
-from .interpolate import MalformedReference, Part, Reference, parse
+from .interpolate import FILE, MalformedReference, Part, Reference, parse
 from .mcp import McpServerConfig
 from .values import Scalar, Sequence, Table, Value
 
@@ -101,12 +101,14 @@ def secrets_of_values(values: Mapping[str, str]) -> Iterator[str]:
 
 
 def secrets_of_variables(written: Value, lookup: Callable[[str], str | None]) -> Iterator[str]:
-    """The secrets in the variables that an entry refers to; `written` is the entry in the file."""
+    """The secrets in the variables that an entry refers to, and the contents of the files that it refers to.
+    `written` is the entry in the configuration file."""
     match written:
         case Scalar(value=str(text)):
             with suppress(MalformedReference):  # under an unknown key, which is reported
                 names = [part.name for part in parse(text) if isinstance(part, Reference)]
                 yield from secrets_of_values({name: lookup(name) or "" for name in names})
+                yield from (lookup(name) or "" for name in names if name.startswith(FILE))
         case Sequence(items=items):
             for item in items:
                 yield from secrets_of_variables(item, lookup)

@@ -20,6 +20,7 @@ from .nodes import ROUTER_PROMPT, LlmNode, Node, RemoteAgentNode, RouterNode, ch
 from .reader import Reader
 from .shape import keys_of, names_of
 from .values import KeyPath, Scalar, Sequence, Table, Value, from_plain
+from .variables import Variables
 
 Defaults: TypeAlias = Mapping[str, Mapping[str, Value]]
 """Values of omitted keys, by type of node."""
@@ -59,7 +60,7 @@ def tree_from_stored(
 
     Raises `ConfigError`, for instance if a variable is no longer set.
     """
-    reader = Reader("stored tree", environ, data_dir)
+    reader = Reader("stored tree", Variables(environ, Path()), data_dir)
     node = reader.read(from_plain(stored), NODE, ("agent",))
     if reader.problems:
         raise ConfigError(tuple(reader.problems))

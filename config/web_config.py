@@ -16,6 +16,7 @@ from .load import locate, read_mapping
 from .reader import Reader
 from .shape import about
 from .values import Scalar
+from .variables import Variables
 
 DEFAULT_WEB_FILE = Path("config", "web.yaml")
 """Relative to the working directory."""
@@ -78,7 +79,7 @@ def load_web_config(path: Path | None, *, environ: Mapping[str, str] = os.enviro
     """
     source, packaged = locate(path, DEFAULT_WEB_FILE)
     root, problems = read_mapping(source, "agent_url: http://127.0.0.1:8080")
-    reader = Reader(str(source), environ)
+    reader = Reader(str(source), Variables(environ, source.parent))
     sign_in = root.entries.get("oauth2", Scalar(None))
     if sign_in != Scalar(None, sign_in.mark):
         reader.report("no_sign_in", _NO_SIGN_IN, root.key_marks.get("oauth2"), ("oauth2",))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..actors.agent import Agent
 from .a2a.a2a_routes import A2A
 from .a2a.agent_card import ALL_OFFERED, Offered
@@ -15,6 +17,7 @@ from .conversation_routes import Conversations
 from .halt_routes import Emergency
 from .http.host_and_origin import allowed_by
 from .http.quart_app import Application
+from .http.request_observer import RequestObserver
 from .live_routes import Live
 from .openapi import document
 from .operations import OPERATIONS
@@ -29,10 +32,12 @@ def make_app(
     offered: Offered = ALL_OFFERED,
     push: PushNotifier | None = None,
     authenticator: Authenticator | None = None,
+    observers: Sequence[RequestObserver] = (),
 ) -> Application:
     """Build the application: every route of the contract, A2A, and the page.
 
     Without `push`, A2A offers no push notifications. An agent with `auth:` needs an authenticator.
+    `observers` are told of each request.
     """
     if agent.config.auth is not None and authenticator is None:
         raise ValueError("an agent with `auth:` is not served without authentication")
@@ -40,7 +45,7 @@ def make_app(
         agent.credential_is_live = authenticator.credential_is_live
     login = None if authenticator is None else authenticator.login
     allowed = allowed_by(agent.config.server)
-    app = Application(__name__, allowed if login is None else with_login(allowed), authenticator)
+    app = Application(__name__, allowed if login is None else with_login(allowed), authenticator, observers)
     auth = agent.config.auth
     described = document(
         agent.config.name, agent.config.description, None if auth is None else schemes_of(auth)

@@ -111,8 +111,7 @@ class Conversations:
 
 def _origin(request: Request) -> Origin | None:
     """The origin that the run's calls of remote agents pass on."""
-    trace = headers.traceparent(request.headers)
-    return None if trace is None else Origin((), trace)
+    return None if request.traceparent is None else Origin((), request.traceparent)
 
 
 async def turn_reply(agent: Agent, turn: Turn, status: int = 200, headers: Mapping[str, str] = {}) -> Reply:

@@ -105,8 +105,8 @@ STOPPING = error(
 OTHERWISE = Answer(
     0,
     "Any route: `cross_site` (403), `wrong_host` (421), `internal_error` or `conversation_broken` (500), "
-    "`too_many_connections` or `stopped` (503); with a body: `request_timeout` (408). Requests that are not "
-    "HTTP/1: 400, 431, 501",
+    "`journal_unavailable`, `too_many_connections` or `stopped` (503); with a body: `request_timeout` (408). "
+    "Requests that are not HTTP/1: 400, 431, 501",
     Error,
 )
 """All other answers."""

@@ -35,8 +35,9 @@ from .app import make_app
 from .auth.open_authenticator import open_authenticator
 from .http.http_server import BindError, Server, bind, open_server
 from .http.unix_socket import unix_socket
-from .log_lines import configure
+from .log_lines import LogFormat, configure
 from .signals import distinct, receive_stops
+from .telemetry.observation import open_observation
 
 log = logging.getLogger(__name__)
 
@@ -51,15 +52,29 @@ YOUNG_OBJECTS = 10_000
 short-lived."""
 
 
-def run_process(
-    config: AgentConfig, host: str, port: int, record: Path | None = None
-) -> tuple[int, tuple[str, ...]]:
+@attrs.frozen
+class Serving:
+    """The options of `stopgo serve`, besides the agent file."""
+
+    host: str
+    port: int
+    metrics: tuple[str, int] | None = None
+    """The host and port to serve metrics at; None: no metrics."""
+    record: Path | None = None
+    """The folder for records of the models' replies."""
+    log_format: LogFormat = "text"
+    log_level: str = "info"
+    traces: str | None = None
+    """The URL to export traces to; empty: that of the environment; None: no traces."""
+
+
+def run_process(config: AgentConfig, serving: Serving) -> tuple[int, tuple[str, ...]]:
     """Serve until a signal arrives. Returns the exit code, and sentences that say why the agent failed."""
-    configure()
+    configure(serving.log_format, serving.log_level)
     failures: tuple[str, ...] = ()
     code = 1
     try:
-        code = trio.run(_serve, config, host, port, record, clock=ProcessClock())
+        code = trio.run(_serve, config, serving, clock=ProcessClock())
     except* (ConfigError, Misconfigured) as group:
         failures, code = tuple(sentences(group)), 2  # as for every other mistake in the file
     except* (StartError, BindError, RestartLimitReached, JournalError, OSError, sqlite3.Error) as group:
@@ -67,10 +82,13 @@ def run_process(
     return code, failures
 
 
-async def _serve(config: AgentConfig, host: str, port: int, record: Path | None) -> int:
+async def _serve(config: AgentConfig, serving: Serving) -> int:
     with ExitStack() as stack, receive_stops() as signals:
-        sockets = bind(host, port)
+        sockets = bind(serving.host, serving.port)
         for sock in sockets:
+            stack.enter_context(sock)
+        scraped = () if serving.metrics is None else bind(*serving.metrics)
+        for sock in scraped:
             stack.enter_context(sock)
         if config.auth and config.auth.proxy and config.auth.proxy.socket:
             sockets = (*sockets, stack.enter_context(unix_socket(config.auth.proxy.socket)))
@@ -78,18 +96,22 @@ async def _serve(config: AgentConfig, host: str, port: int, record: Path | None)
             shutdown = Shutdown(config.shutdown_grace, nursery.cancel_scope)
             nursery.start_soon(shutdown.listen, signals)
             async with (
-                open_agent(config, record=record) as agent,
+                open_observation(config, metrics=bool(scraped), traces=serving.traces) as observation,
+                open_agent(config, record=serving.record, observers=observation.runs) as agent,
                 open_push(agent) as push,
                 open_authenticator(config) as authenticator,
                 open_server(
-                    make_app(agent, push=push, authenticator=authenticator),
+                    make_app(agent, push=push, authenticator=authenticator, observers=observation.requests),
                     sockets,
                     config.server.max_connections,
                 ) as server,
+                observation.serve_metrics(agent, server, scraped) as metrics,
             ):
                 _settle_memory()
                 announce(config.data_dir, f"listening on {server.url}")
-                _announce(config, server)
+                if metrics is not None:
+                    log.info("metrics at %s/metrics", metrics.url)
+                _announce(config, server, serving.log_format)
                 await shutdown.asked()
                 await _drain(agent, server, config.shutdown_grace)
             nursery.cancel_scope.cancel()
@@ -104,11 +126,15 @@ def _settle_memory() -> None:
     gc.set_threshold(YOUNG_OBJECTS)
 
 
-def _announce(config: AgentConfig, server: Server) -> None:
+def _announce(config: AgentConfig, server: Server, log_format: LogFormat) -> None:
     servers = [f"MCP Server [{each.name}]: {each.as_written}" for each in config.enabled_servers]
-    # In one write, because many readers close the pipe after the first line.
     lines = [f"listening on {server.url}", *(servers or ["No MCP servers configured"])]
-    print("\n".join([*lines, ""]), end="")
+    if log_format == "json":  # then every line of stdout is an object
+        for line in lines:
+            log.info("%s", line)
+    else:
+        # In one write, because many readers close the pipe after the first line.
+        print("\n".join([*lines, ""]), end="")
 
 
 async def _drain(agent: Agent, server: Server, grace: float) -> None:

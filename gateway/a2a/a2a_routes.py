@@ -293,7 +293,7 @@ class A2A:
             is_v1=dialect.is_v1,
             peer=http.peer,
             revoked=_revoked(http),
-            origin=origin_of(send.message, headers.traceparent(http.headers), self.agent.id),
+            origin=origin_of(send.message, http.traceparent, self.agent.id),
         )
 
     # ----------------------------------------------------------------------- cards

@@ -21,6 +21,7 @@ _REASONS: Mapping[str, Reason] = {
     "idempotency_key_reused": "INVALID_PARAMS",
     "invalid_arguments": "INVALID_PARAMS",
     "invalid_request": "INVALID_PARAMS",
+    "journal_unavailable": "UNAVAILABLE",
     "limit_reached": "RESOURCE_EXHAUSTED",
     "may_not_approve": "PERMISSION_DENIED",
     "message_required": "INVALID_PARAMS",

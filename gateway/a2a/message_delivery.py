@@ -215,13 +215,20 @@ class Delivery:
         if unknown := decisions.keys() - (asked.keys() - of_others):
             raise invalid("message.parts", f"the task has no approval {min(unknown)[:64]}")
         ids = sorted(decisions, key=pending.__contains__)  # decided ones first, because they are refused
+        trace = None if self._caller.origin is None else self._caller.origin.traceparent
         with as_a2a_error():
             for id in ids if len(ids) > 1 else ():
                 question = asked[id].original
                 await question.checked(question.parse(decisions[id]), pending=id in pending)
             for id in ids:
-                key, wait = f"{self.key}:{id}", self._waits and id == ids[-1]
-                await self._agent.decide(id, decisions[id], key=key, token=self._caller.token, wait=wait)
+                await self._agent.decide(
+                    id,
+                    decisions[id],
+                    key=f"{self.key}:{id}",
+                    token=self._caller.token,
+                    wait=self._waits and id == ids[-1],
+                    traceparent=trace,
+                )
 
     async def _resume(self) -> str | None:
         """Continue the task with the token of the message; the text is discarded."""

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from ...actors.a2a.wire.a2a_errors import A2AError
 from ...actors.a2a.wire.task import Task
 from ...actors.agent import Agent
-from ...actors.common.errors import damage_as_agent_error
+from ...actors.common.errors import journal_as_agent_error
 from ...actors.log.event_json import decode
 from ...actors.log.events import Entry
 from ...runtime.journal.errors import Reading
@@ -45,7 +45,7 @@ async def entries(agent: Agent, context: str, end: int | None = None) -> AsyncGe
         return
     async with aclosing(agent.events(context)) as events:
         async for event in events:
-            with damage_as_agent_error(), Reading(context, f"event {event.seq}"):
+            with journal_as_agent_error(), Reading(context, f"event {event.seq}"):
                 entry = decode(event)
             yield entry
             if event.seq == end:

@@ -28,11 +28,10 @@ class AGUI:
         request.count_stream()
         run_input = parse_run_input(await request.json())
         agent = self.agent.acting_as(request.principal)
-        trace = headers.traceparent(request.headers)
         caller = Caller(
             session_id=request.session_id(key_of(agent, "thread", run_input.thread)),
             token=headers.tool_token(request),
-            origin=None if trace is None else Origin((), trace),
+            origin=None if request.traceparent is None else Origin((), request.traceparent),
         )
         run = await open_thread_run(agent, run_input, caller)
         request.set_conversation(run.conversation, run.session_id)

@@ -22,7 +22,7 @@ import trio
 
 from ...actors.agent import Agent
 from ...actors.common import errors
-from ...actors.common.errors import AgentError, damage_as_agent_error
+from ...actors.common.errors import AgentError, journal_as_agent_error
 from ...actors.log.event_json import decode
 from ...actors.log.events import CONVERSATION_DELETED, Origin
 from ...actors.log.inbox import Say
@@ -191,7 +191,7 @@ def _advance(log: AGUIRun, event: Event) -> Sequence[AGUIEvent]:
     id = log.conversation.id
     if event.type == CONVERSATION_DELETED:
         raise errors.no_conversation(id)
-    with damage_as_agent_error(), Reading(id, f"event {event.seq}"):
+    with journal_as_agent_error(), Reading(id, f"event {event.seq}"):
         return log.apply(decode(event))
 
 
@@ -327,7 +327,8 @@ class _Request:
         if decision is None:
             return False
         key = key_of(agent, "answer", entry.interrupt, json.dumps(decision, sort_keys=True))
-        await agent.decide(entry.interrupt, decision, key=key, token=token, wait=False)
+        trace = None if self.caller.origin is None else self.caller.origin.traceparent
+        await agent.decide(entry.interrupt, decision, key=key, token=token, wait=False, traceparent=trace)
         return (await agent.approval(entry.interrupt)).state != "pending"  # a vote leaves it open
 
     def _run(

@@ -29,7 +29,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument(
         "action",
         nargs="?",
-        choices=_TAKES,
+        choices=tuple(_TAKES),
         default="list",
         help="default: list. For an elicitation, approve accepts and reject declines",
     )

@@ -65,8 +65,10 @@ def _parser() -> argparse.ArgumentParser:
         a2a_command,
         approvals_command,
         chat_command,
+        completion_command,
         config_command,
         halt_command,
+        init_command,
         keys_command,
         mcp_command,
         mcp_resources_command,
@@ -81,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _root()
     parser.add_argument("--version", action="version", version=f"stopgo {version('agent-stop-and-go')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    init_command.register(commands)
     serve_command.register(commands)
     web_command.register(commands)
     run_command.register(commands)
@@ -95,4 +98,5 @@ def _parser() -> argparse.ArgumentParser:
     tools_command.register(commands)
     a2a_command.register(commands)
     mcp_resources_command.register(commands)
+    completion_command.register(commands, parser)
     return parser

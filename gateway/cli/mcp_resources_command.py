@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         args.command.error("--db or --config is required")
         return WRONG
     if address is not None:
-        warn_if_reachable(address[0], "stopgo mcp-resources", "change the stored values")
+        danger = "change the stored values"
+        warn_if_reachable(address[0], "stopgo mcp-resources", ", and there is no authentication:", danger)
     return _serve(db, address)
 
 

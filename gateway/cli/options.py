@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -65,12 +66,31 @@ def add_listen_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_listen_port, help="port to listen on, 0 for any; overrides `port`")
 
 
-def warn_if_reachable(host: str, command: str, condition: str) -> None:
-    """Warn if other machines can reach the address. `condition`: when that is a risk, with punctuation."""
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--log-format` and `--log-level`."""
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="form of the log lines; default: text"
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="lowest level of the log lines; default: info",
+    )
+
+
+def warn_if_reachable(
+    host: str,
+    command: str,
+    condition: str,
+    danger: str = "talk to the agent and approve its tool calls",
+) -> None:
+    """Warn if other machines can reach the address. `condition`: when that is a risk, with punctuation;
+    `danger`: what clients could do."""
     if not is_loopback(host):
         print(
             f"{command}: warning: {host} can be reached from other machines{condition} any client that "
-            "reaches it can talk to the agent and approve its tool calls",
+            f"reaches it can {danger}",
             file=sys.stderr,
         )
 
@@ -81,8 +101,37 @@ def wrong(args: argparse.Namespace, why: str) -> int:
     return WRONG
 
 
+_EXTRAS = {"metrics": "prometheus_client", "traces": "opentelemetry.exporter.otlp.proto.http"}
+"""A module of each extra."""
+
+
+def is_installed(extra: str, command: str) -> bool:
+    """Whether an extra of the package is installed. If it is not, print how to install it."""
+    try:
+        installed = find_spec(_EXTRAS[extra]) is not None
+    except ModuleNotFoundError:  # the package around the module
+        installed = False
+    if not installed:
+        print(
+            f"stopgo {command}: --{extra} needs further packages; install them with "
+            f"pip install 'agent-stop-and-go[{extra}]'",
+            file=sys.stderr,
+        )
+    return installed
+
+
 def add_url_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", type=_url, default=URL, help=f"address of the agent; default: {URL}")
+
+
+def collector_url(text: str) -> str:
+    """The type of the address of a collector; empty: that of the environment."""
+    try:
+        return text and _url(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            "not a valid address; example: http://127.0.0.1:4318/v1/traces"
+        ) from None
 
 
 def _url(text: str) -> str:
@@ -150,6 +199,14 @@ def path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(text)
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """The type of `[HOST:]PORT`. The default of the host is this machine only."""
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    return host or "127.0.0.1", _listen_port(port)
 
 
 def _listen_host(text: str) -> str:

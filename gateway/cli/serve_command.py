@@ -12,9 +12,13 @@ from .options import (
     WRONG,
     add_config_option,
     add_listen_options,
+    add_log_options,
     add_mcp_option,
     add_override_options,
     agent_config,
+    collector_url,
+    is_installed,
+    listen_address,
     path,
     warn_if_reachable,
 )
@@ -41,6 +45,22 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="serve an agent file without `auth:` to other machines, too",
     )
+    serve.add_argument(
+        "--metrics",
+        type=listen_address,
+        metavar="[HOST:]PORT",
+        help="serve metrics for Prometheus at this address, at /metrics; default of HOST: 127.0.0.1",
+    )
+    serve.add_argument(
+        "--traces",
+        type=collector_url,
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="export traces to this OTLP/HTTP endpoint; default: that of OTEL_EXPORTER_OTLP_ENDPOINT, else "
+        "http://localhost:4318/v1/traces",
+    )
+    add_log_options(serve)
     add_mcp_option(serve)
     serve.set_defaults(run=run)
 
@@ -61,15 +81,31 @@ def run(args: argparse.Namespace) -> int:
         print(f"stopgo serve: {why}", file=sys.stderr)
         return WRONG
 
+    wanted = {"metrics": args.metrics, "traces": args.traces}
+    if not all(is_installed(extra, "serve") for extra, value in wanted.items() if value is not None):
+        return WRONG
+
     # Imported here, because the server takes a second to import.
-    from ..serve_process import run_process
+    from ..serve_process import Serving, run_process
     from .terminal import printable
 
     # Otherwise readers of a pipe would get the log in blocks.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-    _announce(config, host)
-    code, failures = run_process(config, host, port, args.record)
+    _announce(config, host, args.log_format)
+    if args.metrics is not None:
+        without = ", and --metrics has no authentication:"
+        warn_if_reachable(args.metrics[0], "stopgo serve", without, "read the metrics")
+    serving = Serving(
+        host,
+        port,
+        metrics=args.metrics,
+        record=args.record,
+        traces=args.traces,
+        log_format=args.log_format,
+        log_level=args.log_level,
+    )
+    code, failures = run_process(config, serving)
     for failure in failures:  # it may quote a tool server
         print(printable(f"stopgo serve: {failure}"), file=sys.stderr)
     return code
@@ -85,9 +121,10 @@ def refusal(config: AgentConfig, host: str, *, insecure: bool) -> str | None:
     )
 
 
-def _announce(config: AgentConfig, host: str) -> None:
+def _announce(config: AgentConfig, host: str, log_format: str) -> None:
     if config.packaged:
-        print(f"no config/agent.yaml here: serving the agent that comes with the package, {config.source}")
+        text = f"no config/agent.yaml here: serving the agent that comes with the package, {config.source}"
+        print(text, file=sys.stdout if log_format == "text" else sys.stderr)
     for warning in config.warnings:
         print(f"stopgo serve: warning: {warning}", file=sys.stderr)
     if config.auth is None:

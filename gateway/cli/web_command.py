@@ -6,7 +6,7 @@ import argparse
 import sys
 from io import TextIOWrapper
 
-from .options import WRONG, add_listen_options, path, warn_if_reachable
+from .options import WRONG, add_listen_options, add_log_options, path, warn_if_reachable
 from .undumpable import make_undumpable
 
 
@@ -24,6 +24,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="web file; default: config/web.yaml or, without it, the file of the package",
     )
     add_listen_options(web)
+    add_log_options(web)
     web.set_defaults(run=run)
 
 
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if config.packaged:
         print(f"no config/web.yaml here: using the one that comes with the package, {config.source}")
     warn_if_reachable(host, "stopgo web", "; if the agent has no `auth:`,")
-    code, failures = run_web(config, host, port)
+    code, failures = run_web(config, host, port, args.log_format, args.log_level)
     for failure in failures:
         print(f"stopgo web: {failure}", file=sys.stderr)
     return code

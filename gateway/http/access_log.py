@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from hypercorn.logging import Logger
 
+from .request_observer import OBSERVERS, TRACEPARENT, client_traceparent
+
 if TYPE_CHECKING:
     from hypercorn.typing import ResponseSummary, WWWScope
 
@@ -19,6 +21,11 @@ ANSWERED = "answered"
 """Key in the state of a request's scope: the status of an answer that was passed to Hypercorn in full."""
 
 access = logging.getLogger("stopgo.access")
+
+LINE = "%s %s %d %.1fms conversation=%s sid=%s"
+LINE_OF_TRACE = f"{LINE} trace=%s"
+FIELDS = ("method", "path", "status", "duration_ms", "conversation", "session", "trace")
+"""The names of the arguments of these lines in JSON."""
 
 
 class ServerLog(Logger):
@@ -43,15 +50,19 @@ def log_request(request: WWWScope, status: int, seconds: float) -> None:
     if "logged" in known:
         return
     known["logged"] = True
+    for observer in known.get(OBSERVERS, ()):
+        observer.request_ended(request, status, seconds)
     # The raw path is still percent-encoded, so it cannot forge a log line.
     path = request["raw_path"].decode("ascii", "replace")
+    trace = known.get(TRACEPARENT) or client_traceparent(request)
     access.log(
         _level(status),
-        "%s %s %d %.1fms conversation=%s sid=%s",
+        LINE if trace is None else LINE_OF_TRACE,
         request.get("method", "GET"),
         path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}...",
         status,
         seconds * 1000,
         known.get("conversation", "-"),
         known.get("sid", "-"),
+        *(() if trace is None else (trace[3:35],)),
     )

@@ -15,8 +15,8 @@ from werkzeug.exceptions import MethodNotAllowed as MethodNotAllowed
 from werkzeug.exceptions import NotFound as NotFound
 from werkzeug.routing.exceptions import WebsocketMismatch
 
-from ...actors.common.errors import AgentError
-from ...runtime.journal.errors import JournalBroken
+from ...actors.common.errors import AgentError, unavailable
+from ...runtime.journal.errors import JournalBroken, JournalUnavailable
 from .responses import Reply, reply
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ STATUS: Mapping[str, int] = {
     "invalid_arguments": 422,
     "invalid_cursor": 400,
     "invalid_request": 400,
+    "journal_unavailable": 503,
     "limit_reached": 429,
     "may_not_approve": 403,
     "message_required": 400,
@@ -53,6 +54,7 @@ STATUS: Mapping[str, int] = {
 }
 
 RETRY_AFTER: Mapping[str, int] = {
+    "journal_unavailable": 5,
     "limit_reached": 10,
     "queue_full": 1,
     "shutting_down": 5,
@@ -160,6 +162,8 @@ def _words(status: int) -> tuple[str, str]:
 def reply_to(error: Exception, path: str) -> Reply:
     """The reply for an error raised by the view of `path`."""
     headers: Mapping[str, str] = {}
+    if isinstance(error, JournalUnavailable):
+        error = unavailable()
     match error:
         case RequestError():
             status, headers = error.status, error.headers

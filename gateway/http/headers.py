@@ -14,9 +14,6 @@ MAX_TOKEN = 8192
 """Characters of a bearer token."""
 
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
-_TRACEPARENT = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.{0,200})?"
-)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
@@ -60,12 +57,6 @@ def idempotency_key(headers: Headers, method: str, path: str) -> str | None:
             f"Idempotency-Key must be 1 to {MAX_KEY} printable ASCII characters",
         )
     return hashlib.sha256(f"{method}\n{path}\n{given}".encode()).hexdigest()
-
-
-def traceparent(headers: Headers) -> str | None:
-    """The `traceparent` of the request (W3C Trace Context, section 3.2); None if absent or invalid."""
-    given = headers.get("traceparent", "").strip()
-    return given if _TRACEPARENT.fullmatch(given) else None
 
 
 def tool_token(request: Request) -> str | None:

@@ -83,6 +83,11 @@ class Server:
         self.host, self.port = sockets[0].getsockname()[:2]
 
     @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        return len(self._open)
+
+    @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
@@ -152,7 +157,10 @@ def _allowed_files(wanted: int) -> int:
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
     allowed = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    except ValueError:  # macOS reports no hard limit, but has one
+        return soft
     return allowed
 
 

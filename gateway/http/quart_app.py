@@ -6,7 +6,7 @@ Quart creates a request from the ASGI scope and finds its route. From there on, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from hypercorn.typing import (
@@ -37,10 +37,12 @@ from .entrance import Entrance
 from .event_stream import StreamBody
 from .host_and_origin import Allowed, check_admission
 from .request import SESSION_HEADER, STREAM, Request, current
+from .request_observer import OBSERVERS, ROUTE, RequestObserver
 from .responses import SAFE_HEADERS, Reply, View, nothing
 from .web_socket import Socket, SocketView, serve_until_ended
 
 _NO_SESSION = NullSession()
+_BRACES = str.maketrans("<>", "{}")
 
 
 class QuartRequest(TrioRequest):
@@ -115,8 +117,15 @@ class Application(QuartTrio):
     asgi_http_class = ASGIRequest
     request_class = QuartRequest
 
-    def __init__(self, name: str, allowed: Allowed, entrance: Entrance | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        allowed: Allowed,
+        entrance: Entrance | None = None,
+        observers: Sequence[RequestObserver] = (),
+    ) -> None:
         super().__init__(name, static_folder=None)
+        self._observers = observers
         self.allowed = allowed
         self._entrance = entrance
         self._public: set[str] = set()
@@ -142,6 +151,10 @@ class Application(QuartTrio):
         if scope["type"] == "lifespan":
             await super().asgi_app(scope, receive, send)
             return
+        if self._observers:
+            scope["state"][OBSERVERS] = self._observers
+            for observer in self._observers:
+                observer.request_began(scope)
         try:
             check_admission(scope, self.allowed)
             if scope["path"].startswith("//"):
@@ -187,6 +200,7 @@ class Application(QuartTrio):
                 raise raw.routing_exception
             assert raw.url_rule is not None
             assert raw.view_args is not None
+            request.facts[ROUTE] = _path(raw.url_rule)
             if raw.method == "OPTIONS":
                 methods = cast(MapAdapter, request_ctx.url_adapter).allowed_methods()
                 return nothing({"Allow": ", ".join(sorted(methods))})
@@ -211,7 +225,8 @@ class Application(QuartTrio):
         request = self._request(scope, receive)
         socket = Socket(request, send)
         try:
-            id, variables = self._socket_route(scope["scheme"], request.path)
+            rule, variables = self._socket_route(scope["scheme"], request.path)
+            id, request.facts[ROUTE] = rule.endpoint, _path(rule)
             if self._entrance is None:
                 await self._sockets[id](socket, **variables)
             else:
@@ -224,9 +239,9 @@ class Application(QuartTrio):
             else:
                 await _refuse(scope, request, send, error)
 
-    def _socket_route(self, scheme: str, path: str) -> tuple[str, Mapping[str, Any]]:
+    def _socket_route(self, scheme: str, path: str) -> tuple[Rule, Mapping[str, Any]]:
         try:
-            return self._routes(scheme, "GET", path).match()
+            return self._routes(scheme, "GET", path).match(return_rule=True)
         except WebsocketMismatch:
             raise errors.RequestError(400, "not_a_websocket", f"{path} is not a websocket") from None
 
@@ -242,6 +257,11 @@ class Application(QuartTrio):
 
 def _rule(path: str) -> str:
     return path.replace("{", "<").replace("}", ">")
+
+
+def _path(rule: Rule) -> str:
+    """The inverse of `_rule`."""
+    return rule.rule.translate(_BRACES)
 
 
 def _headers(reply: Reply, request: Request) -> dict[str, str]:

@@ -18,6 +18,7 @@ from ...actors.access.principal import Principal
 from ...actors.common.errors import check_fields
 from . import body
 from .identity import Identity
+from .request_observer import TRACEPARENT, valid_traceparent
 
 Headers: TypeAlias = WerkzeugHeaders
 """Headers by name, in any case."""
@@ -81,6 +82,13 @@ class Request:
         """Facts for the access log: ``sid`` and ``conversation``. The log reads them from the ASGI scope."""
         state: dict[str, Any] = self._raw.scope["state"]
         return state
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace that this request is a part of (W3C Trace Context): that of an observer, else that of the
+        client."""
+        observed: str | None = self.facts.get(TRACEPARENT)
+        return observed or valid_traceparent(self.headers.get("traceparent", ""))
 
     @property
     def identity(self) -> Identity | None:

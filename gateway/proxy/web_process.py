@@ -13,7 +13,7 @@ from ...actors.common.errors import sentences
 from ...actors.common.tls import TlsUnusable
 from ...config.web_config import WebConfig
 from ..http.http_server import BindError, bind, open_server
-from ..log_lines import configure
+from ..log_lines import LogFormat, configure
 from ..signals import distinct, receive_stops
 from .agent_address import AgentAddress
 from .proxy_app import make_proxy
@@ -25,9 +25,11 @@ GRACE = 3.0
 """Seconds for open requests to finish after the first signal. Turns continue in the agent."""
 
 
-def run_web(config: WebConfig, host: str, port: int) -> tuple[int, tuple[str, ...]]:
+def run_web(
+    config: WebConfig, host: str, port: int, log_format: LogFormat = "text", log_level: str = "info"
+) -> tuple[int, tuple[str, ...]]:
     """Serve until a signal arrives. Returns the exit code, and sentences that say why serving failed."""
-    configure()
+    configure(log_format, log_level)
     failures: tuple[str, ...] = ()
     code = 1
     try:

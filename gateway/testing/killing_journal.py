@@ -15,19 +15,26 @@ EDGES: tuple[Edge, ...] = ("before", "after")
 
 READS = frozenset(
     {
+        "answer",
         "decided",
         "due",
         "events_since",
+        "holds",
         "inbox",
+        "leave",
         "list",
+        "living",
         "notes",
         "open_work",
         "question",
         "questions",
+        "release",
+        "renew",
         "row",
     }
 )
-"""The reading methods of a journal. All others count as writes, so that a new one need not be added here."""
+"""The methods of a journal that read, or change only who owns a stream. All others count as writes, so that a
+new one need not be added here."""
 
 MAX_WRITES = 5_000
 """Maximum number of writes of one process, to stop a story that does not end."""
@@ -62,8 +69,10 @@ class KillingJournal:
     point: str = ""
     """A description of the write at which it was killed."""
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+    def __getattr__(self, name: str) -> Any:
         method = getattr(self._journal, name)
+        if name in ("node", "watch"):
+            return method
         return self._reading(method) if name in READS else self._writing(name, method)
 
     def _reading(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

@@ -95,6 +95,12 @@ async def resolve(text: str, person: Annotated[ElicitationResult[Person], Resolv
 
 
 @server.tool(annotations=READ)
+async def trace(ctx: Context) -> str:
+    """Tell the trace that the call belongs to."""
+    return str(dict(ctx.request_context.meta or {}).get("traceparent"))
+
+
+@server.tool(annotations=READ)
 async def visit(text: str, ctx: Context) -> str:
     """Ask for an address to be visited."""
     said = await ctx.elicit_url(f"Sign in as {text}", f"https://sign.in.test/{text}", "id-1")

@@ -62,11 +62,13 @@ def send(message: dict[str, Any]) -> None:
         sys.stdout.buffer.flush()
 
 
-def record(tool: str, arguments: dict[str, Any]) -> None:
+def record(tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> None:
     path = os.environ.get("LEDGER")
     if path is None:
         return
-    entry = json.dumps({"tool": tool, "arguments": arguments, "pid": os.getpid()}).encode() + b"\n"
+    trace = meta.get("traceparent")
+    fields = {"tool": tool, "arguments": arguments, "pid": os.getpid(), "traceparent": trace}
+    entry = json.dumps(fields).encode() + b"\n"
     ledger = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         os.write(ledger, entry)
@@ -75,8 +77,8 @@ def record(tool: str, arguments: dict[str, Any]) -> None:
         os.close(ledger)
 
 
-def execute(request_id: object, tool: str, arguments: dict[str, Any]) -> None:
-    record(tool, arguments)
+def execute(request_id: object, tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> None:
+    record(tool, arguments, meta)
     if tool == "crash":
         os._exit(7)
     if tool == "slow":
@@ -99,7 +101,7 @@ def answer(message: dict[str, Any]) -> None:
         case "tools/list":
             send({"id": request_id, "result": {"tools": TOOLS}})
         case "tools/call" if any(tool["name"] == params.get("name") for tool in TOOLS):
-            call = (request_id, params["name"], params.get("arguments") or {})
+            call = (request_id, params["name"], params.get("arguments") or {}, params.get("_meta") or {})
             threading.Thread(target=execute, args=call, daemon=True).start()
         case "tools/call":
             send(

@@ -36,10 +36,12 @@ def filled(text: str, **variables: str) -> str:
         ("$A {A} $ $$", "$A {A} $ $$"),
         ("${A}$${A}", "one${A}"),
         ("${TRAP}", "${A}"),
+        ("<${file:/a b:-c}>", "<content>"),
     ],
 )
 def test_what_a_text_becomes(text: str, expected: str) -> None:
-    assert filled(text, A="one", B="two", EMPTY="", TRAP="${A}") == expected
+    variables = {"A": "one", "B": "two", "EMPTY": "", "TRAP": "${A}", "file:/a b:-c": "content"}
+    assert filled(text, **variables) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,9 @@ def test_what_a_text_becomes(text: str, expected: str) -> None:
         "${A:-${B}}",
         "${A:-${B:-x}}",
         "${A:-$${B}",
+        "${file:}",
+        "${file:a",
+        "${file:a${B}}",
     ],
 )
 def test_a_reference_that_is_none_is_refused(text: str) -> None:

@@ -217,7 +217,7 @@ def node(text: str) -> str:
         (
             "prompt: ${ x }",
             "bad_reference",
-            "1:9: prompt: a reference is ${NAME} or ${NAME:-default}, with no reference inside "
+            "1:9: prompt: a reference is ${NAME}, ${NAME:-default} or ${file:PATH}, with no reference inside "
             "(write $${ for a literal ${)",
         ),
         (

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ class StopgoProcess:
         with self.process.stdout as lines:
             for line in lines:
                 self._lines.append(line)
-                if found := re.match(r"listening on (http://\S+)", line):
+                if found := re.search(r'listening on (http://[^\s"]+)', line):
                     self.url = found[1]
                     self._listening.set()
         self._listening.set()
@@ -175,11 +175,12 @@ class Servers:
         config: Path | None = None,
         env: Mapping[str, str] | None = None,
         port: int = 0,
+        options: Sequence[str] = (),
     ) -> Server:
-        """`port`: where others look for it; 0: anywhere."""
+        """`port`: where others look for it; 0: anywhere. `options` are further ones of `stopgo serve`."""
         data_dir.mkdir(exist_ok=True)
         chosen = ["--config", str(config)] if config else []
-        arguments = ["serve", "--port", str(port), "--data-dir", str(data_dir), *chosen]
+        arguments = ["serve", "--port", str(port), "--data-dir", str(data_dir), *chosen, *options]
         environment = {**clean_environment(), **(env or {})}
         run = StopgoProcess(forks().start(*arguments, cwd=data_dir, env=environment))
         client = httpx2.Client(base_url=run.url, timeout=PATIENCE, event_hooks={"response": [hold]})

@@ -66,7 +66,8 @@ async def test_a_decision_goes_to_the_agent_as_it_is(agent: Any, client: httpx2.
     answer = await client.post(PATH, json=words, headers={"Authorization": "Bearer abc"})
     assert answer.status_code == 200
     assert answer.json()["result"]["response"] == "Added."
-    assert agent.calls == [("decide", (ex.APPROVAL_ID, words), {"key": None, "token": "abc", "wait": True})]
+    options = {"key": None, "token": "abc", "wait": True, "traceparent": None}
+    assert agent.calls == [("decide", (ex.APPROVAL_ID, words), options)]
 
 
 async def test_a_decision_need_not_wait(agent: Any, client: httpx2.AsyncClient) -> None:

@@ -22,7 +22,7 @@ from stopgo.actors.open_agent import open_agent
 from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
 from stopgo.gateway import serve_process
-from stopgo.gateway.cli import run_process
+from stopgo.gateway.cli import options, run_process
 from stopgo.gateway.cli.main import main
 from stopgo.gateway.signals import REPEAT
 from tests.forks import forks
@@ -178,6 +178,9 @@ def test_version(tmp_path: Path) -> None:
         ("serve", "--data-dir", ""),
         ("serve", "--config", ""),
         ("serve", "--record", ""),
+        ("serve", "--metrics", ""),
+        ("serve", "--metrics", "[::1]"),
+        ("serve", "--metrics", "127.0.0.1:65536"),
         ("mcp-resources", "--db", ""),
     ],
 )
@@ -377,8 +380,8 @@ def test_open_address_needs_authentication_or_insecure(
     """Without a bind: the checks are pure."""
     served: list[str] = []
 
-    def serve(config: AgentConfig, host: str, *_: object) -> tuple[int, tuple[str, ...]]:
-        served.append(host)
+    def serve(config: AgentConfig, serving: serve_process.Serving) -> tuple[int, tuple[str, ...]]:
+        served.append(serving.host)
         return 0, ()
 
     monkeypatch.setattr("stopgo.gateway.serve_process.run_process", serve)
@@ -584,14 +587,14 @@ from stopgo.config.load import load_config
 from stopgo.gateway import serve_process
 serve_process.LAST_RESORT = 0.2
 announce = serve_process._announce
-def hang(config, server):
-    announce(config, server)
+def hang(*args):
+    announce(*args)
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
 serve_process._announce = hang
 async def drain(agent, server, grace):
     threading.Event().wait()
 serve_process._drain = drain
-print(serve_process.run_process(load_config(Path("agent.yaml")), "127.0.0.1", 0))
+print(serve_process.run_process(load_config(Path("agent.yaml")), serve_process.Serving("127.0.0.1", 0)))
 """
     (agent_dir / "agent.yaml").write_text(BARE + "shutdown_grace: 0.5\n")
     process = forks().start("-c", program, cwd=agent_dir)
@@ -614,3 +617,27 @@ def test_agent_runs_on_the_clock_of_the_process(
     monkeypatch.setattr(run_process, "_run", note)
     done = in_process(*command, "--config", "agent.yaml")
     assert (done.returncode, done.stdout, done.stderr) == (0, "ProcessClock\n", "")
+
+
+@pytest.mark.usefixtures("agent_dir")
+@pytest.mark.parametrize(("extra", "option"), [("metrics", "--metrics=0"), ("traces", "--traces")])
+def test_an_extra_that_is_missing_is_named(
+    in_process: InProcess, monkeypatch: pytest.MonkeyPatch, extra: str, option: str
+) -> None:
+    monkeypatch.setattr(options, "find_spec", lambda name: None)
+    done = in_process("serve", "--config", "agent.yaml", option)
+    assert done.returncode == 2
+    assert f"pip install 'agent-stop-and-go[{extra}]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9464", ("127.0.0.1", 9464)),
+        (":0", ("127.0.0.1", 0)),
+        ("0.0.0.0:1", ("0.0.0.0", 1)),
+        ("[::1]:2", ("::1", 2)),
+    ],
+)
+def test_address_of_metrics(text: str, address: tuple[str, int]) -> None:
+    assert options.listen_address(text) == address

@@ -11,6 +11,7 @@ import trio
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
 from stopgo.gateway import examples as ex
+from stopgo.runtime.journal.errors import JournalUnavailable
 
 ID = ex.CONVERSATION_ID
 MESSAGES = f"/conversations/{ID}/messages"
@@ -100,6 +101,7 @@ async def test_a_message_that_is_not_stored_is_answered(agent: Any, client: http
         ("queue_full", 429),
         ("idempotency_key_reused", 422),
         ("conversation_broken", 500),
+        ("journal_unavailable", 503),
     ],
 )
 async def test_what_the_agent_refuses_has_a_status(
@@ -109,7 +111,14 @@ async def test_what_the_agent_refuses_has_a_status(
     answer = await client.post(MESSAGES, json={"message": "hello"})
     assert answer.status_code == status
     assert answer.json() == {"error": "no", "code": code, "hint": "do this", "field": "it"}
-    assert ("Retry-After" in answer.headers) == (status == 429)
+    assert ("Retry-After" in answer.headers) == (status in (429, 503))
+
+
+async def test_journal_that_cannot_be_reached_is_503(agent: Any, client: httpx2.AsyncClient) -> None:
+    agent.raises["send"] = JournalUnavailable("connection refused")
+    answer = await client.post(MESSAGES, json={"message": "hello"})
+    assert (answer.status_code, answer.json()["code"]) == (503, "journal_unavailable")
+    assert answer.headers["Retry-After"]
 
 
 @pytest.mark.parametrize("accepted", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ async def test_every_surface_refuses_an_approval(world: World, serve: Any, autoj
         assert '"code":"halted"' in interrupt.text
         by_a2a = await client.post("/a2a", json=_decision(id, uuid))
         assert "the agent is halted: wrong database" in by_a2a.json()["error"]["message"]
+        autojump_clock.autojump_threshold = math.inf  # the page reads the agent file in a thread
         context = (await client.get(f"/page/approvals/{uuid}")).json()
         assert context["suggestion"] is not None
         held = turn["result"]["approvals"][1]["uuid"]

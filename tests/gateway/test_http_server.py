@@ -1,6 +1,7 @@
 """Connections of misbehaving clients, and the stop of the server."""
 
 import logging
+import resource
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -13,6 +14,7 @@ from quart import Response, websocket
 from quart_trio import QuartTrio
 
 from stopgo.gateway.http import http_connection as module
+from stopgo.gateway.http import http_server
 from stopgo.gateway.http.http_connection import HEAD_TIMEOUT, KEEP_ALIVE, SEND_TIMEOUT
 from stopgo.gateway.http.http_server import BindError, Server, bind, open_server
 from stopgo.gateway.http.request_task import BODY_GRACE
@@ -413,6 +415,15 @@ async def test_exit_closes_open_connections(
     assert [line[:3] for line in lines] == [
         [word.decode() for word in (*request_.split()[:2], start.split()[1])]
     ]
+
+
+def test_limit_of_open_files_stays_if_the_system_refuses_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    assert http_server._allowed_files(8000) == 256
 
 
 async def test_one_connection_too_many_is_turned_away(

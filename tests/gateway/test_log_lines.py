@@ -12,7 +12,8 @@ import trio
 
 from stopgo.actors.common.errors import AgentError
 from stopgo.gateway import examples as ex
-from stopgo.gateway.log_lines import Lines, Unblocked, configure
+from stopgo.gateway.log_lines import JsonLines, Lines, Unblocked, configure
+from stopgo.runtime import json_text
 from tests.canary import TOKEN as SECRET
 
 
@@ -205,3 +206,15 @@ def test_what_others_wrote_can_neither_end_a_line_nor_draw(caplog: pytest.LogCap
     assert others[0] == "    Traceback (most recent call last):"
     assert all(line.startswith("    ") for line in others)
     assert any(line.endswith(shown.partition(r"\r")[2].removeprefix(r"\n")) for line in others)
+
+
+def test_a_traceback_is_a_field_without_characters_that_draw() -> None:
+    try:
+        raise ValueError("a\u202eb\n2026 ERROR forged\x1b[2J")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "failed\n", (), sys.exc_info())
+    line = JsonLines().format(record)
+    assert "\n" not in line
+    fields = json_text.load(line)
+    assert fields["message"] == "failed\\n"
+    assert fields["exception"].endswith("ValueError: a\\u202eb\n2026 ERROR forged\\x1b[2J")

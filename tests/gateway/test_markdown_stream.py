@@ -9,6 +9,7 @@ import pyte
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.cells import get_character_cell_size
 from rich.console import Console
 
 from stopgo.gateway.cli.markdown_stream import MarkdownStream
@@ -16,12 +17,22 @@ from stopgo.gateway.cli.markdown_stream import MarkdownStream
 ABOVE = "this stands above"
 
 
+class Screen(pyte.HistoryScreen):
+    """Wraps a wide character that does not fit into the line, as terminals do and pyte does not."""
+
+    def draw(self, data: str) -> None:
+        for character in data:
+            if get_character_cell_size(character) == 2 and self.cursor.x == self.columns - 1:
+                self.cursor.x = self.columns
+            super().draw(character)
+
+
 class Tty(io.StringIO):
     """A file that draws on a screen, with the newlines of a terminal."""
 
     def __init__(self, columns: int, rows: int) -> None:
         super().__init__()
-        self.screen = pyte.HistoryScreen(columns, rows, history=1000, ratio=1)
+        self.screen = Screen(columns, rows, history=1000, ratio=1)
         self._stream = pyte.Stream(self.screen)
 
     def write(self, text: str) -> int:
@@ -123,6 +134,7 @@ MARKDOWN = st.text(st.sampled_from("ab *_`#-1.>|[]()\n\n\t日~"), max_size=200)
 
 @given(st.lists(MARKDOWN, max_size=6), st.integers(20, 40), st.integers(2, 12))
 @example(["*x*", "\n" * 10, "*y*"], 20, 5)
+@example(["1111111111111\t|日日日日"], 25, 3)
 def test_the_lines_above_stay_wherever_the_pieces_end(pieces: list[str], columns: int, rows: int) -> None:
     whole, split = streamed(["".join(pieces)], columns, rows), streamed(pieces, columns, rows)
     assert whole.lines == split.lines

@@ -12,6 +12,7 @@ from stopgo.actors.models.messages import ModelFailed, TextDelta, Usage
 from stopgo.runtime.journal.protocol import NewEvent
 from tests.actors.world import Streamed, World, after, call, once, say, use
 from tests.actors.world import events as events_of
+from tests.runtime.journal.kept import claimed
 
 from .ui import UI, conversation_of, kinds, of_kind, outcome, results, shown, texts
 from .verifier import check_stream
@@ -184,7 +185,7 @@ async def test_stream_ends_with_error_when_message_refused_later(
 ) -> None:
     async with shown(world) as ui:
         id = conversation_of(await ui.run("t", "hi"))
-    fence = await world.journal.claim(id, "another")
+    fence = await claimed(world.journal, id)
     # The status of the conversation, which a message is checked against first, stays as it is.
     last = (await events_of(world.journal, id))[-1].seq
     await world.journal.save(fence, last, [NewEvent("conversation.completed", {})])

@@ -140,7 +140,7 @@ def test_open_address_is_warned_about(
     (tmp_path / "web.yaml").write_text("agent_url: http://127.0.0.1:1\n")
     served: list[str] = []
 
-    def run_web(_: object, host: str, port: int) -> tuple[int, tuple[str, ...]]:
+    def run_web(_: object, host: str, port: int, *log: str) -> tuple[int, tuple[str, ...]]:
         served.append(host)
         return 0, ()
 

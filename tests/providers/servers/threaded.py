@@ -4,34 +4,40 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from typing import TypeVar
 
 import trio
 
 from tests.providers.servers.model_server import ModelServer, open_servers
 
+T = TypeVar("T")
+
 
 @contextmanager
-def servers_in_a_thread(*names: str) -> Iterator[dict[str, ModelServer]]:
-    """Servers of these providers for the length of the block, in an event loop of their own."""
-    servers: dict[str, ModelServer] = {}
+def in_a_thread(context: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """Enter the context in an event loop of its own for the length of the block."""
+    opened: list[tuple[T, trio.lowlevel.TrioToken, trio.CancelScope]] = []
     started = threading.Event()
-    stops: list[tuple[trio.lowlevel.TrioToken, trio.CancelScope]] = []
 
     async def main() -> None:
-        async with open_servers(*names) as opened:
-            servers.update(opened)
+        async with context as value:
             with trio.CancelScope() as scope:
-                stops.append((trio.lowlevel.current_trio_token(), scope))
+                opened.append((value, trio.lowlevel.current_trio_token(), scope))
                 started.set()
                 await trio.sleep_forever()
 
     thread = threading.Thread(target=trio.run, args=(main,))
     thread.start()
     started.wait(10)
+    [(value, token, scope)] = opened
     try:
-        yield servers
+        yield value
     finally:
-        for token, scope in stops:
-            token.run_sync_soon(scope.cancel)
+        token.run_sync_soon(scope.cancel)
         thread.join(10)
+
+
+def servers_in_a_thread(*names: str) -> AbstractContextManager[dict[str, ModelServer]]:
+    """Servers of these providers for the length of the block."""
+    return in_a_thread(open_servers(*names))

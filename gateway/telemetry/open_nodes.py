@@ -1,0 +1,73 @@
+"""The nodes that have begun and not ended, with their starts.
+
+The start of a node is not on record. It is kept in memory until the node ends; where it is lost, after a
+restart or among very many runs, the first record below the node takes its place.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from ...actors.log.record import Run
+from ...actors.log.state import Conversation
+from ...actors.log.step import is_within
+from ...config.nodes import Node
+from .spans import is_of_attempt, nodes_around, parent_of, places_in_tree
+
+MAX_RUNS = 10_000
+"""Maximum number of runs whose nodes are kept in memory."""
+
+
+@attrs.frozen
+class OpenNode:
+    started: float
+    """UTC seconds since the epoch."""
+    type: str
+    name: str
+
+
+@attrs.frozen
+class OpenNodes:
+    _runs: dict[str, dict[str, OpenNode]] = attrs.field(factory=dict)
+    """By run and key. The oldest run comes first."""
+
+    def start(self, conversation: Conversation, run: Run, key: str, node: Node, at: float) -> None:
+        open_node = OpenNode(_start_of_node(conversation, run, key, at), node.TYPE, node.name)
+        self.of(conversation, run, at).setdefault(key, open_node)
+
+    def of(self, conversation: Conversation, run: Run, at: float) -> dict[str, OpenNode]:
+        """The open nodes of the run, by key."""
+        if run.id not in self._runs:
+            while len(self._runs) >= MAX_RUNS:
+                del self._runs[next(iter(self._runs))]
+            self._runs[run.id] = _unfinished(conversation, run, at)
+        return self._runs[run.id]
+
+    def forget(self, run: Run) -> None:
+        self._runs.pop(run.id, None)
+
+
+def _start_of_node(conversation: Conversation, run: Run, key: str, at: float) -> float:
+    """The start of a node. Below a node that continues after a restart, there are records."""
+    if not run.steps:
+        return at
+    if parent_of(key) is None:
+        return run.started
+    records = (record for call, record in run.calls.items() if is_within(call, key))
+    return min((conversation.messages[each.message].created for each in records), default=at)
+
+
+def _unfinished(conversation: Conversation, run: Run, at: float) -> dict[str, OpenNode]:
+    """The nodes that the record shows to have begun. After a restart, the run may end without reaching them
+    again."""
+    nodes = [key for key, step in run.steps.items() if step.kind == "node"]
+    attempts = [key.removesuffix("!") for key, step in run.steps.items() if step.kind == "attempt"]
+    found = {}
+    for key in nodes_around((*run.steps, *run.calls, *run.asked)):
+        if any(is_within(key, each) for each in nodes) or any(is_of_attempt(key, each) for each in attempts):
+            continue
+        node = conversation.trees[run.tree_id]
+        for index in places_in_tree(key):
+            node = node["agents"][index]
+        found[key] = OpenNode(_start_of_node(conversation, run, key, at), node["type"], node["name"])
+    return found
