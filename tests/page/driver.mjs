@@ -55,6 +55,8 @@ const orders = {
   async close(name) {
     const { page, context } = tabs.get(name);
     tabs.delete(name);
+    // A route of a test may be fetching still: without this its error, that the page is closed, would end the driver.
+    await page.unrouteAll({ behavior: "ignoreErrors" });
     await page.close();
     if (![...tabs.values()].some((tab) => tab.context === context)) await context.close();
   },
