@@ -18,7 +18,7 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check docs providers agents streams crash simulate mutants bench build reference lock npm npm-servers page screenshots conformance fuzz a2a-tck setup clean
+.PHONY: help run test check docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page screenshots conformance fuzz a2a-tck setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
@@ -29,10 +29,11 @@ help:
 	@echo "make agents       delegate to chains of agents, to agents of others, and to some that lie"
 	@echo "make streams      watch live events in hundreds, over restarts and disconnects, and abuse the websocket"
 	@echo "make crash        kill the server, replay every crash point"
-	@echo "make simulate     two thousand seeded stories of people, failures and crashes (ARGS=17 tells that one)"
+	@echo "make simulate     2,600 seeded stories of people, failures and crashes (ARGS=17 tells that one)"
 	@echo "make mutants      remove each safety clause and expect the crash tests to notice"
 	@echo "make bench        measure"
-	@echo "make build        wheel and sdist into dist/"
+	@echo "make build        wheel and sdist into dist/; the wheel is for all platforms, so build-all is the same"
+	@echo "make matrix       install the wheel with each supported Python (ARGS=--all checks other platforms, too)"
 	@echo "make npm          tests with public tool servers, and clients of A2A and AG-UI (needs node)"
 	@echo "make npm-servers  public tool servers, clients of A2A and AG-UI, and what drives a browser into build/npm (needs node)"
 	@echo "make page         drive the page in a real browser (needs node and chromium)"
@@ -49,8 +50,8 @@ run: $(RUNTIME)
 
 # Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
 # code 5).
-FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams and not page"
-HALF := config e2e gateway simulation streams testing
+FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams and not page and not deploy"
+HALF := config e2e gateway simulation streams telemetry testing
 OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
 test: $(SETUP)
@@ -65,6 +66,23 @@ check:
 
 docs: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m docs $(ARGS)
+
+deploy: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests/deployment" -m deploy $(ARGS)
+
+compose-up: $(SETUP)
+	@deploy/compose/make-keys "$(BIN)/stopgo"
+	@docker compose up --build --detach --wait
+
+compose-down:
+	@docker compose down
+
+run-up: $(SETUP)
+	@deploy/compose/make-keys "$(BIN)/stopgo"
+	@"$(BIN)/python" -m tests.deployment.processes up
+
+run-down: $(SETUP)
+	@"$(BIN)/python" -m tests.deployment.processes down
 
 providers: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m providers $(ARGS)
@@ -87,10 +105,17 @@ mutants: $(SETUP)
 bench: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m bench -s $(ARGS)
 
-# The wheel is made from the sdist: files left in build/ by an older tree cannot slip into it.
+# The wheel is made from the sdist: files left in build/ by an older tree cannot slip into it. Its files have the time of
+# the commit, so that each build of a commit makes the same wheel.
 build: $(SETUP)
 	@rm -rf dist
-	@"$(BIN)/python" -m build --no-isolation --outdir dist .
+	@export SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)}; \
+	"$(BIN)/python" -m build --no-isolation --outdir dist .
+
+build-all: build
+
+matrix: build
+	@"$(BIN)/python" -m tests.matrix $(ARGS)
 
 npm: $(SETUP) npm-servers
 	@export STOPGO_NPM_DIR="$(ROOT)/build/npm"; $(PYTEST) "$(ROOT)/tests" -m npm $(ARGS)
@@ -144,7 +169,7 @@ reference: $(SETUP)
 	@"$(BIN)/python" -m tests.reference_tables
 
 lock: $(SETUP)
-	@$(LOCK) --build-deps-for wheel -o requirements.lock $(ARGS) pyproject.toml
+	@$(LOCK) --build-deps-for wheel --extra metrics --extra traces -o requirements.lock $(ARGS) pyproject.toml
 	@mkdir -p build
 	@"$(BIN)/python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' > build/dev.in
 	@$(LOCK) --constraint requirements.lock -o requirements-dev.lock $(ARGS) build/dev.in

@@ -18,13 +18,14 @@ from stopgo.config.schema import json_schema
 from stopgo.config.web_config import WebConfig
 from stopgo.gateway.openapi import document
 from stopgo.gateway.operations import OPERATIONS
+from stopgo.gateway.telemetry.metrics import DEFINITIONS, Definition
 from stopgo.gateway.wire.declaration import SHAPES, Shape, is_optional, meaning
 from stopgo.gateway.wire.frame_shapes import Frame
 from stopgo.gateway.wire.shape_schema import about_shape, components, schema
 from tests import python_reference
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-PAGES = ("configuration.md", "http-api.md", "events.md", "python.md")
+PAGES = ("configuration.md", "http-api.md", "events.md", "python.md", "metrics.md")
 PART = re.compile(r"(?<=<!-- generated: )(\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
 
 WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
@@ -126,7 +127,15 @@ def named(text: str) -> list[str]:
 FRAMES = named(str(schema(Frame)))
 BODIES = [name for name in named(str(json.loads(document("", ""))["paths"])) if name not in FRAMES]
 
+
+def metric_row(metric: Definition) -> tuple[str, ...]:
+    labels = ", ".join(f"`{each}`" for each in metric.labels)
+    buckets = f" Buckets: {', '.join(f'{each:g}' for each in metric.buckets)}." if metric.buckets else ""
+    return f"`{metric.full_name}`", metric.kind.__name__.lower(), labels, f"{metric.text}{buckets}"
+
+
 PARTS = {
+    "metrics": table("| metric | type | labels | meaning |", map(metric_row, DEFINITIONS)),
     "routes": table("| route | what it does |", ((f"`{each.route}`", each.summary) for each in OPERATIONS)),
     "shapes": "\n".join(section(SHAPES[name]) for name in BODIES),
     "frames": "\n".join(section(SHAPES[name]) for name in FRAMES),

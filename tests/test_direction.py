@@ -49,6 +49,7 @@ WITHIN = {
     "gateway/a2a": "gateway",
     "gateway/auth": "gateway",
     "gateway/agui": "gateway",
+    "gateway/telemetry": "gateway",
     "gateway/web": "gateway",
     "gateway/wire": "gateway",
 }
@@ -59,6 +60,7 @@ SHARED_NAMES = {"__init__.py", "errors.py"}
 RUNTIME_LIBRARIES = {"attrs", "trio"}
 # Each takes longer to import than everything else that a start needs.
 HEAVY = {"anthropic", "cryptography", "jwt", "mcp"}
+OF_EXTRAS = {"prometheus_client", "opentelemetry"}
 MCP_NAMES = {"mcp", "mcp_types"}
 MCP_SDK = ROOT / "actors/mcp/sdk.py"
 # Other packages import these at any time.
@@ -265,6 +267,12 @@ def loaded(tmp_path: Path, code: str) -> set[str]:
 def test_the_package_is_loaded_lazily(tmp_path: Path) -> None:
     before = loaded(tmp_path, "")
     assert loaded(tmp_path, "import stopgo.runtime") - before == {"stopgo", "stopgo.runtime"}
+
+
+def test_serving_loads_the_libraries_of_extras_only_if_asked(tmp_path: Path) -> None:
+    found = loaded(tmp_path, "import stopgo.gateway.serve_process")
+    assert "stopgo.gateway.telemetry.observation" in found
+    assert found & OF_EXTRAS == set()
 
 
 def test_help_loads_commands_and_configuration_and_nothing_else(tmp_path: Path) -> None:

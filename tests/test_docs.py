@@ -39,14 +39,15 @@ from stopgo.config.web_config import load_web_config
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
-BIN = Path(sys.executable).parent
+BIN = Path(os.environ.get("STOPGO_BIN") or Path(sys.executable).parent)
+"""The commands of the examples; `make matrix` gives those of other versions of Python."""
 NOT_OF_EXAMPLES = ("architecture.md", "requirements.md")
 PAGES = [
     ROOT / "README.md",
     *(page for page in sorted(ROOT.glob("docs/**/*.md")) if page.name not in NOT_OF_EXAMPLES),
 ]
 # Nothing is installed here, even if a lock file is newer than what was installed from it.
-MAKE = f"make --no-print-directory -C {ROOT} -o .venv/.runtime -o .venv/.setup"
+MAKE = f"make --no-print-directory -C {ROOT} -o .venv/.runtime -o .venv/.setup BIN={BIN}"
 
 LATE = re.compile(r".*: no answer from .* yet; waiting up to .*\n")
 """Said of a server that takes long to start, as all do on a busy machine."""

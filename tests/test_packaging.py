@@ -1,24 +1,30 @@
-"""What is built is what lies in the folders, and what is locked is what is declared."""
+"""The built files have the contents of the folders, and the locks hold what is declared."""
 
 import ast
 import os
 import re
 import subprocess
 import sys
+import tarfile
+import time
 import tomllib
 import zipfile
 from collections.abc import Iterator
 from configparser import ConfigParser
 from email import message_from_string
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, requires
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.wheel import FACE, PARTS, ROOT, build
+from tests.matrix import EXTRAS as LOCKED
+from tests.matrix import PAGE, PYTHONS, SYSTEMS, System
+from tests.wheel import EPOCH, FACE, PARTS, ROOT, build
 
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -26,16 +32,20 @@ EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
-    path = build(tmp_path_factory.mktemp("tree"))
-    with zipfile.ZipFile(path) as opened:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Iterator[zipfile.ZipFile]:
+    with zipfile.ZipFile(built) as opened:
         yield opened
 
 
 def test_every_imported_library_is_declared() -> None:
     declared = {
         canonicalize_name(Requirement(each).name)
-        for each in (*PROJECT["project"]["dependencies"], *EXTRAS["testing"])
+        for each in (*PROJECT["project"]["dependencies"], *chain.from_iterable(EXTRAS.values()))
     }
     nodes = (node for part in PARTS for path in (ROOT / part).rglob("*.py") for node in imports_of(path))
     libraries = {name.partition(".")[0] for name in nodes} - sys.stdlib_module_names
@@ -71,16 +81,45 @@ def dist_info(wheel: zipfile.ZipFile, name: str) -> str:
     return wheel.read(path).decode()
 
 
-def test_the_wheel_has_every_file_of_the_folders_and_no_other(wheel: zipfile.ZipFile) -> None:
-    paths = [path for part in PARTS for path in (ROOT / part).rglob("*")]
-    in_folders = {f"stopgo/{name}" for name in FACE} | {
-        f"stopgo/{path.relative_to(ROOT)}"
-        for path in paths
-        if path.is_file() and "__pycache__" not in path.parts
+def files(*folders: str) -> set[str]:
+    """The paths of all files in folders of the repository."""
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    return {
+        str(path.relative_to(ROOT)) for path in paths if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+def test_the_wheel_has_every_file_of_the_folders_and_no_other(wheel: zipfile.ZipFile) -> None:
+    in_folders = {f"stopgo/{name}" for name in {*FACE, *files(*PARTS)}}
     in_wheel = {path for path in wheel.namelist() if ".dist-info/" not in path}
     assert sorted(in_folders - in_wheel) == [], "forgotten: a package or its data is not in pyproject.toml"
     assert sorted(in_wheel - in_folders) == []
+
+
+def test_sdist_has_the_sources_the_docs_and_the_deployment(built: Path) -> None:
+    [path] = built.parent.glob("*.tar.gz")
+    with tarfile.open(path) as opened:
+        in_sdist = {member.name.partition("/")[2] for member in opened if member.isfile()}
+    single = ("CHANGELOG.md", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "requirements.lock")
+    made = {path for path in in_sdist if ".egg-info/" in path} | {"PKG-INFO", "setup.cfg"}
+    assert in_sdist == {*single, *FACE, *files(*PARTS, "deploy", "docs"), *made}
+
+
+def test_wheel_is_reproducible_and_runs_everywhere(built: Path, wheel: zipfile.ZipFile) -> None:
+    assert built.name.endswith("-py3-none-any.whl")
+    assert {member.date_time for member in wheel.infolist()} == {time.gmtime(EPOCH)[:6]}
+
+
+def test_build_all_is_build() -> None:
+    command = ["make", "--dry-run", "-o", ".venv/.setup", "build-all"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "-m build" in shown
+
+
+def test_page_of_platforms_has_every_python_and_system() -> None:
+    rows = [line.split(" |") for line in PAGE.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
+    assert rows[0] == ["|", *(f" Python {version}" for version in PYTHONS), ""]
+    assert [row[0] for row in rows[2 : 2 + len(SYSTEMS)]] == [f"| {system.name}" for system in SYSTEMS]
 
 
 def test_no_module_stands_loose_in_the_root() -> None:
@@ -89,13 +128,17 @@ def test_no_module_stands_loose_in_the_root() -> None:
 
 
 def test_the_metadata_is_right(wheel: zipfile.ZipFile) -> None:
-    metadata = message_from_string(dist_info(wheel, "METADATA"))
+    text = dist_info(wheel, "METADATA")
+    Metadata.from_email(text, validate=True)
+    metadata = message_from_string(text)
+    assert metadata["Description-Content-Type"] == "text/markdown"
     assert metadata["Name"] == "agent-stop-and-go"
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["License-Expression"] == "MIT"
     assert dist_info(wheel, "licenses/LICENSE") == (ROOT / "LICENSE").read_text()
     declared = {str(Requirement(text)) for text in PROJECT["project"]["dependencies"]}
-    declared |= {str(Requirement(f'{text}; extra == "testing"')) for text in EXTRAS["testing"]}
+    for extra, texts in EXTRAS.items():
+        declared |= {str(Requirement(f'{text}; extra == "{extra}"')) for text in texts}
     assert {str(Requirement(text)) for text in metadata.get_all("Requires-Dist", [])} == declared
 
 
@@ -167,6 +210,38 @@ def test_the_locks_hold_what_is_declared(lock: str, declared: list[str]) -> None
         if not requirement.specifier.contains(versions.get(canonicalize_name(requirement.name), "0"))
     ]
     assert unmet == [], "run `make lock`"
+
+
+def needed(requirements: list[Requirement], environment: dict[str, str]) -> set[str]:
+    """The names of all packages that these requirements install in an environment."""
+    found: set[tuple[str, str]] = set()
+    left = list(requirements)
+    while left:
+        requirement = left.pop()
+        for extra in {"", *requirement.extras} - {extra for name, extra in found if name == requirement.name}:
+            found.add((requirement.name, extra))
+            declared = map(Requirement, requires(requirement.name) or ())
+            left += [
+                each
+                for each in declared
+                if each.marker is None or each.marker.evaluate({**environment, "extra": extra})
+            ]
+    return {canonicalize_name(name) for name, _ in found}
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_lock_is_complete_on_every_platform(system: System, version: str) -> None:
+    environment = {
+        "python_version": version,
+        "python_full_version": f"{version}.0",
+        "sys_platform": system.kernel.lower(),
+        "platform_system": system.kernel,
+        "platform_machine": system.machine,
+    }
+    wanted = [*PROJECT["project"]["dependencies"], *(text for extra in LOCKED for text in EXTRAS[extra])]
+    names = needed([Requirement(text) for text in wanted], environment)
+    assert names - locked("requirements.lock").keys() == set()
 
 
 def test_the_locks_agree() -> None:

@@ -19,8 +19,8 @@ STOPGO = str(Path(sys.executable).parent / "stopgo")
 CLIENTS = 16
 
 
-def serve_command(config: Path, data: Path) -> list[str]:
-    return [STOPGO, "serve", "--config", str(config), "--port", "0", "--data-dir", str(data)]
+def serve_command(config: Path, data: Path, *options: str) -> list[str]:
+    return [STOPGO, "serve", "--config", str(config), "--port", "0", "--data-dir", str(data), *options]
 
 
 @contextmanager

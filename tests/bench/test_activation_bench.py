@@ -12,9 +12,11 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.log.branches import ActiveRuns
 from stopgo.actors.log.log import open_log
+from stopgo.actors.log.observer import Observer
 from stopgo.actors.log.write_behind import Flusher
 from stopgo.runtime.clock import system_clock
 from stopgo.runtime.event_bus import EventBus
+from stopgo.runtime.journal.lease import Lease
 
 from .inprocess import agent_config, life, llm, no_collection
 from .served import report
@@ -41,22 +43,27 @@ async def test_activation_of_a_long_conversation(tmp_path: Path) -> None:
             turn = await agent.send(id, f"message {number}")
         assert len(turn.conversation.messages) >= MESSAGES
         taken = []
+        lease = Lease(journal)
+        await lease.renew()
         with no_collection():
-            for number in range(ROUNDS):
+            for _ in range(ROUNDS):
                 began = time.process_time()
                 log = await open_log(
                     journal,
                     id,
-                    f"owner {number}",
+                    lease,
                     bus=EventBus(),
                     active_runs=ActiveRuns(),
                     flusher=Flusher(),
                     wall=system_clock,
+                    observer=Observer(),
                     start_soon=lambda work: None,
                     progress=lambda: None,
                 )
+                assert log is not None
                 assert await journal.inbox(id) == ()
                 taken.append((time.process_time() - began) * 1000)
+        assert log is not None
         assert len(log.state.messages) == len(turn.conversation.messages)
     report(
         bench="activation",

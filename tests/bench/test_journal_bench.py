@@ -17,9 +17,11 @@ from statistics import median
 import pytest
 import trio
 
-from stopgo.runtime.journal.protocol import Journal, NewEvent, Summary
+from stopgo.runtime.journal.protocol import Journal, NewEvent
 from stopgo.runtime.journal.sqlite import SqliteJournal, open_sqlite
+from stopgo.runtime.journal.summary import Summary
 from stopgo.runtime.journal.writer import GroupWriter
+from tests.runtime.journal.kept import claimed
 
 pytestmark = pytest.mark.bench
 
@@ -70,7 +72,7 @@ async def saves_per_second(journal: Journal, conversations: int, prefix: str) ->
     async def converse(stream: str) -> None:
         nonlocal saves
         await journal.deliver(stream, "k", "message", {}, new=True)
-        fence = await journal.claim(stream, "bench")
+        fence = await claimed(journal, stream)
         seq = 0
         while trio.current_time() < end:
             event = NewEvent("message.added", BODY)

@@ -30,6 +30,7 @@ from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.supervision import open_supervisor
 from tests.bench.inprocess import agent_config, no_collection
 from tests.bench.served import report
+from tests.runtime.journal.kept import claimed
 
 SERVERS = Path(__file__).parents[2] / "testdata" / "servers"
 STDIO = ("-S", str(SERVERS / "echo_server.py"))
@@ -88,7 +89,7 @@ async def call_all(callers: int, call: Call) -> None:
 async def call_between_saves(journal: Journal, stream: str, callers: int, call: Call) -> None:
     """The same, with the intent on disk before each and the result after it; the saves are one stream's."""
     await journal.deliver(stream, "k", "message", {}, new=True)
-    fence = await journal.claim(stream, "bench")
+    fence = await claimed(journal, stream)
     turn = trio.Lock()
     seq, number = 0, 0
     result = ToolResult("hi", parts=({"type": "text", "text": "hi"},))

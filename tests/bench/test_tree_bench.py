@@ -17,7 +17,9 @@ from stopgo.actors.log import events as e
 from stopgo.actors.models.messages import Complete, ModelRequest, ToolMessage, UserMessage
 from stopgo.actors.tools.registry import Resolve, Resolved, Server
 from stopgo.actors.tools.tool import CallTool
-from stopgo.runtime.journal.protocol import Event, Journal, NewEvent, NewIntent, SettleIntent, Summary
+from stopgo.runtime.journal.protocol import Event, Journal, NewEvent, NewIntent, SettleIntent
+from stopgo.runtime.journal.summary import Summary
+from tests.runtime.journal.kept import claimed
 
 from .inprocess import agent_config, group, life, llm, no_collection
 from .served import report
@@ -88,7 +90,7 @@ async def _by_hand(agent: Agent, journal: Journal, stream: str, history: tuple[E
         assert (await model.ask(Complete(answered))).text == "said"
 
     await journal.deliver(stream, "key", "create", {}, new=True)
-    fence = await journal.claim(stream, "bench")
+    fence = await claimed(journal, stream)
     seq = 0
     for _, commit in groupby(history, key=lambda event: event.at):
         events = [NewEvent(event.type, event.body) for event in commit]
