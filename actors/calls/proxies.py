@@ -96,6 +96,18 @@ def answers_in(log: ConversationLog, approvals: Sequence[str]) -> Sequence[Remot
     )
 
 
+def items_left(log: ConversationLog, key: str, approvals: Sequence[str]) -> Sequence[RemoteItem]:
+    """Return the last known questions of the agent, without those that were withdrawn: void among these
+    approvals."""
+    withdrawn = {
+        asked.item.name
+        for id in approvals
+        if isinstance(asked := log.state.approvals[id].asked, ProxyQuestion)
+        and log.state.approvals[id].state == "void"
+    }
+    return tuple(item for item in log.run.calls[key].remote_items if item.name not in withdrawn)
+
+
 def latest(run: Run, key: str, item: RemoteItem) -> str | None:
     """Return the id of the latest approval for a question of the agent."""
     found = None

@@ -44,7 +44,7 @@ from ..tools.slots import Held
 from ..tools.tool import Progress, Tool, ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .call_end import save_cancelled, save_ends
 from .call_scope import CallScope
-from .proxies import answers_in
+from .proxies import answers_in, items_left
 
 REMOTE_GRACE = 8.0
 """Seconds that an agent gets to cancel its task when the run is cancelled. More than `CANCEL_GRACE`, which
@@ -216,7 +216,7 @@ class RemoteExchange:
             key=f"{log.state.id}/{log.run.id}/{self._key}/{self._attempt}",
             hop=self._hop,
             task=self._task,
-            items=log.run.calls[self._key].remote_items,
+            items=items_left(log, self._key, self._brings),
             answers=answers_in(log, self._brings),
             lost=lost,
             may_send=may_send,

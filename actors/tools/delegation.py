@@ -128,7 +128,7 @@ class Delegate(Request["RemoteAgentMessage", Delegated]):
     hop: Hop
     task: RemoteTask | None = None
     items: Sequence[RemoteItem] = ()
-    """The latest questions of the task."""
+    """The latest questions of the task, without those that it no longer asks."""
     answers: Sequence[RemoteAnswer] = ()
     """Answers to some of `items`."""
     lost: bool = False
