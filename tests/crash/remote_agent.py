@@ -262,7 +262,7 @@ class RemoteAgent:
             task.authorized = True
             self._work_on(task, self.here.wall())
         if task.job.errs:
-            self.refused.update((task.id, item.name) for item in message.items)
+            self.refused.update((task.id, item.name) for item in task.items())
         for answer in message.answers:
             name = next((each for each in task.open if task.item(each).name == answer.item.name), None)
             if name is not None and task.state == "input-required":
