@@ -118,8 +118,11 @@ def _tree(log: ConversationLog, services: Services) -> Node | Failure:
 
 async def announce(log: ConversationLog, services: Services) -> None:
     """Record that the run is blocked, if it still is, and answer the senders that wait for it."""
-    while log.blocked and (head := log.state.head.run) is not None:
+    while log.blocked:
         living = await _other_nodes(log)
+        head = log.state.head.run
+        if head is None or not log.blocked:  # changed during the wait
+            return
         wanted, unsettled = log.unauthorized, tuple(log.run.unsettled)
         settles = unsettled
         if wanted is not None:

@@ -66,25 +66,31 @@ def _recorded(log: ConversationLog, key: str, kind: StepKind, node: str) -> Step
     return recorded.outcome
 
 
-async def attempt_failed(log: ConversationLog, key: str, node: str, failed: StepFailed) -> None:
-    """Record that an attempt of a node failed, so that a replay does not make the attempt again."""
-    await _save(log, e.StepFinished.of(key, "attempt", node, failed))
+async def attempt_failed(
+    log: ConversationLog, key: str, node: str, failed: StepFailed, *, when: Callable[[], bool]
+) -> bool:
+    """Record that an attempt of a node failed, so that a replay does not make the attempt again. Returns
+    False, with nothing written, if `when` is false by the time of the save."""
+    return await _save(log, e.StepFinished.of(key, "attempt", node, failed), when=when)
 
 
-async def _save(log: ConversationLog, finished: e.StepFinished, *also: e.LogEvent) -> None:
+async def _save(
+    log: ConversationLog, finished: e.StepFinished, *also: e.LogEvent, when: Callable[[], bool] = lambda: True
+) -> bool:
     """Save a step. If a node or an attempt has failed, void the approvals that are pending below it."""
     match finished.outcome:
         case StepFailed() | Ended(continued=Fault()):
             execution = finished.key.removesuffix("!")
-            await save_and_void(
+            return await save_and_void(
                 log,
                 finished,
                 *also,
                 where=lambda asked: is_within(asked.key, execution),
                 why="what it was asked for has failed",
+                when=when,
             )
         case _:
-            await log.save_soon(finished, *also)
+            return await log.save_soon(finished, *also, when=when)
 
 
 def is_within(key: str, execution: str) -> bool:

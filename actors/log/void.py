@@ -27,25 +27,30 @@ async def save_and_void(
     where: Callable[[Asked[Any]], bool],
     why: str,
     settle: Sequence[SettleIntent] = (),
-) -> None:
-    """Save events, and void the pending approvals for which `where` is true in the same commit."""
+    when: Callable[[], bool] = lambda: True,
+) -> bool:
+    """Save events, and void the pending approvals for which `where` is true in the same commit.
+
+    Returns False, with nothing written, if `when` is false by the time of the save.
+    """
     decided: set[str] = set()
-    while True:
+    while when():
         pending, approvals = log.state.head.pending, log.state.approvals
         void = [id for id in pending if id not in decided and where(approvals[id].asked)]
         others = [*(e.ApprovalVoid(id, why) for id in void), *_resumes(log)]
-        unchanged = partial(_is_unchanged, log, void, log.state.head.run)
+        unchanged = partial(_is_unchanged, log, void, log.state.head.run, when)
         if not others:
             if await log.save_soon(*events, settle=settle, when=unchanged):
-                return
+                return True
             continue
         close = [closed(approvals[id], why) for id in void]
         try:
             if await log.save(*events, *others, settle=settle, questions=close, when=unchanged):
-                return
+                return True
         except QuestionTaken:
             rows = [await log.journal.question(id) for id in void]
             decided |= {row.id for row in rows if row is not None and row.state == "decided"}
+    return False
 
 
 def closed(approval: Approval, why: str) -> CloseQuestion:
@@ -76,9 +81,11 @@ def _resumes(log: ConversationLog) -> Sequence[e.LogEvent]:
     return (e.RunResumed(run.id, log.run.driving_command, log.run.token, answer=False),)
 
 
-def _is_unchanged(log: ConversationLog, approvals: Sequence[str], run: RunHead | None) -> bool:
+def _is_unchanged(
+    log: ConversationLog, approvals: Sequence[str], run: RunHead | None, when: Callable[[], bool]
+) -> bool:
     now = log.state.head.run
-    return _pending(log, approvals) and (now and now.state) == (run and run.state)
+    return _pending(log, approvals) and (now and now.state) == (run and run.state) and when()
 
 
 def _pending(log: ConversationLog, approvals: Sequence[str]) -> bool:

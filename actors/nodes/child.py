@@ -52,18 +52,26 @@ class _Child:
             error = await self._attempt(key) if over is None else NodeFailed.of(over.error)
             if isinstance(error, NodeEnd):
                 return Ended(_with_output(self.spec, error))
-            no = (
-                None
-                if error.fatal or over is not None
-                else rejection(self.scope, self.spec, self.message, key)
-            )
-            if no is not None:
+            if not error.fatal and over is None and (no := self._rejection(key)) is not None:
                 return self._rejected(error, no)
             if error.fatal or attempt > self.spec.retries or self._may_have_acted(key):
                 return self._failed(error)
-            if over is None:
-                await attempt_failed(self.scope.log, f"{key}!", self.spec.name, StepFailed(error=error.fault))
+            if over is None and not await self._record_failure(key, error):
+                no = self._rejection(key)
+                assert no is not None
+                return self._rejected(error, no)
             attempt += 1
+
+    def _rejection(self, key: str) -> Decided | None:
+        return rejection(self.scope, self.spec, self.message, key)
+
+    async def _record_failure(self, key: str, error: NodeFailed) -> bool:
+        """Record that the attempt failed, so that the next one can begin. False if something was rejected
+        meanwhile."""
+        failed, name = StepFailed(error=error.fault), self.spec.name
+        return await attempt_failed(
+            self.scope.log, f"{key}!", name, failed, when=lambda: self._rejection(key) is None
+        )
 
     async def _attempt(self, key: str) -> NodeEnd | NodeFailed:
         try:
