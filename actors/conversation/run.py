@@ -204,12 +204,7 @@ async def close(log: ConversationLog, end: e.RunEnd, ack: Sequence[str] = ()) ->
     """
     run = log.run
     void = [e.ApprovalVoid(id, RUN_ENDED) for id in log.state.head.pending]
-    lost = [
-        (key, attempt)
-        for key, record in run.calls.items()
-        for attempt, state in record.attempts.items()
-        if state == "started"
-    ]
+    lost = list(run.unfinished())
     unknown = [e.ToolUnknown(key, attempt, "the run ended before its result came") for key, attempt in lost]
     events = (*unknown, *void, end)
     head = fold_head(log.state.head, events).run

@@ -6,7 +6,7 @@ ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -219,6 +219,13 @@ class Run:
     def has_token(self, call: str) -> bool:
         """Whether that command came with a token."""
         return self.token or self.calls[call].own_command is not None
+
+    def unfinished(self) -> Iterator[tuple[str, int]]:
+        """The attempts of calls without an end, by key and number."""
+        for key, record in self.calls.items():
+            for attempt, state in record.attempts.items():
+                if state == "started":
+                    yield key, attempt
 
     def used(self, kind: str) -> int:
         """The number of recorded `model_calls`, or of `tool_calls` that were sent."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
+from ...runtime.journal.protocol import SettleIntent
 from ..common.errors import Fault
 from . import events as e
 from .log import ConversationLog
@@ -77,20 +78,41 @@ async def attempt_failed(
 async def _save(
     log: ConversationLog, finished: e.StepFinished, *also: e.LogEvent, when: Callable[[], bool] = lambda: True
 ) -> bool:
-    """Save a step. If a node or an attempt has failed, void the approvals that are pending below it."""
+    """Save a step. If a node or an attempt has failed, end what is left below it: void the pending approvals,
+    and record the outcomes of the calls without an end as unknown."""
     match finished.outcome:
         case StepFailed() | Ended(continued=Fault()):
             execution = finished.key.removesuffix("!")
-            return await save_and_void(
+            lost = _lost_calls(log, execution)
+            saved = await save_and_void(
                 log,
+                *(
+                    e.ToolUnknown(key, attempt, "its node ended before its result came")
+                    for key, attempt in lost
+                ),
                 finished,
                 *also,
                 where=lambda asked: is_within(asked.key, execution),
                 why="what it was asked for has failed",
+                settle=[SettleIntent(key, attempt, "unknown") for key, attempt in lost],
                 when=when,
             )
+            if lost:
+                await log.flush()  # before a model hears of them
+            return saved
         case _:
             return await log.save_soon(finished, *also, when=when)
+
+
+def _lost_calls(log: ConversationLog, execution: str) -> Sequence[tuple[str, int]]:
+    """The attempts below an execution that has failed whose outcome a model must be told. An earlier process
+    has sent them, and they waited for the token with which they can be looked up."""
+    calls = log.run.calls
+    return [
+        (key, attempt)
+        for key, attempt in log.run.unfinished()
+        if is_within(key, execution) and (sent := calls[key].started) is not None and sent.effect == "once"
+    ]
 
 
 def is_within(key: str, execution: str) -> bool:
