@@ -84,6 +84,9 @@ def _crash(error: Exception) -> Failure:
     cannot go on either."""
     cause: BaseException | None = error
     while cause is not None:
+        if isinstance(cause, BaseExceptionGroup) and (lost := cause.subgroup(JournalError)) is not None:
+            cause = lost.exceptions[0]  # of several branches
+            continue
         if isinstance(cause, JournalError):
             raise cause
         if isinstance(cause, ReplayMismatch):

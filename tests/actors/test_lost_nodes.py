@@ -15,12 +15,14 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent
 from stopgo.actors.conversation.commands import Commands
 from stopgo.actors.conversation.other_nodes import POLL
+from stopgo.actors.conversation.run import _crash
 from stopgo.actors.conversation.watch import Announced
 from stopgo.actors.tools.delegation import Delegate, Delegated, RemoteAgentMessage, RemoteTask
 from stopgo.actors.tools.tool import ToolResult, ToolUnavailable
 from stopgo.config.a2a import RemoteAgentConfig
 from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.journal.errors import JournalUnavailable
+from stopgo.runtime.errors import ActorCrashed
+from stopgo.runtime.journal.errors import Fenced, JournalUnavailable
 from stopgo.runtime.journal.memory import MemoryJournal
 from tests.actors.conversation.test_approvers_tokens import BOSS
 from tests.actors.gate.test_halt import only
@@ -419,3 +421,20 @@ async def test_call_whose_intent_was_committed_during_a_gap_in_the_lease(
         assert answer(turn).state == "finished"
         assert nodes.calls("a") == calls
         assert "tool.unknown" not in await types(nodes.store, turn.conversation.id)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        Fenced("lost"),
+        ExceptionGroup("", [Fenced("lost"), Fenced("lost")]),
+        ExceptionGroup("", [ValueError(), ExceptionGroup("", [Fenced("lost"), KeyError()])]),
+    ],
+    ids=["one branch", "two branches", "with other errors"],
+)
+def test_crash_of_nodes_that_lost_their_conversation_fails_no_run(cause: Exception) -> None:
+    """The activation ends instead, and the run goes on elsewhere, or later."""
+    inner, outer = ActorCrashed("the node"), ActorCrashed("the node above")
+    inner.__cause__, outer.__cause__ = cause, inner
+    with pytest.raises(Fenced):
+        _crash(outer)
