@@ -97,8 +97,8 @@ async def _save(
                 settle=[SettleIntent(key, attempt, "unknown") for key, attempt in lost],
                 when=when,
             )
-            if lost:
-                await log.flush()  # before a model hears of them
+            # Before a model hears of the failure: another process might not fail in the same way.
+            await log.flush()
             return saved
         case _:
             return await log.save_soon(finished, *also, when=when)

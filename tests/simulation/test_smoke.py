@@ -26,6 +26,7 @@ from .simulate import how_to_repeat
         6_001_563,
         6_007_066,
         6_009_230,
+        6_009_795,
         *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 20),
         *range(FIRST_WITH_HALTS, FIRST_WITH_HALTS + 10),
         *range(FIRST_WITH_NODES, FIRST_WITH_NODES + 10),
