@@ -6,12 +6,16 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests.authority import Authority
 from tests.canary import KEY, TOKEN
+
+if TYPE_CHECKING:
+    from tests.postgres_server import Database, PostgresServer
 
 # Wall time says nothing on a busy machine.
 settings.register_profile("stopgo", deadline=None)
@@ -31,6 +35,21 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Trust one authority in all processes: loading those of the system takes each client 15 ms or more."""
     os.environ["SSL_CERT_FILE"] = str(Authority(tmp_path_factory.mktemp("authority")).file)
     os.environ.pop("SSL_CERT_DIR", None)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    from tests.postgres_server import running_postgres  # few tests need what it imports
+
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres_server: PostgresServer) -> Iterator[Database]:
+    """A journal on PostgreSQL whose clock is set by hand."""
+    with postgres_server.new_database() as database:
+        yield database
 
 
 @pytest.fixture

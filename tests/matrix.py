@@ -130,7 +130,9 @@ def install(python: str, version: str, wheel: Path) -> Path:
 
 def smoke(bin: Path, *missing: str) -> str:
     """Import every module, print every help, and run a turn; `missing`: libraries that are not installed."""
-    counted = run(bin / "python", "-P", "-W", "error", ROOT / "tests" / "installed.py", "pytest", *missing)
+    counted = run(
+        bin / "python", "-P", "-W", "error", ROOT / "tests" / "installed.py", "pytest", "psycopg", *missing
+    )
     where = counted.split()[-1]
     if not Path(where).is_relative_to(bin.parent):
         raise Failed(f"{where} is not the installed package")

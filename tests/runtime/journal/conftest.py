@@ -10,9 +10,11 @@ import pytest
 from stopgo.runtime.journal.local_node import LocalNode
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import Fence
+from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
 from stopgo.runtime.journal.protocol import Journal, Json, NewEvent
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
+from tests.postgres_server import Database
 from tests.runtime.journal.kept import claimed
 
 
@@ -26,16 +28,44 @@ class Wall:
         return self.now
 
 
+class DatabaseWall(Wall):
+    """The clock of a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        super().__init__()
+
+    @property
+    def now(self) -> float:
+        return self._now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self._now = now
+        self._database.set_clock(now)
+
+
+LOCAL_STORES = ["memory", "sqlite", "sqlite-inline"]
+"""The stores whose nodes share a process."""
+STORES = [*LOCAL_STORES, pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
 @pytest.fixture
-def wall() -> Wall:
-    return Wall()
+def wall(request: pytest.FixtureRequest) -> Wall:
+    """The clock of the store."""
+    is_postgres = "postgres" in request.node.name
+    return DatabaseWall(request.getfixturevalue("database")) if is_postgres else Wall()
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-inline"])
+@pytest.fixture(params=STORES)
 async def journal(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> AsyncIterator[Journal]:
     """Every store there is: the tests that use this are the contract."""
     if request.param == "memory":
         yield MemoryJournal(wall)
+        return
+    if request.param == "postgres":
+        async with open_postgres(request.getfixturevalue("database").dsn) as postgres:
+            yield postgres
         return
     async with open_sqlite(tmp_path / "data", wall=wall, inline=request.param == "sqlite-inline") as opened:
         yield opened
@@ -46,7 +76,7 @@ LEASE = 10.0
 
 def another(node: Journal, name: str, *, version: int = 0) -> Journal:
     """Another node on the same store."""
-    assert isinstance(node, LocalNode)
+    assert isinstance(node, LocalNode | PostgresJournal)
     return cast(Journal, node.another(name, version=version))
 
 
@@ -59,20 +89,25 @@ class Nodes:
     wall: Wall
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-inline"])
-async def nodes(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> AsyncIterator[Nodes]:
-    async def both(first: Journal, second: Journal) -> Nodes:
-        await first.renew()
-        await second.renew()
-        return Nodes(first, second, wall)
+async def _both(first: Journal, wall: Wall) -> Nodes:
+    second = another(first, "b")
+    await first.renew()
+    await second.renew()
+    return Nodes(first, second, wall)
 
+
+@pytest.fixture(params=STORES)
+async def nodes(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> AsyncIterator[Nodes]:
     if request.param == "memory":
-        memory = MemoryJournal(wall, lease=LEASE, node="a")
-        yield await both(memory, memory.another("b"))
+        yield await _both(MemoryJournal(wall, lease=LEASE, node="a"), wall)
+        return
+    if request.param == "postgres":
+        async with open_postgres(request.getfixturevalue("database").dsn, lease=LEASE, node="a") as postgres:
+            yield await _both(postgres, wall)
         return
     inline = request.param == "sqlite-inline"
     async with open_sqlite(tmp_path / "data", wall=wall, inline=inline, lease=LEASE, node="a") as opened:
-        yield await both(opened, opened.another("b"))
+        yield await _both(opened, wall)
 
 
 Begin = Callable[..., Awaitable[Fence]]

@@ -9,6 +9,7 @@ from stopgo.runtime import json_text
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.memory_stream import Intent
 from stopgo.runtime.journal.ownership import Fence
+from stopgo.runtime.journal.postgres.journal import PostgresJournal
 from stopgo.runtime.journal.protocol import Journal, Json
 from stopgo.runtime.journal.question import Question
 from stopgo.runtime.journal.sqlite import SqliteJournal
@@ -53,6 +54,17 @@ async def intents_of(journal: Journal, stream: str) -> tuple[Intent, ...]:
                 Intent(key, attempt, effect, state, json_text.load(body))
                 for key, attempt, effect, state, body in found
             )
+        case PostgresJournal() as store:
+            found = await _fetch(
+                store,
+                "SELECT key, attempt, effect, intent.state, intent.body FROM intent"
+                " JOIN stream ON stream.id = stream WHERE name = %s ORDER BY key, attempt",
+                stream,
+            )
+            return tuple(
+                Intent(key, attempt, effect, state, json_text.load(body))
+                for key, attempt, effect, state, body in found
+            )
         case other:
             raise TypeError(other)
 
@@ -72,6 +84,15 @@ async def reply_of(journal: Journal, stream: str, key: str) -> Json | None:
                 key,
             )
             return json_text.load(found[0][0]) if found else None
+        case PostgresJournal() as store:
+            found = await _fetch(
+                store,
+                "SELECT reply FROM inbox JOIN stream ON stream.id = stream"
+                " WHERE name = %s AND key = %s AND reply IS NOT NULL",
+                stream,
+                key,
+            )
+            return json_text.load(found[0][0]) if found else None
         case other:
             raise TypeError(other)
 
@@ -87,3 +108,7 @@ async def _select(store: SqliteJournal, query: str, *values: str) -> list[tuple[
         return db.execute(query, values).fetchall()
 
     return await store._reader.quick(run)
+
+
+async def _fetch(store: PostgresJournal, query: str, *values: str) -> list[tuple[Any, ...]]:
+    return await store._pool.run(lambda db: db.execute(query, values).fetchall())

@@ -16,7 +16,7 @@ from stopgo.runtime.journal.protocol import Journal, NewEvent
 from stopgo.runtime.journal.question import NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
-from tests.runtime.journal.conftest import LEASE, Nodes, another
+from tests.runtime.journal.conftest import LEASE, LOCAL_STORES, Nodes, another
 from tests.runtime.journal.kept import claimed, row_of
 
 
@@ -203,6 +203,11 @@ def hints_of(live: Subscription) -> list[Any]:
     return found
 
 
+at_once = pytest.mark.parametrize("nodes", LOCAL_STORES, indirect=True)
+"""The stores that give each hint, at once."""
+
+
+@at_once
 async def test_other_node_gets_hints(nodes: Nodes) -> None:
     with nodes.a.watch() as at_a, nodes.b.watch() as at_b:
         fence = await begun(nodes.a)
@@ -220,6 +225,7 @@ async def test_other_node_gets_hints(nodes: Nodes) -> None:
         assert (hints_of(at_a), hints_of(at_b)) == ([Hint("s", "b")], [])
 
 
+@at_once
 @pytest.mark.parametrize(
     "request_",
     [
@@ -243,6 +249,7 @@ async def test_request_that_changes_nothing_gives_no_hint(nodes: Nodes, request_
         assert hints_of(live) == []
 
 
+@at_once
 async def test_too_many_hints_are_lost(nodes: Nodes) -> None:
     with nodes.b.watch() as live:
         for number in range(1000):

@@ -228,11 +228,11 @@ async def test_an_attempt_begins_once(journal: Journal, begin: Any) -> None:
         await journal.save(fence, 1, intents=[NewIntent("call", 1, "read", {})])
     with pytest.raises(IntentExists):
         await journal.save(fence, 1, intents=[NewIntent("new", 1, "read", {})] * 2)
-    await journal.save(fence, 1, intents=[NewIntent("call", 2, "once", {}), NewIntent("a", 1, "read", {})])
+    await journal.save(fence, 1, intents=[NewIntent("call", 2, "once", {}), NewIntent("d", 1, "read", {})])
     assert await intents_of(journal, "s") == (
         Intent("call", 1, "once", "started", {"tool": "rm"}),
         Intent("call", 2, "once", "started", {}),
-        Intent("a", 1, "read", "started", {}),
+        Intent("d", 1, "read", "started", {}),
     )
 
 

@@ -1,0 +1,1 @@
+"""The journal on PostgreSQL, for any number of nodes. Needs the extra `postgres`."""

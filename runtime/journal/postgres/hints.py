@@ -1,0 +1,116 @@
+"""Hints between nodes: `NOTIFY` after the commits, many in one transaction.
+
+A `NOTIFY` inside the transaction of a save would make all commits of the database wait for each other.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import attrs
+import psycopg
+import trio
+from psycopg import sql
+
+from ...event_bus import EventBus
+from ..errors import JournalError, JournalUnavailable
+from ..ownership import Hint
+from .pool import Pool, connect
+from .tables import Connection
+
+TOPIC = "hints"
+_MOST = 1000
+"""Maximum number of streams whose changes wait to be sent; further changes are not sent."""
+_LONGEST = 7000
+"""Maximum size of the payload of a notification, in bytes. PostgreSQL allows 8000."""
+RETRY = 1.0
+"""Seconds until the connection that listens is made again."""
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False)
+class Hints:
+    bus: EventBus
+    _pool: Pool
+    _dsn: str
+    _channel: str
+    _changed: dict[tuple[str, str], int | None] = attrs.field(factory=dict)
+    """The streams that have changed, by node, with the last seq before the change."""
+    _wake: trio.Event = attrs.field(factory=trio.Event)
+
+    def changed(self, node: str, stream: str, after: int | None = None) -> None:
+        place = (node, stream)
+        first = self._changed.get(place)
+        if first is None and (place in self._changed or len(self._changed) < _MOST):
+            self._changed[place] = after
+        self._wake.set()
+
+    async def send(self) -> None:
+        """Send hints as changes are made. While one notification is sent, further changes gather."""
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            changed, self._changed = self._changed, {}
+            texts = payloads([Hint(stream, node, after) for (node, stream), after in changed.items()])
+
+            def notify(db: Connection, texts: list[str] = texts) -> None:
+                db.execute(
+                    "SELECT pg_notify(%s, text) FROM unnest(%s::text[]) AS text", (self._channel, texts)
+                )
+
+            try:
+                await self._pool.run(notify)
+            except JournalError as error:
+                logger.debug("hints are lost: %s", error)
+
+    async def listen(self) -> None:
+        """Publish the hints of all nodes on the bus."""
+        while True:
+            try:
+                db = await trio.to_thread.run_sync(self._listening)
+            except (JournalUnavailable, psycopg.Error) as error:
+                logger.debug("the journal cannot be listened to: %s", error)
+                await trio.sleep(RETRY)
+                continue
+            try:
+                while True:
+                    for each in db.notifies(timeout=0):
+                        for hint in parsed(each.payload):
+                            self.bus.publish(TOPIC, hint)
+                    await trio.lowlevel.wait_readable(db.fileno())
+            except psycopg.Error as error:
+                logger.debug("the journal cannot be listened to: %s", error)
+            finally:
+                db.close()
+
+    def _listening(self) -> Connection:
+        db = connect(self._dsn)
+        db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        return db
+
+
+def payloads(hints: list[Hint]) -> list[str]:
+    """Texts of at most `_LONGEST` bytes that hold the hints. A hint that is longer is left out."""
+    texts: list[str] = []
+    size = _LONGEST
+    for hint in hints:
+        text = json.dumps([hint.stream, hint.node, hint.after])
+        if len(text) >= _LONGEST:
+            continue
+        if size + len(text) >= _LONGEST:
+            texts.append(text)
+            size = len(text)
+        else:
+            texts[-1] += f"\n{text}"
+            size += len(text) + 1
+    return texts
+
+
+def parsed(payload: str) -> list[Hint]:
+    """The hints of a payload; none if another program sent it."""
+    try:
+        return [Hint(*json.loads(line)) for line in payload.split("\n")]
+    except (ValueError, TypeError):
+        return []

@@ -1,0 +1,315 @@
+"""The journal of several nodes: a PostgreSQL database.
+
+=============  ==============================================================================
+`tables.py`    tables and migrations
+`pool.py`      connections, and threads that wait for them
+`intake.py`    commands and decisions
+`save.py`      saves
+`reads.py`     queries
+`owners.py`    claims and leases
+`hints.py`     notifications between the nodes
+=============  ==============================================================================
+
+A write locks the row of its stream first, so the writes to a stream have one order and no two transactions
+wait for each other. The database's clock is the only one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from copy import copy
+from functools import partial
+from typing import Self
+
+import trio
+
+from ... import json_text
+from ...event_bus import EventBus, Subscription
+from .. import cursor as cursors
+from .. import note
+from ..ownership import Fence, Held, Renewed
+from ..patience import until_available
+from ..protocol import (
+    Accepted,
+    Command,
+    Event,
+    Json,
+    KeyReused,
+    NewEvent,
+    NewIntent,
+    NotAccepted,
+    Repeated,
+    Saved,
+    SettleIntent,
+)
+from ..question import (
+    Already,
+    CloseQuestion,
+    Due,
+    DuePage,
+    NewQuestion,
+    Question,
+    QuestionPage,
+    QuestionState,
+    Unknown,
+    Won,
+)
+from ..summary import Among, Census, Page, Row, Summary
+from ..vote import Outdated, Vote, Voted
+from . import intake, owners, reads, save, tables
+from .hints import TOPIC, Hints
+from .intake import Delivery
+from .owners import Node
+from .pool import Pool
+
+LEASE = 10.0
+"""Seconds."""
+CONNECTIONS = 8
+"""Maximum number of connections for the conversations. There are three more: for the lease, to send
+hints, and to receive them."""
+
+
+@asynccontextmanager
+async def open_postgres(
+    dsn: str, *, lease: float = LEASE, version: int = 0, node: str = "", connections: int = CONNECTIONS
+) -> AsyncIterator[PostgresJournal]:
+    """Open the journal in a database, and make its tables if they do not exist. Waits until the database can
+    be reached.
+
+    `dsn` is a connection string or URL of PostgreSQL, `lease` the length of leases in seconds, and `version`
+    that of the program. `node` is the name of the node; empty: a new one.
+
+    Raises:
+        JournalTooNew: a newer version of the program wrote it.
+        JournalError: the tables cannot be made, or `dsn` is not valid.
+    """
+    pool, own = Pool(dsn, trio.CapacityLimiter(connections)), Pool(dsn, trio.CapacityLimiter(1))
+    sender = Pool(dsn, trio.CapacityLimiter(1))
+    try:
+        name = await until_available(lambda: pool.run(tables.migrate))
+        hints = Hints(EventBus(), sender, dsn, f"stopgo_{name}")
+        async with trio.open_nursery() as nursery:
+            for task in (hints.send, hints.listen, pool.watch, own.watch, sender.watch):
+                nursery.start_soon(task)
+            yield PostgresJournal(pool, own, hints, lease, Node(node or uuid.uuid4().hex[:12], version))
+            nursery.cancel_scope.cancel()
+    finally:
+        for each in (pool, own, sender):
+            each.close()
+
+
+class PostgresJournal:
+    """The implementation of `Journal` on PostgreSQL. Created by `open_postgres`."""
+
+    def __init__(self, pool: Pool, own: Pool, hints: Hints, lease: float, node: Node) -> None:
+        self._pool = pool
+        self._own = own
+        self._hints = hints
+        self._lease = lease
+        self._node = node
+
+    def another(self, node: str, *, version: int = 0) -> Self:
+        """Another node on the same store, in this process."""
+        other = copy(self)
+        other._node = Node(node, version)
+        return other
+
+    # ------------------------------------------------------------- commands
+
+    async def deliver(
+        self,
+        stream: str,
+        key: str,
+        kind: str,
+        body: Json,
+        *,
+        new: bool = False,
+        limit: int | None = None,
+        unless: frozenset[str] = frozenset(),
+        not_behind: frozenset[str] = frozenset(),
+        follow: bool = False,
+    ) -> Accepted | Repeated | KeyReused | NotAccepted:
+        text = json_text.dump(body)
+        it = Delivery(stream, key, kind, text, new, limit, unless, not_behind, follow)
+        result = await self._pool.run(lambda db: intake.deliver(db, self._node, it))
+        if isinstance(result, Accepted):
+            self._changed(stream)
+        return result
+
+    async def decide(
+        self,
+        question: str,
+        decision: Json,
+        key: str,
+        *,
+        adds: Json | None = None,
+        vote: Vote | None = None,
+        follow: bool = False,
+    ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
+        # Copied, because the caller may change its objects while the decision waits.
+        plain, more = json_text.load(json_text.dump([decision, adds or {}]))
+        result = await self._pool.run(
+            lambda db: intake.decide(db, self._node, question, plain, more, key, vote, follow=follow)
+        )
+        if isinstance(result, Won | Voted):
+            self._changed(result.question.stream)
+        return result
+
+    async def answer(self, stream: str, key: str) -> Json | None:
+        return await self._pool.run(lambda db: reads.reply(db, stream, key))
+
+    async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
+        return await self._pool.run(lambda db: reads.inbox(db, stream, skip_damaged=skip_damaged))
+
+    # -------------------------------------------------------------- writing
+
+    async def claim(self, stream: str) -> Fence | Held:
+        return await self._pool.run(lambda db: owners.claim(db, self._node, stream))
+
+    async def holds(self, fence: Fence) -> bool:
+        return await self._pool.run(lambda db: owners.holds(db, fence))
+
+    async def release(self, fence: Fence, leave: Collection[str] = ()) -> bool:
+        left = list(leave)
+        released = await self._pool.run(lambda db: owners.release(db, fence, left))
+        if released:
+            self._changed(fence.stream)
+        return released is not False
+
+    async def save(
+        self,
+        fence: Fence,
+        expected_seq: int,
+        events: Sequence[NewEvent] = (),
+        *,
+        intents: Sequence[NewIntent] = (),
+        settle: Sequence[SettleIntent] = (),
+        questions: Sequence[NewQuestion | CloseQuestion] = (),
+        ack: Sequence[str] = (),
+        replies: Mapping[str, Json] | None = None,
+        refuse: Mapping[str, Json] | None = None,
+        summary: Summary | None = None,
+    ) -> Saved:
+        it = save.prepare(
+            fence,
+            self._node.version,
+            expected_seq,
+            events,
+            intents,
+            settle,
+            questions,
+            ack,
+            replies or {},
+            refuse or {},
+            summary,
+        )
+        saved = await self._pool.run(lambda db: save.save(db, it))
+        self._changed(fence.stream, expected_seq if events else None)
+        return saved
+
+    async def delete(self, fence: Fence) -> tuple[str, ...]:
+        waiting = await self._pool.run(lambda db: owners.delete(db, fence))
+        self._changed(fence.stream)
+        return waiting
+
+    # -------------------------------------------------------------- reading
+
+    async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
+        seq = min(max(seq, 0), 2**63 - 1)
+        found: list[Event] = []
+        id, more = None, True
+        while more:
+            left = None if limit is None else max(0, limit - len(found))
+            # By id after the first page: the stream may be deleted and created again in between.
+            id, page, more = await self._pool.run(
+                partial(reads.events, stream=stream, id=id, after=seq, limit=left)
+            )
+            found += page
+            seq += len(page)
+        return tuple(found)
+
+    async def row(self, stream: str) -> Row | None:
+        return await self._pool.run(lambda db: reads.row(db, stream))
+
+    async def list(
+        self,
+        *,
+        status: str | None = None,
+        q: str | None = None,
+        among: Among | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        before = cursors.read("streams", cursor) if cursor is not None else None
+        return await self._pool.run(lambda db: reads.page(db, status, q, among, max(1, limit), before))
+
+    async def question(self, id: str) -> Question | None:
+        return await self._pool.run(lambda db: reads.one_question(db, id))
+
+    async def questions(
+        self,
+        *,
+        state: QuestionState | None = "pending",
+        kind: str | None = None,
+        streams: Sequence[str] | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> QuestionPage:
+        after = cursors.read("questions", cursor) if cursor is not None else 0
+        return await self._pool.run(
+            lambda db: reads.questions(db, state, kind, streams, max(1, limit), after)
+        )
+
+    async def decided(self, limit: int) -> QuestionPage:
+        return await self._pool.run(lambda db: reads.decided(db, max(1, limit)))
+
+    async def due(self, after: Due | None = None) -> DuePage:
+        return await self._pool.run(lambda db: reads.due(db, after))
+
+    async def open_work(self, but: Collection[str] = ()) -> tuple[str, ...]:
+        left = list(but)
+        return await self._pool.run(lambda db: reads.open_work(db, self._node.name, self._node.version, left))
+
+    async def census(self) -> Census:
+        return await self._pool.run(reads.census)
+
+    # ---------------------------------------------------------------- notes
+
+    async def notes(self, kind: str) -> Mapping[str, Json | None]:
+        return note.parsed((await self._pool.run(lambda db: reads.notes(db, kind))).items())
+
+    async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
+        texts = note.texts(notes)
+        # In one order for all nodes, so that none waits for the other.
+        keys = sorted(texts)
+        bodies = [texts[key] for key in keys]
+        await self._pool.run(
+            lambda db: db.execute(
+                "INSERT INTO note SELECT %s, * FROM unnest(%s::text[], %s::text[])"
+                " ON CONFLICT (kind, key) DO UPDATE SET body = excluded.body",
+                (kind, keys, bodies),
+            )
+        )
+
+    # ---------------------------------------------------------------- nodes
+
+    @property
+    def node(self) -> str:
+        return self._node.name
+
+    async def renew(self) -> Renewed:
+        return await self._own.run(lambda db: owners.renew(db, self.node, self._lease))
+
+    async def leave(self) -> None:
+        await self._own.run(lambda db: db.execute("DELETE FROM node WHERE name = %s", (self.node,)))
+
+    async def living(self) -> frozenset[str]:
+        return await self._pool.run(owners.living)
+
+    def watch(self) -> AbstractContextManager[Subscription]:
+        return self._hints.bus.subscribe(TOPIC, wants=lambda hint: hint.node != self.node)
+
+    def _changed(self, stream: str, after: int | None = None) -> None:
+        self._hints.changed(self.node, stream, after)

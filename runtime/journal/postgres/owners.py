@@ -1,0 +1,109 @@
+"""Nodes and the streams that they own."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..errors import Fenced, UnknownStream
+from ..ownership import Fence, Held, Renewed
+from .tables import Connection
+
+_FORGOTTEN = 3600.0
+"""Seconds after which a node whose lease has run out is deleted."""
+
+OTHER_LIVES = """EXISTS (SELECT FROM node AS other WHERE other.name = stream.node
+    AND other.name <> %(node)s AND other.until > journal_now())"""
+"""Whether another node owns a stream."""
+
+
+@attrs.frozen
+class Node:
+    """A node of the store."""
+
+    name: str
+    version: int
+
+
+_LOCK = "SELECT id FROM stream WHERE name = %(stream)s FOR NO KEY UPDATE"
+"""The statement after it sees what the transactions have written that it waited for."""
+_OWNED = "name = %(stream)s AND node = %(node)s AND epoch = %(epoch)s"
+
+
+def _values(fence: Fence) -> dict[str, object]:
+    return {"stream": fence.stream, "node": fence.owner, "epoch": fence.epoch}
+
+
+def claim(db: Connection, node: Node, stream: str) -> Fence | Held:
+    values = {"stream": stream, "node": node.name, "version": node.version}
+    with db.pipeline():
+        db.execute(_LOCK, values)
+        taken = db.execute(
+            "UPDATE stream SET node = %(node)s, epoch = nextval('epoch')"
+            f" WHERE name = %(stream)s AND demands <= %(version)s AND NOT {OTHER_LIVES} RETURNING epoch",
+            values,
+        )
+        found = db.execute("SELECT node, demands FROM stream WHERE name = %(stream)s", values)
+    if (epoch := taken.fetchone()) is not None:
+        return Fence(stream, node.name, epoch[0])
+    held = found.fetchone()
+    if held is None:
+        raise UnknownStream(f"stream {stream!r} does not exist")
+    owner, demands = held
+    return Held("" if demands > node.version else owner)
+
+
+def holds(db: Connection, fence: Fence) -> bool:
+    return db.execute(f"SELECT FROM stream WHERE {_OWNED}", _values(fence)).rowcount == 1
+
+
+def release(db: Connection, fence: Fence, leave: list[str]) -> bool | None:
+    """Whether the stream was given up; None if the fence is not valid."""
+    values = _values(fence) | {"leave": leave}
+    with db.pipeline():
+        db.execute(_LOCK, values)
+        held = db.execute(f"SELECT FROM stream WHERE {_OWNED}", values)
+        released = db.execute(
+            f"UPDATE stream SET node = NULL WHERE {_OWNED} AND NOT EXISTS (SELECT FROM inbox"
+            " WHERE inbox.stream = stream.id AND open = 1 AND key <> ALL(%(leave)s::text[]))",
+            values,
+        )
+    return released.rowcount == 1 if held.rowcount else None
+
+
+def delete(db: Connection, fence: Fence) -> tuple[str, ...]:
+    with db.pipeline():
+        db.execute("BEGIN")
+        found = db.execute(
+            "SELECT id, node, epoch FROM stream WHERE name = %(stream)s FOR UPDATE", {"stream": fence.stream}
+        )
+    locked = found.fetchone()
+    if locked is None:
+        return ()
+    id, node, epoch = locked
+    if (node, epoch) != (fence.owner, fence.epoch):
+        raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
+    with db.pipeline():
+        waiting = db.execute("SELECT key FROM inbox WHERE stream = %s AND open = 1 ORDER BY id", (id,))
+        db.execute("DELETE FROM event WHERE stream = %s", (id,))
+        db.execute("DELETE FROM inbox WHERE stream = %s", (id,))
+        db.execute("DELETE FROM question WHERE stream = %s", (id,))
+        db.execute("DELETE FROM intent WHERE stream = %s", (id,))
+        db.execute("DELETE FROM stream WHERE id = %s", (id,))
+        db.execute("COMMIT")
+    return tuple(key for (key,) in waiting)
+
+
+def renew(db: Connection, node: str, lease: float) -> Renewed:
+    with db.pipeline():
+        renewed = db.execute(
+            "INSERT INTO node VALUES (%s, journal_now() + %s)"
+            " ON CONFLICT (name) DO UPDATE SET until = excluded.until RETURNING journal_now()",
+            (node, lease),
+        )
+        db.execute("DELETE FROM node WHERE until < journal_now() - %s", (_FORGOTTEN,))
+    ((now,),) = renewed.fetchall()
+    return Renewed(lease, now)
+
+
+def living(db: Connection) -> frozenset[str]:
+    return frozenset(name for (name,) in db.execute("SELECT name FROM node WHERE until > journal_now()"))

@@ -1,0 +1,266 @@
+"""What only PostgreSQL does: hints over the database, connections that break, commits whose answer is lost,
+migrations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stopgo.runtime.event_bus import Subscription
+from stopgo.runtime.journal.errors import JournalError, JournalTooNew, JournalUnavailable
+from stopgo.runtime.journal.ownership import Hint
+from stopgo.runtime.journal.postgres import hints as hints_module
+from stopgo.runtime.journal.postgres import pool as pool_module
+from stopgo.runtime.journal.postgres.hints import parsed, payloads
+from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
+from stopgo.runtime.journal.postgres.pool import connect
+from stopgo.runtime.journal.postgres.tables import STEPS, Connection, migrate, sql
+from stopgo.runtime.journal.protocol import Accepted, NewEvent, NewIntent, Saved
+from stopgo.runtime.journal.question import NewQuestion, Won
+from tests.postgres_server import Database, PostgresServer
+from tests.postgres_wire import Wire, wire_to
+from tests.runtime.journal.kept import claimed, intents_of, row_of
+from tests.runtime.journal.test_ownership import begun
+
+pytestmark = pytest.mark.postgres
+
+LONG = 30.0
+"""Seconds until what should happen counts as missed."""
+
+
+@pytest.fixture
+def wire(database: Database) -> Iterator[Wire]:
+    with wire_to(database.dsn) as wire:
+        yield wire
+
+
+@asynccontextmanager
+async def opened(dsn: str, node: str) -> AsyncIterator[PostgresJournal]:
+    async with open_postgres(dsn, node=node) as journal:
+        await journal.renew()
+        yield journal
+
+
+async def until_hint(live: Subscription, hint: Hint) -> None:
+    with trio.fail_after(LONG):
+        async for each in live:
+            if each == hint:
+                return
+
+
+# --------------------------------------------------------------------------- hints
+
+
+async def test_other_process_gets_hints(database: Database) -> None:
+    async with opened(database.dsn, "a") as a, opened(database.dsn, "b") as b:
+        await _hears(a, b)
+        with b.watch() as live:
+            fence = await begun(a, "t")
+            await a.save(fence, 1, [NewEvent("a", {})])
+            await a.save(fence, 2, [NewEvent("a", {})])
+            await until_hint(live, Hint("t", "a", 2))
+
+
+async def _hears(sender: PostgresJournal, receiver: PostgresJournal) -> None:
+    """Wait until a node receives the hints of another: it begins to listen in the background."""
+    with receiver.watch() as live, trio.fail_after(LONG):
+        number = 0
+        while not live._events:
+            number += 1
+            await sender.deliver(f"hello {number}", "k", "create", {}, new=True)
+            await trio.sleep(0.05)
+
+
+async def test_hints_come_again_after_a_connection_was_lost(
+    database: Database, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints_module, "RETRY", 0.05)
+    async with opened(database.dsn, "a") as a, opened(wire.dsn, "b") as b:
+        await _hears(a, b)
+        wire.cut()
+        await _hears(a, b)
+
+
+short = st.text(max_size=5)
+long = st.builds(str.__mul__, st.text(min_size=1, max_size=3), st.integers(300, 7000))
+some_hints = st.lists(st.builds(Hint, short | long, short, st.none() | st.integers(0)), max_size=20)
+
+
+@given(some_hints)
+@settings(max_examples=50)
+def test_hints_survive_their_notifications(found: list[Hint]) -> None:
+    texts = payloads(found)
+    assert all(len(text) < 8000 for text in texts)
+    arrived = [hint for text in texts for hint in parsed(text)]
+    assert arrived == [each for each in found if each in arrived]
+    assert all(len(each.stream) > 500 for each in found if each not in arrived)
+
+
+@pytest.mark.parametrize("payload", ["", "x", "[]", "[1]", '["s"]', "{}", "[[]]", '["s", "n", 1, 2]', "\x00"])
+def test_notification_of_another_program_is_no_hint(payload: str) -> None:
+    assert parsed(payload) == []
+
+
+# --------------------------------------------------------------- connections that break
+
+
+async def test_journal_is_unavailable_until_it_can_be_reached(wire: Wire) -> None:
+    async with opened(wire.dsn, "a") as a:
+        fence = await begun(a)
+        with wire.losing_answers():
+            with pytest.raises(JournalUnavailable):
+                await a.renew()
+            with pytest.raises(JournalUnavailable):
+                await a.row("s")
+        await a.save(fence, 1, [NewEvent("a", {})])
+
+
+async def test_wait_for_a_server_that_does_not_answer_has_an_end(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "LONGEST", 0.2)
+    monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
+    async with opened(wire.dsn, "a") as a:
+        wire.fault = "silence"
+        with trio.fail_after(LONG), pytest.raises(JournalUnavailable):
+            await a.row("s")
+        wire.cut()
+        wire.fault = "none"
+        assert await a.row("s") is None
+
+
+async def test_start_waits_for_the_server(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stopgo.runtime.journal.patience.RETRY", 0.05)
+    wire.fault = "no answers"
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def heal() -> None:
+            await trio.sleep(0.2)
+            wire.fault = "none"
+
+        with trio.fail_after(LONG):
+            async with opened(wire.dsn, "a") as a:
+                assert await a.living() == {"a"}
+
+
+async def test_write_whose_answer_was_lost_can_be_repeated(database: Database, wire: Wire) -> None:
+    async with opened(wire.dsn, "a") as a:
+        await a.deliver("s", "first", "create", {}, new=True)
+        fence = await claimed(a, "s")
+        events, intents = [NewEvent("a", {"n": 1})], [NewIntent("call", 1, "once", {})]
+        questions = [NewQuestion("q", "tool", {})]
+
+        async def save() -> Saved:
+            return await a.save(fence, 0, events, intents=intents, questions=questions)
+
+        with wire.losing_answers(), pytest.raises(JournalUnavailable):
+            await save()
+        assert (await row_of(a, "s")).last_seq == 1, "it was committed"
+        assert (await save()).first_seq == 1
+        assert len(await a.events_since("s", 0)) == len(await intents_of(a, "s")) == 1
+        # The first round trip of these gets no answer, so they are rolled back.
+        with wire.losing_answers(), pytest.raises(JournalUnavailable):
+            await a.deliver("s", "k", "message", {})
+        assert await a.deliver("s", "k", "message", {}) == Accepted()
+        with wire.losing_answers(), pytest.raises(JournalUnavailable):
+            await a.decide("q", {}, "d")
+        assert isinstance(await a.decide("q", {}, "d"), Won)
+        with wire.losing_answers(), pytest.raises(JournalUnavailable):
+            await a.delete(fence)
+        assert await a.delete(fence) == ("first", "k", "d")
+
+
+async def test_session_that_the_server_ends_is_replaced(database: Database) -> None:
+    async with opened(database.dsn, "a") as a:
+        await begun(a)
+        database.end_sessions()
+        with pytest.raises(JournalUnavailable):
+            await a.row("s")
+        assert (await row_of(a, "s")).last_seq == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "used"), [("off", "on"), ("local", "on"), ("remote_apply", "remote_apply")]
+)
+async def test_settings_of_the_server_weaken_no_write(database: Database, given: str, used: str) -> None:
+    weak = f"-csynchronous_commit={given}\\ -cdefault_transaction_isolation=serializable"
+    async with opened(f"{database.dsn}\\ {weak}", "a") as a:
+        await begun(a)
+        names = ("synchronous_commit", "default_transaction_isolation")
+        shown = await a._pool.run(lambda db: [db.execute(sql(f"SHOW {name}")).fetchone() for name in names])
+        assert shown == [(used,), ("read committed",)]
+
+
+# ---------------------------------------------------------------------- one database
+
+
+async def test_nodes_make_the_tables_once(postgres_server: PostgresServer) -> None:
+    with postgres_server.empty_schema() as dsn:
+        async with trio.open_nursery() as nursery:
+            for number in range(4):
+
+                @nursery.start_soon
+                async def start(number: int = number) -> None:
+                    async with opened(dsn, f"n{number}") as journal:
+                        await begun(journal, f"s{number}")
+
+        async with opened(dsn, "last") as journal:
+            assert len((await journal.list()).rows) == 4
+
+
+async def test_tables_of_a_newer_version_are_left_alone(postgres_server: PostgresServer) -> None:
+    with postgres_server.empty_schema() as dsn, psycopg.connect(dsn, autocommit=True) as db:
+        migrate(db)
+        db.execute("UPDATE journal_version SET version = %s", (len(STEPS) + 1,))
+        with pytest.raises(JournalTooNew, match="update it"):
+            async with opened(dsn, "a"):
+                pass
+
+
+async def test_tables_of_another_program_are_left_alone(postgres_server: PostgresServer) -> None:
+    with postgres_server.empty_schema() as dsn, psycopg.connect(dsn, autocommit=True) as db:
+        db.execute("CREATE TABLE event (id int)")
+        with pytest.raises(JournalError, match="tables of another program"):
+            async with opened(dsn, "a"):
+                pass
+        found = db.execute("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()").fetchone()
+        assert found == (1,), "nothing was made"
+
+
+async def test_role_without_rights(postgres_server: PostgresServer) -> None:
+    with postgres_server.empty_schema() as dsn, psycopg.connect(dsn, autocommit=True) as db:
+        db.execute("CREATE ROLE reader LOGIN")
+        db.execute(sql(f"GRANT USAGE ON SCHEMA {dsn.rpartition('=')[2]} TO reader"))
+        with pytest.raises(JournalError, match="may not create its tables"):
+            async with opened(dsn.replace("user=stopgo", "user=reader"), "a"):
+                pass
+        db.execute("DROP OWNED BY reader")
+        db.execute("DROP ROLE reader")
+
+
+async def test_bad_address() -> None:
+    with pytest.raises(JournalError, match="address is not one of PostgreSQL"):
+        async with opened("postgresql://[", "a"):
+            pass
+
+
+@pytest.fixture(scope="module")
+def db(postgres_server: PostgresServer) -> Iterator[Connection]:
+    with connect(postgres_server.dsn) as db:
+        yield db
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
+@settings(max_examples=30)
+def test_every_text_passes_unchanged(db: Connection, texts: list[str]) -> None:
+    texts += ["\0", "\x01", "\x01\x02\0\x01"]
+    found = [db.execute("SELECT %s::text", (text,)).fetchall() for text in texts]
+    assert found == [[(text,)] for text in texts]
+    assert db.execute("SELECT unnest(%s::text[])", (texts,)).fetchall() == [(text,) for text in texts]
