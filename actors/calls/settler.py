@@ -176,7 +176,7 @@ class Settler:
         scope, log = self.scope, self.scope.log
         if isinstance(step, Ask | AskOutcome):
             await self.position.come()
-            await log.confirm()  # not later: between the position and the question is no checkpoint
+            await log.confirm()  # here, because no checkpoint may come between the position and the question
         if not isinstance(step, Unknown):  # the next step after `Unknown` may ask
             self.position.leave()
         match step:

@@ -89,7 +89,7 @@ async def open_postgres(
     sender = Pool(dsn, trio.CapacityLimiter(1))
     try:
         name = await until_available(lambda: pool.run(tables.migrate))
-        hints = Hints(EventBus(), sender, dsn, f"stopgo_{name}")
+        hints = Hints(EventBus(), sender, dsn, f"stopgo_{name}"[:60])  # of at most 63 bytes
         async with trio.open_nursery() as nursery:
             for task in (hints.send, hints.listen, pool.watch, own.watch, sender.watch):
                 nursery.start_soon(task)
