@@ -5,7 +5,6 @@ A `NOTIFY` inside the transaction of a save would make all commits of the databa
 
 from __future__ import annotations
 
-import json
 import logging
 
 import attrs
@@ -13,6 +12,7 @@ import psycopg
 import trio
 from psycopg import sql
 
+from ... import json_text
 from ...event_bus import EventBus
 from ..errors import JournalError, JournalUnavailable
 from ..ownership import Hint
@@ -96,21 +96,22 @@ def payloads(hints: list[Hint]) -> list[str]:
     texts: list[str] = []
     size = _LONGEST
     for hint in hints:
-        text = json.dumps([hint.stream, hint.node, hint.after])
-        if len(text) >= _LONGEST:
+        text = json_text.dump([hint.stream, hint.node, hint.after])
+        length = len(text.encode())
+        if length >= _LONGEST:
             continue
-        if size + len(text) >= _LONGEST:
+        if size + length >= _LONGEST:
             texts.append(text)
-            size = len(text)
+            size = length
         else:
             texts[-1] += f"\n{text}"
-            size += len(text) + 1
+            size += length + 1
     return texts
 
 
 def parsed(payload: str) -> list[Hint]:
     """The hints of a payload; none if another program sent it."""
     try:
-        return [Hint(*json.loads(line)) for line in payload.split("\n")]
+        return [Hint(*json_text.load(line)) for line in payload.split("\n")]
     except (ValueError, TypeError):
         return []

@@ -83,40 +83,59 @@ def prepare(
     refuse: Mapping[str, Json],
     summary: Summary | None,
 ) -> Save:
-    texts: dict[int, str] = {}
+    parts = _Parts()
+    parts.values |= {"stream": fence.stream, "node": fence.owner, "epoch": fence.epoch}
+    parts.values |= {"expected": expected_seq, "version": version}
+    copies = parts.append(expected_seq, events)
+    if summary is not None:
+        parts.summarize(summary)
+    if intents:
+        parts.begin(intents)
+    if settle:
+        parts.settle(settle)
+    if asked := [each for each in questions if isinstance(each, NewQuestion)]:
+        parts.ask(asked)
+    if closed := [each for each in questions if isinstance(each, CloseQuestion)]:
+        parts.close(closed)
+    if answered := _answers(ack, replies, refuse):
+        parts.answer(answered, forgets=bool(refuse))
+    return Save(fence, expected_seq, copies, parts.statement(), parts.values)
 
-    def text(body: Json) -> str:
+
+@attrs.define(eq=False)
+class _Parts:
+    """The parts of a statement, as they are added."""
+
+    values: dict[str, Any] = attrs.field(factory=dict)
+    _changes: str = ""
+    """Of the row of the stream."""
+    _others: list[str] = attrs.field(factory=list)
+    _results: list[str] = attrs.field(factory=lambda: ["journal_now()"])
+    _texts: dict[int, str] = attrs.field(factory=dict)
+
+    def _text(self, body: Json) -> str:
         # The body of an intent or a question is usually that of an event of the same save.
-        known = texts.get(id(body))
+        known = self._texts.get(id(body))
         if known is None:
-            known = texts[id(body)] = json_text.dump(body)
+            known = self._texts[id(body)] = json_text.dump(body)
         return known
 
-    changes = ""
-    parts: list[str] = []
-    results = ["journal_now()"]
-    values: dict[str, Any] = {
-        "stream": fence.stream,
-        "node": fence.owner,
-        "epoch": fence.epoch,
-        "expected": expected_seq,
-        "version": version,
-    }
-    bodies = [text(each.body) for each in events]
-    copies = [
-        attrs.evolve(each, body=json_text.load(body)) for each, body in zip(events, bodies, strict=True)
-    ]
-    if events:
-        changes = _EVENTS
-        parts.append(_APPEND)
-        given = [each.at for each in events]
-        values |= {"types": [each.type for each in events], "ats": given, "bodies": bodies}
-        values["last"] = expected_seq + len(events)
-        values["latest"] = max((at for at in given if at is not None), default=0.0)
-        values["is_new"] = None in given
-    if summary is not None:
-        changes += _SUMMARY
-        values |= {
+    def append(self, expected_seq: int, events: Sequence[NewEvent]) -> Sequence[NewEvent]:
+        """Return copies of the events, to recognize a repetition."""
+        if not events:
+            return ()
+        bodies, given = [self._text(each.body) for each in events], [each.at for each in events]
+        self.values |= {"types": [each.type for each in events], "ats": given, "bodies": bodies}
+        self.values |= {"last": expected_seq + len(events), "is_new": None in given}
+        self.values["latest"] = max((at for at in given if at is not None), default=0.0)
+        self._changes += _EVENTS
+        self._others.append(_APPEND)
+        return [
+            attrs.evolve(each, body=json_text.load(body)) for each, body in zip(events, bodies, strict=True)
+        ]
+
+    def summarize(self, summary: Summary) -> None:
+        self.values |= {
             "status": summary.status,
             "title": json_text.dump(summary.title),
             "folded": rows.fold(summary.title),
@@ -124,42 +143,48 @@ def prepare(
             "body": json_text.dump(summary.body),
             "owner": summary.owner,
         }
-    if intents:
-        parts.append(_BEGIN)
-        values |= {"begun": [each.key for each in intents], "attempts": [each.attempt for each in intents]}
-        values |= {
-            "effects": [each.effect for each in intents],
-            "works": [text(each.body) for each in intents],
+        self._changes += _SUMMARY
+
+    def begin(self, intents: Sequence[NewIntent]) -> None:
+        self.values |= {
+            "begun": [each.key for each in intents],
+            "attempts": [each.attempt for each in intents],
         }
-    if settle:
-        parts.append(_SETTLE)
-        results.append(_REFUSE.format("settled", NOT_BEGUN))
-        values |= {"settled": [each.key for each in settle], "ended": [each.attempt for each in settle]}
-        values["ends"] = [each.state for each in settle]
-    if asked := [each for each in questions if isinstance(each, NewQuestion)]:
-        parts.append(_ASK)
-        values |= {"asked": [each.id for each in asked], "kinds": [each.kind for each in asked]}
-        values |= {
-            "subjects": [text(each.body) for each in asked],
-            "expires": [each.expires for each in asked],
+        self.values["effects"] = [each.effect for each in intents]
+        self.values["works"] = [self._text(each.body) for each in intents]
+        self._others.append(_BEGIN)
+
+    def settle(self, ends: Sequence[SettleIntent]) -> None:
+        self.values |= {"settled": [each.key for each in ends], "ended": [each.attempt for each in ends]}
+        self.values["ends"] = [each.state for each in ends]
+        self._others.append(_SETTLE)
+        self._results.append(_REFUSE.format("settled", NOT_BEGUN))
+
+    def ask(self, questions: Sequence[NewQuestion]) -> None:
+        self.values |= {"asked": [each.id for each in questions], "kinds": [each.kind for each in questions]}
+        self.values["subjects"] = [self._text(each.body) for each in questions]
+        self.values["expires"] = [each.expires for each in questions]
+        self._others.append(_ASK)
+
+    def close(self, questions: Sequence[CloseQuestion]) -> None:
+        self.values |= {
+            "closed": [each.id for each in questions],
+            "states": [each.state for each in questions],
         }
-    if closed := [each for each in questions if isinstance(each, CloseQuestion)]:
-        parts.append(_CLOSE)
-        results.append(_REFUSE.format("closed", NOT_PENDING))
-        values |= {"closed": [each.id for each in closed], "states": [each.state for each in closed]}
-        values["patches"] = [text(each.patch) for each in closed]
-    if answered := _answers(ack, replies, refuse):
-        parts.append(_ANSWER)
-        if refuse:
-            parts.append(_FORGET)
-        values["keys"] = list(answered)
-        values["opens"] = [open for open, _ in answered.values()]
-        values["replies"] = [
-            None if reply is None else json_text.dump(reply) for _, reply in answered.values()
-        ]
-    with_parts = ", ".join([_STREAM.format(changes), *parts])
-    statement = f"WITH {with_parts} SELECT {', '.join(results)} FROM done"
-    return Save(fence, expected_seq, copies, statement, values)
+        self.values["patches"] = [self._text(each.patch) for each in questions]
+        self._others.append(_CLOSE)
+        self._results.append(_REFUSE.format("closed", NOT_PENDING))
+
+    def answer(self, answers: Mapping[str, tuple[int | None, Json | None]], *, forgets: bool) -> None:
+        """`forgets`: delete the refusals that are old."""
+        replies = [reply for _, reply in answers.values()]
+        self.values |= {"keys": list(answers), "opens": [open for open, _ in answers.values()]}
+        self.values["replies"] = [None if reply is None else json_text.dump(reply) for reply in replies]
+        self._others += [_ANSWER, _FORGET] if forgets else [_ANSWER]
+
+    def statement(self) -> str:
+        parts = ", ".join([_STREAM.format(self._changes), *self._others])
+        return f"WITH {parts} SELECT {', '.join(self._results)} FROM done"
 
 
 def _answers(

@@ -96,7 +96,7 @@ some_hints = st.lists(st.builds(Hint, short | long, short, st.none() | st.intege
 @settings(max_examples=50)
 def test_hints_survive_their_notifications(found: list[Hint]) -> None:
     texts = payloads(found)
-    assert all(len(text) < 8000 for text in texts)
+    assert all(len(text.encode()) < 8000 for text in texts)
     arrived = [hint for text in texts for hint in parsed(text)]
     assert arrived == [each for each in found if each in arrived]
     assert all(len(each.stream) > 500 for each in found if each not in arrived)
