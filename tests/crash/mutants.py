@@ -674,7 +674,27 @@ ONE_EDIT = (
         "return Ended(attrs.evolve(_with_output(self.spec, error), rejected=False))",
         f"{TREES}::test_a_rejection_killed_once",
     ),
-    ("a failure cancels a rejection", CHILD, "if no is not None:", "if False:", REJECTION),
+    (
+        "a failure cancels a rejection",
+        CHILD,
+        "return rejection(self.scope, self.spec, self.message, key)",
+        "return None",
+        REJECTION,
+    ),
+    (
+        "an attempt follows a rejection that came meanwhile",
+        CHILD,
+        "when=lambda: self._rejection(key) is None",
+        "when=lambda: True",
+        f"{REJECTION}::test_rejection_while_the_failure_of_an_attempt_is_being_saved",
+    ),
+    (
+        "a model hears of a failure that is not on disk",
+        "actors/log/step.py",
+        "            await log.flush()\n            return saved",
+        "            return saved",
+        f"{SEEDS}::test_random_story_has_no_violations[6009795]",
+    ),
     (
         "a branch starts after a rejection",
         PARALLEL,

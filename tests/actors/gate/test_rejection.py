@@ -15,7 +15,9 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.gate.gate import child_scope
+from stopgo.actors.log import step
 from stopgo.actors.log.head import RunHead
+from stopgo.actors.log.void import save_and_void
 from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest
 from stopgo.actors.nodes import loop
 from tests.actors.world import (
@@ -383,3 +385,25 @@ async def test_the_rejection_survives_a_restart(world: World, autojump_clock: Mo
     assert result.response.startswith(NOTICE)
     assert not world.asked("b")
     assert len(world.asked("a")) == 1
+
+
+async def test_rejection_while_the_failure_of_an_attempt_is_being_saved(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def save_slowly(*args: Any, **options: Any) -> bool:
+        await trio.sleep(10)
+        return await save_and_void(*args, **options)
+
+    monkeypatch.setattr(step, "save_and_void", save_slowly)
+    world.tool("wipe", DESTRUCTIVE)
+    world.settings["approval"] = ASK
+    world.plan("leaf", use(call("wipe")))
+    world.plan("bad", fails_late)
+    world.settings["agent"] = sequential("root", FAILING, llm("c"))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        await trio.sleep(
+            85
+        )  # the model fails at 60; three saves follow, the last of them is that of the attempt
+        run, asked = await _end_after_no(world, agent, id)
+    assert (run.state, run.rejected, asked) == ("finished", True, {"leaf": 1, "bad": 1})
