@@ -148,6 +148,8 @@ class RemoteAgent:
     """How often somebody asked about a task that it has lost."""
     refused: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     """How often an answer to an item of a task was not taken, or not wanted, or did not arrive."""
+    denied: set[tuple[str, str]] = attrs.field(factory=set)
+    """Items of tasks that it has said not to ask, although it does, and was not taken at its word yet."""
     agreed: set[tuple[str, str]] = attrs.field(factory=set)
     """Items of tasks to which a yes has come from here."""
 
@@ -261,8 +263,9 @@ class RemoteAgent:
         if task.state == "auth-required" and message.bearer == task.job.token and message.may_leave():
             task.authorized = True
             self._work_on(task, self.here.wall())
-        if task.job.errs:
-            self.refused.update((task.id, item.name) for item in task.items())
+        believed = {place for place in self.denied if place[0] == task.id}
+        self.refused.update(believed)
+        self.denied -= believed
         for answer in message.answers:
             name = next((each for each in task.open if task.item(each).name == answer.item.name), None)
             if name is not None and task.state == "input-required":
@@ -296,6 +299,7 @@ class RemoteAgent:
         if not task.job.tells:
             return None
         if task.job.errs and not self.refused[task.id, item.name]:
+            self.denied.add((task.id, item.name))
             return "the agent no longer waits for the answer"
         if task.state in TERMINAL:
             return f"the agent's task is {task.state}"
