@@ -204,7 +204,7 @@ def check_types(kernel: str, version: str) -> None:
 
 
 def look_from_afar(system: System, version: str, wheel: Path) -> str:
-    """What can be said of a platform without it."""
+    """The facts about a platform that can be checked without it."""
     check_types(system.kernel, version)
     try:
         resolve(system, version, "--no-deps", "--require-hashes", "-r", LOCK)

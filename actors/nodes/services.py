@@ -68,8 +68,8 @@ class Services:
     live: dict[str, ConversationLog] = attrs.field(factory=dict)
     """The logs of the conversations active in this process, for readers."""
     seen: OrderedDict[str, Published] = attrs.field(factory=OrderedDict)
-    """What other nodes wrote to each conversation last, as far as it was published here to the watchers of
-    all conversations."""
+    """The last event of another node in each conversation that was published here to the watchers of all
+    conversations."""
     unreleased: list[Fence] = attrs.field(factory=list)
     """The fences of activations that could not give up their streams."""
 

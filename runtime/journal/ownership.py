@@ -1,4 +1,4 @@
-"""Who may write to a stream: the owners of streams, and the leases of nodes.
+"""The right to write to a stream: owners of streams, and leases of nodes.
 
 A *node* is one opening of a store, usually one process. It has one lease, which it renews. A node owns a
 stream from `claim` until it releases the stream, or until its lease has run out and another node claims the
@@ -62,7 +62,7 @@ class Hint:
 
 @attrs.frozen
 class Claim:
-    """What a claim of a stream depends on, besides its owner."""
+    """The conditions of a claim of a stream, besides its owner."""
 
     epoch: int
     """The stored epoch of the stream."""

@@ -142,7 +142,7 @@ class _Answer:
 
 @attrs.define(eq=False)
 class Fleet:
-    """What a user reaches: any node. It has the methods of `Agent` that users call."""
+    """A user's view of the agent: any node. It has the methods of `Agent` that users call."""
 
     rng: Random
     people: Sequence[Person]
@@ -334,7 +334,7 @@ class FleetSimulation(Simulation):
         return node_world
 
     async def _suffer(self, node: Node, rng: Random, name: str) -> None:
-        """What happens to a node until its end. Returns for a clean shutdown."""
+        """The events in the life of a node until its end. Returns for a clean shutdown."""
         while trio.current_time() < TROUBLE:
             await trio.sleep(rng.choice([0.1, 1.0, 5.0, 20.0, 100.0]))
             match rng.choice(["pause", "pause", "pause", "away", "drain", "kill"]):

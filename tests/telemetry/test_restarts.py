@@ -76,7 +76,7 @@ def test_two_restarts_leave_one_trace(serve: Serve, receiver: Receiver, tmp_path
         headers = {"traceparent": f"00-{trace}-{CLIENT}-01"}
         turn = ay.client.post("/conversations", json={"message": "wipe lamp"}, headers=headers).json()
         [asked] = turn["result"]["approvals"]
-        # What has ended by now is exported before the processes are killed; the runs and their nodes are not.
+        # The spans that have ended are exported before the kill; those of runs and nodes have not ended.
         ended = Counter(line.strip() for line in ASKED.splitlines())
         ended -= Counter(each for each in ended if each.startswith(("invoke_agent", "a2a", "llm")))
         ended["ask wipe"] = 2

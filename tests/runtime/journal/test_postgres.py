@@ -1,4 +1,4 @@
-"""What only PostgreSQL does: hints over the database, connections that break, commits whose answer is lost,
+"""Tests of PostgreSQL alone: hints over the database, connections that break, commits whose answer is lost,
 migrations."""
 
 from __future__ import annotations
