@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.calls.ask_order import PATIENCE
+from stopgo.actors.log.log import ConversationLog
 from stopgo.actors.tools.arguments import Arguments
 from stopgo.actors.tools.authorization import Authorization
 from stopgo.actors.tools.tool import Tool
@@ -79,3 +80,20 @@ async def test_slow_argument_check_delays_questions_only_briefly(
     world.plan("agent", use(*WIPES))
     expected = [(name, seconds if name == "a" else min(seconds, PATIENCE)) for name in order]
     assert list((await asked(world)).items()) == expected
+
+
+async def test_questions_keep_their_order_after_a_gap_in_the_lease(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then each call asks the journal first, and the answers come in any order."""
+    waited: set[trio.lowlevel.Task] = set()
+
+    async def confirm(_: ConversationLog) -> None:
+        if (task := trio.lowlevel.current_task()) not in waited:
+            waited.add(task)
+            await trio.sleep(1 / len(waited))  # the later it is asked, the sooner it answers
+
+    monkeypatch.setattr(ConversationLog, "confirm", confirm)
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(*WIPES))
+    assert list(await asked(world)) == ["a", "b", "c", "d"]
