@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
@@ -14,10 +15,11 @@ from ..config.agent_config import AgentConfig
 from ..config.mcp import McpServerConfig
 from ..runtime.clock import WallClock, system_clock
 from ..runtime.context import Behaviour
+from ..runtime.journal.address import LEASE
 from ..runtime.journal.errors import JournalError
 from ..runtime.journal.lease import Lease, boot_clock
+from ..runtime.journal.open_journal import open_journal
 from ..runtime.journal.protocol import Journal
-from ..runtime.journal.sqlite import open_sqlite
 from .agent import Agent
 from .conversation import startup
 from .conversation.recorder import Recorder
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
     from .mcp.sdk import ServerObject
 
+LOG_VERSION = 1
+"""The version of the events and commands that this program writes. It is raised when an older program could
+not continue a conversation with them; then older nodes leave such conversations to newer ones."""
 LEAVE = 5.0
 """Seconds for telling the journal that this process has stopped."""
 
@@ -43,7 +48,8 @@ LEAVE = 5.0
 async def open_agent(
     config: AgentConfig,
     *,
-    journal: Journal | None = None,
+    journal: Journal | str | None = None,
+    lease: float = LEASE,
     wall: WallClock = system_clock,
     servers: Mapping[str, ServerObject] | None = None,
     open_server: OpenServer | None = None,
@@ -57,7 +63,10 @@ async def open_agent(
     """Run an agent for the length of the block. At the end of the block, the agent shuts down within
     `config.shutdown_grace` seconds.
 
-    * `journal` stores the conversations; the default is an SQLite database in `config.data_dir`.
+    * `journal` stores the conversations: a ``postgresql://`` URL, which other processes may use, too. The
+      default is an SQLite database in `config.data_dir`.
+    * `lease` is the time in seconds after which other processes take over the conversations of this one, if
+      it dies.
     * `servers` are MCP servers that run in this process, by their name in the agent: `mcp.server.MCPServer`
       or `mcp.server.Server` objects. An entry in the agent file is optional and has `brought_by: program`.
     * `open_server`, `open_remote_agent` and `open_model` replace the implementation of tool servers, other
@@ -77,15 +86,23 @@ async def open_agent(
     """
     config, open_server = _with_program_servers(config, servers or {}, open_server)
     observer = Observers(observers) if observers else Observer()
+    address = config.data_dir if journal is None else journal
     opened = (
-        open_sqlite(config.data_dir, wall=wall, on_commit=observer.committed)
-        if journal is None
-        else nullcontext(journal)
+        open_journal(
+            address,
+            lease=lease,
+            version=LOG_VERSION,
+            about=f"{platform.node()}:{os.getpid()}",
+            wall=wall,
+            on_commit=observer.committed,
+        )
+        if isinstance(address, Path | str)
+        else nullcontext(address)
     )
     async with opened as store:
-        lease = Lease(store, lease_clock)
+        held = Lease(store, lease_clock)
         cast = open_cast(
-            config, store, lease, wall, observer, open_server, open_remote_agent, open_model, model_transport
+            config, store, held, wall, observer, open_server, open_remote_agent, open_model, model_transport
         )
         folder = None if record is None else Path(record)
         try:

@@ -1,8 +1,8 @@
 """Starts all actors of an agent, or none, and stops them in reverse order.
 
 The order is: lease, registry, models, tool servers (all at the same time), other agents, tool lists, flusher,
-spending, conversations, timers, other nodes, remote questions. So conversations stop while the servers that
-they call still run.
+spending, conversations, timers, other nodes, notes of other nodes, remote questions. So conversations stop
+while the servers that they call still run.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..config.tree import tree_from_stored, tree_id
 from ..runtime.clock import WallClock
 from ..runtime.context import Behaviour, background
 from ..runtime.event_bus import EventBus
+from ..runtime.journal.followed_notes import FollowedNotes
 from ..runtime.journal.lease import Lease
 from ..runtime.journal.protocol import Journal, Json
 from ..runtime.ref import ActorRef
@@ -36,12 +37,14 @@ from .conversation.conversation import Wake, conversation, poisoned
 from .conversation.other_nodes import OtherNodes
 from .conversation.remote_questions import RemoteQuestions
 from .conversation.timers import timers
+from .gate import halt
 from .gate.gate import unapproved_tools
 from .gate.halt import Halts
 from .gate.review import Finding, refuse, review
 from .log.branches import ActiveRuns
 from .log.observer import Observer
 from .mcp.server import mcp_server
+from .models import spending as spent
 from .models.client import open_client
 from .models.model_actors import ModelActors, OpenModel, most_calls
 from .models.spending import Spending
@@ -50,8 +53,8 @@ from .nodes.services import Services
 from .tools.authorization import Authorization
 from .tools.catalogue import DuplicateTool
 from .tools.delegation import RemoteAgentMessage, RemoteAgentStatus
-from .tools.known import KnownTools
-from .tools.registry import Register, RegisterAgent, RegistryMessage, RemoteServer, Server, registry
+from .tools.known import KnownTools, kind_of
+from .tools.registry import Learn, Register, RegisterAgent, RegistryMessage, RemoteServer, Server, registry
 from .tools.server_directory import ServerDirectory, tool_lists
 from .tools.server_status import ServerStartFailed, ServerStatus
 from .tools.slots import Slots
@@ -77,6 +80,7 @@ class Cast:
     models: Callable[[], Sequence[str]]
     """Returns the names of the started models."""
     remote_questions: RemoteQuestions
+    followed_notes: FollowedNotes
 
 
 class OpenServer(Protocol):
@@ -143,10 +147,12 @@ async def _start(
     known = KnownTools(journal, trust=config.approval.on_weaker_hints == "trust")
     await known.load(server.name for server in config.enabled_servers)
     wall = await _hold(lease, kernel, wall)
+    notes = FollowedNotes(journal)
     halts = Halts(journal, wall)
-    await halts.load()
+    await notes.follow(halt.NOTE, halts.apply)
     spending = Spending(journal, wall, None if config.auth is None else config.auth.limits.cost_usd_per_day)
-    await spending.load()
+    if spending.limit is not None:
+        await notes.follow(spent.NOTE, spending.apply)
     registry_ref = await kernel.start(
         "registry", registry(config, directory.set_catalogue, known), mailbox=LOOKUPS
     )
@@ -193,10 +199,17 @@ async def _start(
     await kernel.start("timers", timers(journal, bus, services.wake))
     if lease.can_be_lost:
         await kernel.start("other nodes", OtherNodes(services).actor())
+        for name in servers:
+            await notes.follow(kind_of(name), partial(_learn, registry_ref, name))
+        await kernel.start("notes of other nodes", background(notes.run))
     questions = RemoteQuestions(journal, registry_ref, services.tokens, services.wake, services.agent_id)
     if config.remote_agents:
         await kernel.start("remote questions", questions.actor())
-    return Cast(services, directory, conversations, models.names, questions)
+    return Cast(services, directory, conversations, models.names, questions, notes)
+
+
+async def _learn(registry_ref: ActorRef[RegistryMessage], server: str, _: object) -> None:
+    await registry_ref.ask(Learn(server))
 
 
 async def _hold(lease: Lease, kernel: Supervisor, wall: WallClock) -> WallClock:
@@ -210,14 +223,15 @@ async def _hold(lease: Lease, kernel: Supervisor, wall: WallClock) -> WallClock:
 
 
 async def _agent_id(journal: Journal) -> str:
-    """Return the id of this data directory, created at the first start. It detects cycles of delegating
-    agents."""
-    known = (await journal.notes("agent")).get("id")
-    if known is not None and isinstance(known.get("id"), str):
-        return str(known["id"])
-    made = uuid.uuid4().hex
-    await journal.write_notes("agent", {"id": {"id": made}})
-    return made
+    """Return the id of this journal, created at the first start. It detects cycles of delegating agents."""
+    while True:
+        at = (await journal.note_revisions()).get("agent", 0)
+        known = (await journal.notes("agent")).get("id")
+        if known is not None and isinstance(known.get("id"), str):
+            return str(known["id"])
+        made = uuid.uuid4().hex
+        if await journal.write_notes("agent", {"id": {"id": made}}, at=at):
+            return made
 
 
 def _check_rules(config: AgentConfig, directory: ServerDirectory) -> None:

@@ -28,6 +28,7 @@ from ..config.agent_config import AgentConfig
 from ..config.errors import ConfigError
 from ..runtime.clock import ProcessClock
 from ..runtime.errors import RestartLimitReached
+from ..runtime.journal.address import LEASE
 from ..runtime.journal.errors import JournalError
 from ..runtime.journal.files import announce
 from .a2a.push import open_push
@@ -64,6 +65,9 @@ class Serving:
     """The folder for records of the models' replies."""
     log_format: LogFormat = "text"
     log_level: str = "info"
+    journal: str | None = None
+    """The URL of the journal in PostgreSQL; None: the journal is in the data directory."""
+    lease: float = LEASE
     traces: str | None = None
     """The URL to export traces to; empty: that of the environment; None: no traces."""
 
@@ -97,7 +101,13 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
             nursery.start_soon(shutdown.listen, signals)
             async with (
                 open_observation(config, metrics=bool(scraped), traces=serving.traces) as observation,
-                open_agent(config, record=serving.record, observers=observation.runs) as agent,
+                open_agent(
+                    config,
+                    journal=serving.journal,
+                    lease=serving.lease,
+                    record=serving.record,
+                    observers=observation.runs,
+                ) as agent,
                 open_push(agent) as push,
                 open_authenticator(config) as authenticator,
                 open_server(
@@ -108,7 +118,8 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
                 observation.serve_metrics(agent, server, scraped) as metrics,
             ):
                 _settle_memory()
-                announce(config.data_dir, f"listening on {server.url}")
+                if serving.journal is None:
+                    announce(config.data_dir, f"listening on {server.url}")
                 if metrics is not None:
                     log.info("metrics at %s/metrics", metrics.url)
                 _announce(config, server, serving.log_format)

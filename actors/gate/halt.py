@@ -6,7 +6,10 @@ A halt takes effect in this order, so that no intent is committed after it was a
     1     It is on disk, as a note, which the next start reads before anything is resumed.
     2     It is in effect: a commit that begins later contains no intent of such a call, and a call whose
           intent is on disk is no longer sent (`Departure`).
-    3     Each commit of an intent that had begun before has ended. The halt is acknowledged.
+    3     Each commit of an intent that had begun before has ended.
+    4     Each other living node has read the note, has done 2 and 3, and has confirmed it with a note of
+          its own. A node that cannot do so loses its lease, and sends nothing either. The halt is
+          acknowledged.
     ====  =============================================================================================
 
 Halts are numbered. A decision is stored with the number of halts before it, so an approval lapses with the
@@ -24,7 +27,9 @@ import attrs
 import trio
 
 from ...runtime.clock import WallClock
-from ...runtime.journal.protocol import Json, Notes
+from ...runtime.journal.errors import JournalUnavailable
+from ...runtime.journal.followed_notes import LOOK
+from ...runtime.journal.protocol import Journal, Json
 from ..common import errors
 from ..tools.tool import ToolUnavailable
 
@@ -38,6 +43,10 @@ MAX_REASON = 500
 """Maximum length of a reason, in characters."""
 KEYS = 8
 """Number of idempotency keys that are remembered."""
+CONFIRMED = "halt confirmed"
+"""The kind of the notes of nodes that have seen a halt; their keys are the nodes."""
+CONFIRMING = 60.0
+"""Maximum number of seconds to wait for other nodes. It is longer than their leases."""
 
 NOT_SENT = "The call was not sent: the agent was halted. Nothing was done."
 LEASE_LOST = "The call was not sent: the process had lost its lease at the journal. Nothing was done."
@@ -85,7 +94,7 @@ class HaltState:
 class Halts:
     """The emergency stop of one agent."""
 
-    _notes: Notes
+    _journal: Journal
     _wall: WallClock
     latest: Halt = NEVER
     _keys: dict[str, str] = attrs.field(factory=dict)
@@ -93,20 +102,55 @@ class Halts:
     _departures: set[Departure] = attrs.field(factory=set)
     _changing: trio.Lock = attrs.field(factory=trio.Lock)
 
-    async def load(self) -> None:
-        """Read the note of an earlier process. Raises `JournalError`."""
-        notes = await self._notes.notes(NOTE)
+    async def apply(self, _: Mapping[str, Json | None]) -> None:
+        """The note was changed, by an earlier process or another node (`FollowedNotes`). Raises
+        `JournalError`."""
+        async with self._changing:
+            await self._read()
+        await self._departed()
+        if await self._others():
+            number = self.latest.number
+            await self._journal.write_notes(CONFIRMED, {self._journal.node: {"number": number}})
+
+    async def _read(self) -> None:
+        """Take over the note. The caller holds `_changing`."""
+        notes = await self._journal.notes(NOTE)
         if NOTE not in notes:
             return
         try:
-            self.latest, self._keys = _read(notes[NOTE])
+            found, self._keys = _read(notes[NOTE])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             logger.error("the note about the emergency stop cannot be read: %s", error)
             now = self._wall()
             # Higher than the number in the note, which is a count.
-            self.latest = Halt(int(now), True, "the note about the emergency stop cannot be read", at=now)
-        if self.latest.stands:
-            logger.warning("the agent is %s", said(self.latest))
+            found = Halt(int(now), True, "the note about the emergency stop cannot be read", at=now)
+        self._set(found)
+
+    def _set(self, halt: Halt) -> None:
+        if halt != self.latest:
+            self.latest = halt
+            logger.warning("the agent is %s", said(halt))
+
+    async def _departed(self) -> None:
+        """Wait until no intent of an earlier decision is being committed."""
+        for departure in tuple(self._departures):
+            await departure.committed.wait()
+
+    async def _others(self) -> frozenset[str]:
+        return await self._journal.living() - {self._journal.node}
+
+    async def _confirmed(self, number: int) -> None:
+        """Wait until the other nodes have confirmed a halt. Raises `JournalError`."""
+        with trio.move_on_after(CONFIRMING):
+            while others := await self._others():
+                notes = await self._journal.notes(CONFIRMED)
+                if all(_number(notes.get(each)) >= number for each in others):
+                    for gone in notes.keys() - others:
+                        await self._journal.take_note(CONFIRMED, gone)
+                    return
+                await trio.sleep(LOOK / 4)
+            return
+        raise JournalUnavailable("the halt stands, but other nodes have not confirmed it")
 
     async def halt(self, reason: str | None, by: str | None, key: str | None) -> None:
         """Halt the agent. If it is halted already, this changes nothing.
@@ -114,34 +158,43 @@ class Halts:
         `by` is the id of the principal, `key` an idempotency key of theirs. Raises `AgentError`
         ``idempotency_key_reused``.
         """
-        await self._change(True, reason, by, key)
-        for departure in tuple(self._departures):
-            await departure.committed.wait()
+        number = await self._change(True, reason, by, key)
+        await self._departed()
+        await self._confirmed(number)
 
     async def unhalt(self, by: str | None, key: str | None) -> None:
         """End the halt, if there is one. Parameters and errors are those of `halt`."""
         await self._change(False, None, by, key)
 
-    async def _change(self, stands: bool, reason: str | None, by: str | None, key: str | None) -> None:
+    async def _change(self, stands: bool, reason: str | None, by: str | None, key: str | None) -> int:
+        """Store what was asked for. Returns the number of halts so far."""
         with trio.CancelScope(shield=True):  # short: one commit
             async with self._changing:
-                before, keys = self.latest, self._keys
-                if key is not None:
-                    command, digest = _digest(stands, by, key), _digest(reason)
-                    if command in keys:
-                        if keys[command] != digest:
-                            raise errors.key_reused()
-                        return
-                    keys = dict([*keys.items(), (command, digest)][-KEYS:])
-                after = before
-                if stands and not before.stands:
-                    after = Halt(before.number + 1, True, reason, by, self._wall())
-                elif before.stands and not stands:
-                    after = Halt(before.number)
-                await self._notes.write_notes(NOTE, {NOTE: _note(after, keys)})
-                self.latest, self._keys = after, keys
-                if after is not before:
-                    logger.warning("the agent is %s", said(after))
+                while not await self._stored(stands, reason, by, key):
+                    pass  # another node wrote the note first
+        return self.latest.number
+
+    async def _stored(self, stands: bool, reason: str | None, by: str | None, key: str | None) -> bool:
+        at = (await self._journal.note_revisions()).get(NOTE, 0)
+        await self._read()
+        before, keys = self.latest, self._keys
+        if key is not None:
+            command, digest = _digest(stands, by, key), _digest(reason)
+            if command in keys:
+                if keys[command] != digest:
+                    raise errors.key_reused()
+                return True
+            keys = dict([*keys.items(), (command, digest)][-KEYS:])
+        after = before
+        if stands and not before.stands:
+            after = Halt(before.number + 1, True, reason, by, self._wall())
+        elif before.stands and not stands:
+            after = Halt(before.number)
+        if not await self._journal.write_notes(NOTE, {NOTE: _note(after, keys)}, at=at):
+            return False
+        self._keys = keys
+        self._set(after)
+        return True
 
     @property
     def state(self) -> HaltState:
@@ -219,6 +272,12 @@ def _read(note: Json | None) -> tuple[Halt, dict[str, str]]:
     if type(number) is not int or type(stands) is not bool or not isinstance(reason, str | None):
         raise TypeError("it is not a note about a halt")
     return Halt(number, stands, reason, by, float(at)), dict(note["keys"])
+
+
+def _number(note: Json | None) -> int:
+    """The number in a confirmation; -1 if it cannot be read."""
+    number = None if note is None else note.get("number")
+    return number if type(number) is int else -1
 
 
 def _digest(*values: object) -> str:

@@ -1,12 +1,15 @@
 """The dollars that principals have spent on models today, which limit their further runs.
 
-They are kept as notes, one for each principal. The latest calls before a crash may be missing in them.
+They are kept as notes, one for each principal, to which all nodes add. The latest calls before a crash may be
+missing in them. What another node adds counts here when the notes are read again, within a second. An
+addition whose answer was lost may count twice.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import attrs
@@ -14,7 +17,7 @@ import trio
 
 from ...runtime.clock import WallClock
 from ...runtime.journal.patience import until_available
-from ...runtime.journal.protocol import Notes
+from ...runtime.journal.protocol import Json, Notes
 
 logger = logging.getLogger(__name__)
 
@@ -31,15 +34,19 @@ class Spending:
     limit: float | None
     """Dollars of a principal in a day; None: nothing is counted."""
     _spent: dict[str, tuple[str, float]] = attrs.field(factory=dict)
-    """Day and dollars by principal."""
-    _unsaved: set[str] = attrs.field(factory=set)
+    """Day and dollars by principal, as the notes have them."""
+    _unsaved: dict[str, float] = attrs.field(factory=dict)
+    """Dollars that are not in the notes yet."""
+    _revision: int = 0
+    """The revision up to which the notes were read."""
     _changed: trio.Event = attrs.field(factory=trio.Event)
 
-    async def load(self) -> None:
-        """Read the notes of earlier processes. Raises `JournalError`."""
-        if self.limit is None:
-            return
-        for principal, note in (await self._notes.notes(NOTE)).items():
+    async def apply(self, notes: Mapping[str, Json | None]) -> None:
+        """Take over notes of earlier processes, or of other nodes (`FollowedNotes`)."""
+        self._read(notes)
+
+    def _read(self, notes: Mapping[str, Json | None]) -> None:
+        for principal, note in notes.items():
             match note:
                 case {"day": str(day), "cost_usd": float() | int() as dollars}:
                     self._spent[principal] = day, float(dollars)
@@ -51,12 +58,14 @@ class Spending:
         """Count the cost of a model call. `principal`: the requester of its run."""
         if self.limit is None or principal is None or not dollars:
             return
-        self._spent[principal] = self._today(), self.today(principal) + dollars
-        self._unsaved.add(principal)
+        self._unsaved[principal] = self._unsaved.get(principal, 0.0) + dollars
         self._changed.set()
 
     def today(self, principal: str) -> float:
         """The dollars that a principal has spent today (UTC)."""
+        return self._stored(principal) + self._unsaved.get(principal, 0.0)
+
+    def _stored(self, principal: str) -> float:
         day, dollars = self._spent.get(principal, ("", 0.0))
         return dollars if day == self._today() else 0.0
 
@@ -71,19 +80,29 @@ class Spending:
                 await self._save()
 
     async def _save(self) -> None:
-        self._changed, principals, self._unsaved = trio.Event(), self._unsaved, set()
-        found = ((each, *self._spent[each]) for each in principals)
-        notes = {
-            each: {"day": day, "cost_usd": round(dollars, 9)}
-            for each, day, dollars in found
-            if math.isfinite(dollars)
-        }
-        try:
-            if notes:
-                await until_available(lambda: self._notes.write_notes(NOTE, notes))
-        except BaseException:
-            self._unsaved |= principals
-            raise
+        self._changed, added = trio.Event(), dict(self._unsaved)
+
+        async def save() -> bool:
+            at = (await self._notes.note_revisions()).get(NOTE, 0)
+            if at != self._revision:  # other nodes have added something
+                self._read(await self._notes.notes(NOTE, after=self._revision))
+                self._revision = at
+            today = self._today()
+            sums = {each: self._stored(each) + dollars for each, dollars in added.items()}
+            notes = {
+                each: {"day": today, "cost_usd": round(dollars, 9)}
+                for each, dollars in sums.items()
+                if math.isfinite(dollars)
+            }
+            if notes and not await self._notes.write_notes(NOTE, notes, at=at):
+                return False
+            for each, dollars in sums.items():
+                self._spent[each] = today, dollars
+                self._unsaved[each] -= added[each]
+            return True
+
+        while not await until_available(save):
+            pass
 
     def _today(self) -> str:
         return datetime.fromtimestamp(self._wall(), UTC).date().isoformat()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
@@ -84,19 +84,42 @@ class KnownTools:
     """Whether weaker hints count without acceptance."""
     _servers: dict[str, dict[str, Hints]] = attrs.field(factory=dict)
     """The known hints by server and by key of the tool."""
+    _revisions: dict[str, int] = attrs.field(factory=dict)
+    """The revisions up to which the notes of the servers were read."""
 
     async def load(self, servers: Iterable[str]) -> None:
         """Read the known hints of these servers. Raises `JournalError`."""
         for server in servers:
-            notes = await self._journal.notes(_kind(server))
-            self._servers[server] = {key: _read(note) for key, note in notes.items()}
+            await self._refresh(server)
+
+    async def _refresh(self, server: str) -> int:
+        """Read the hints that were recorded since the last time, here or at other nodes. Returns the revision
+        of the notes."""
+        kind = kind_of(server)
+        revision = (await self._journal.note_revisions()).get(kind, 0)
+        if revision != self._revisions.get(server):
+            notes = await self._journal.notes(kind, after=self._revisions.get(server, 0))
+            self._servers.setdefault(server, {}).update((key, _read(note)) for key, note in notes.items())
+            self._revisions[server] = revision
+        return revision
 
     async def take(self, server: str, tools: Sequence[Tool]) -> None:
         """Record the hints that a server lists now. They are on disk when this returns."""
-        known = self._servers.setdefault(server, {})
+        weaker: list[Tool] = []
+        await self._keep(server, lambda: self._new(server, tools, weaker))
+        if weaker and self.trust:
+            logger.warning(
+                'MCP server "%s" lists weaker hints, which count (approval.on_weaker_hints: trust): %s',
+                server,
+                changes(weaker),
+            )
+
+    def _new(self, server: str, tools: Sequence[Tool], weaker: list[Tool]) -> Mapping[str, Hints]:
+        """What is to be recorded of a list. `weaker` becomes the tools whose known hints are stricter."""
+        known = self._servers[server]
         room = MOST_KNOWN - len(known)
         new: dict[str, Hints] = {}
-        weaker: list[Tool] = []
+        weaker.clear()
         for tool in tools:
             listed, keys = tool.listed_hints, _keys(tool)
             counts = reduce(stricter_hints, (*(known[key] for key in keys if key in known), listed))
@@ -111,18 +134,17 @@ class KnownTools:
                     room -= 1
                 elif key in known and kept.strictness != known[key].strictness:
                     new[key] = kept
-        await self._keep(server, new)
-        if weaker and self.trust:
-            logger.warning(
-                'MCP server "%s" lists weaker hints, which count (approval.on_weaker_hints: trust): %s',
-                server,
-                changes(weaker),
-            )
+        return new
 
     async def accept(self, tool: Tool) -> None:
         """Accept the listed hints of a tool. They are on disk when this returns."""
-        known, now = self._servers[tool.server], tool.listed_hints
-        new = {key: now for key in _keys(tool) if key not in known or known[key].strictness != now.strictness}
+        now = tool.listed_hints
+
+        def new() -> Mapping[str, Hints]:
+            known = self._servers[tool.server]
+            keys = _keys(tool)
+            return {key: now for key in keys if key not in known or known[key].strictness != now.strictness}
+
         await self._keep(tool.server, new)
 
     def counting(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
@@ -135,21 +157,30 @@ class KnownTools:
         hints = reduce(stricter_hints, (*before, tool.listed_hints))
         return tool if hints == tool.hints else attrs.evolve(tool, hints=hints)
 
-    async def _keep(self, server: str, new: Mapping[str, Hints]) -> None:
-        if new:
-            notes = {key: hints.to_json() for key, hints in new.items()}
-            await until_available(lambda: self._journal.write_notes(_kind(server), notes))
-            self._servers[server].update(new)
+    async def _keep(self, server: str, new: Callable[[], Mapping[str, Hints]]) -> None:
+        """Record hints. `new` is called again if another node has recorded some in the meantime."""
+
+        async def keep() -> bool:
+            at = await self._refresh(server)
+            found = new()
+            notes = {key: hints.to_json() for key, hints in found.items()}
+            if notes and not await self._journal.write_notes(kind_of(server), notes, at=at):
+                return False
+            self._servers[server].update(found)
+            return True
+
+        while not await until_available(keep):
+            pass
 
 
 def servers_known_with(tool: str, servers: Iterable[str], data_dir: Path) -> tuple[str, ...]:
     """Return the servers that have listed a tool of this name, according to the data directory."""
     with suppress(sqlite3.Error):
-        return tuple(server for server in servers if _key(tool) in read_notes(data_dir, _kind(server)))
+        return tuple(server for server in servers if _key(tool) in read_notes(data_dir, kind_of(server)))
     return ()
 
 
-def _kind(server: str) -> str:
+def kind_of(server: str) -> str:
     return f"tools of {server}"
 
 

@@ -9,6 +9,7 @@ message                   effect
                           and tried again after each change of another server
 `Resolve`                 finds the tool and the server of a call
 `Accept`                  lets the listed, weaker hints of a tool count
+`Learn`                   takes over hints that another node has recorded
 ========================  ====================================================================
 
 Messages are handled one at a time and never wait for a server, so a lookup is fast even if servers hang. Only
@@ -26,6 +27,7 @@ import attrs
 
 from ...config.agent_config import AgentConfig
 from ...runtime.context import Behaviour, Context
+from ...runtime.journal.patience import until_available
 from ...runtime.message import Request
 from ...runtime.ref import ActorRef
 from .catalogue import Catalogue, DuplicateTool, ToolGroup, catalogue, near
@@ -140,7 +142,14 @@ class Accept(Request["RegistryMessage", Tool | NotFound | Literal["changed"]]):
     hash: str
 
 
-RegistryMessage: TypeAlias = Register | RegisterAgent | Update | Resolve | Accept
+@attrs.frozen(eq=False)
+class Learn(Request["RegistryMessage", None]):
+    """Another node has recorded hints of a server's tools, or a person has accepted some there."""
+
+    server: str
+
+
+RegistryMessage: TypeAlias = Register | RegisterAgent | Update | Resolve | Accept | Learn
 
 Publish: TypeAlias = Callable[[Catalogue, Mapping[str, str]], None]
 """Told of all tools whenever they change, and of the servers whose change was refused, with the reason."""
@@ -164,6 +173,8 @@ def registry(config: AgentConfig, publish: Publish, known: KnownTools) -> Behavi
                     return book.resolve_of(owner, name, arguments)
                 case Accept(name=name, hash=hash):
                     return await book.accept(name, hash)
+                case Learn(server=name):
+                    return await book.learn(name)
                 case _:
                     assert_never(message)
 
@@ -244,6 +255,12 @@ class _Book:
         await self._take(meant.server, self._offers[meant.server])
         self._tell()
         return attrs.evolve(meant, hints=meant.listed_hints)
+
+    async def learn(self, server: str) -> None:
+        await until_available(lambda: self._known.load([server]))
+        if server in self._offers:
+            await self._take(server, self._offers[server])
+            self._tell()
 
     def _tell(self) -> None:
         for group in self._catalogue.groups:

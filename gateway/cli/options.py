@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ...runtime.journal.address import is_postgres
 from ..loopback import is_loopback
 
 if TYPE_CHECKING:
@@ -60,6 +61,29 @@ def add_override_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+JOURNAL = "STOPGO_JOURNAL"
+"""Environment variable with the address of the journal."""
+
+
+def add_journal_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--journal`."""
+    parser.add_argument(
+        "--journal",
+        type=_journal,
+        default=os.environ.get(JOURNAL) or None,
+        metavar="URL",
+        help="PostgreSQL database of the journal, which several processes may use, as a postgresql:// URL; "
+        f"default: ${JOURNAL}, else a file in the data directory. Other users of the machine can see the "
+        "options of a process, so put a password into the variable, or into a password file of PostgreSQL",
+    )
+
+
+def _journal(text: str) -> str:
+    if not is_postgres(text):
+        raise argparse.ArgumentTypeError("not a postgresql:// URL")
+    return text
+
+
 def add_listen_options(parser: argparse.ArgumentParser) -> None:
     """Add `--host` and `--port`."""
     parser.add_argument("--host", type=_listen_host, help="address to listen on; overrides `host`")
@@ -101,19 +125,24 @@ def wrong(args: argparse.Namespace, why: str) -> int:
     return WRONG
 
 
-_EXTRAS = {"metrics": "prometheus_client", "traces": "opentelemetry.exporter.otlp.proto.http"}
-"""A module of each extra."""
+_EXTRAS = {
+    "metrics": ("prometheus_client", "--metrics"),
+    "traces": ("opentelemetry.exporter.otlp.proto.http", "--traces"),
+    "postgres": ("psycopg", "--journal"),
+}
+"""A module of each extra, and the option that needs it."""
 
 
 def is_installed(extra: str, command: str) -> bool:
     """Whether an extra of the package is installed. If it is not, print how to install it."""
+    module, option = _EXTRAS[extra]
     try:
-        installed = find_spec(_EXTRAS[extra]) is not None
+        installed = find_spec(module) is not None
     except ModuleNotFoundError:  # the package around the module
         installed = False
     if not installed:
         print(
-            f"stopgo {command}: --{extra} needs further packages; install them with "
+            f"stopgo {command}: {option} needs further packages; install them with "
             f"pip install 'agent-stop-and-go[{extra}]'",
             file=sys.stderr,
         )

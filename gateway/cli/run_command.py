@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from .options import WRONG, add_config_option, add_mcp_option, add_override_options, agent_config
+from .options import (
+    WRONG,
+    add_config_option,
+    add_journal_option,
+    add_mcp_option,
+    add_override_options,
+    agent_config,
+    is_installed,
+)
 from .undumpable import make_undumpable
 
 _EPILOG = (
@@ -21,6 +29,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     add_config_option(command)
     add_override_options(command)
+    add_journal_option(command)
     add_mcp_option(command)
     command.add_argument(
         "--conversation", metavar="ID", help="continue this conversation of the data directory"
@@ -41,5 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
     given = {"--config": args.config, "--data-dir": args.data_dir, "--model": args.model}
     options = [part for name, value in given.items() if value is not None for part in (name, str(value))]
+    if args.journal is not None and not is_installed("postgres", "run"):
+        return WRONG
     options += [part for value in args.mcp for part in ("--mcp", value)]
-    return run_process(config, args.conversation, args.message, options)
+    return run_process(config, args.journal, args.conversation, args.message, options)

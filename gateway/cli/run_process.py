@@ -23,10 +23,13 @@ from .options import FAILED, WRONG
 from .terminal import LogToTerminal, Terminal
 
 
-def run_process(config: AgentConfig, conversation: str | None, message: str, options: Sequence[str]) -> int:
+def run_process(
+    config: AgentConfig, journal: str | None, conversation: str | None, message: str, options: Sequence[str]
+) -> int:
     """Run one turn and return the exit code.
 
     Args:
+        journal: the URL of the journal; None: it is in the data directory.
         conversation: the conversation to continue; None: a new one.
         options: the options with which `serve` runs the same agent.
     """
@@ -42,7 +45,7 @@ def run_process(config: AgentConfig, conversation: str | None, message: str, opt
         terminal.tell(f"warning: {warning}", "quiet")
     code = FAILED
     try:
-        code = trio.run(_run, config, conversation, message, options, terminal, clock=ProcessClock())
+        code = trio.run(_run, config, journal, conversation, message, options, terminal, clock=ProcessClock())
     except* (AgentError, ConfigError, Misconfigured) as group:
         _print_error(terminal, group)
         code = WRONG
@@ -52,11 +55,16 @@ def run_process(config: AgentConfig, conversation: str | None, message: str, opt
 
 
 async def _run(
-    config: AgentConfig, conversation: str | None, message: str, options: Sequence[str], terminal: Terminal
+    config: AgentConfig,
+    journal: str | None,
+    conversation: str | None,
+    message: str,
+    options: Sequence[str],
+    terminal: Terminal,
 ) -> int:
     interrupt = Interrupt()
     outcome: Outcome = "cancelled"
-    async with interrupt.listening(), open_agent(config) as agent:
+    async with interrupt.listening(), open_agent(config, journal=journal) as agent:
         turn = OneTurn(agent, terminal, interrupt.stop)
         interrupt.running = True
         outcome = await turn.run(message, conversation)

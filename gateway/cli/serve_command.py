@@ -7,10 +7,12 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
+from ...runtime.journal.address import LEASE
 from ..loopback import is_loopback
 from .options import (
     WRONG,
     add_config_option,
+    add_journal_option,
     add_listen_options,
     add_log_options,
     add_mcp_option,
@@ -24,6 +26,10 @@ from .options import (
 )
 from .undumpable import make_undumpable
 
+MIN_LEASE = 1.0
+"""Seconds. Renewals of a shorter lease would come too late on a busy machine."""
+MAX_LEASE = 600.0
+
 if TYPE_CHECKING:
     from ...config.agent_config import AgentConfig
 
@@ -34,6 +40,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_config_option(serve)
     add_listen_options(serve)
     add_override_options(serve)
+    add_journal_option(serve)
+    serve.add_argument(
+        "--lease",
+        type=_lease,
+        metavar="SECONDS",
+        help="time after which other processes on the same database take over the conversations of this one, "
+        f"if it dies; default: {LEASE:g}",
+    )
     serve.add_argument(
         "--record",
         type=path,
@@ -81,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"stopgo serve: {why}", file=sys.stderr)
         return WRONG
 
-    wanted = {"metrics": args.metrics, "traces": args.traces}
+    wanted = {"metrics": args.metrics, "traces": args.traces, "postgres": args.journal}
     if not all(is_installed(extra, "serve") for extra, value in wanted.items() if value is not None):
         return WRONG
 
@@ -104,11 +118,23 @@ def run(args: argparse.Namespace) -> int:
         traces=args.traces,
         log_format=args.log_format,
         log_level=args.log_level,
+        journal=args.journal,
+        lease=LEASE if args.lease is None else args.lease,
     )
     code, failures = run_process(config, serving)
     for failure in failures:  # it may quote a tool server
         print(printable(f"stopgo serve: {failure}"), file=sys.stderr)
     return code
+
+
+def _lease(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not MIN_LEASE <= seconds <= MAX_LEASE:
+        raise argparse.ArgumentTypeError(f"not a number of seconds from {MIN_LEASE:g} to {MAX_LEASE:g}")
+    return seconds
 
 
 def refusal(config: AgentConfig, host: str, *, insecure: bool) -> str | None:

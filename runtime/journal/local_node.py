@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from typing import Self
@@ -13,7 +14,8 @@ import trio
 from ..clock import WallClock
 from ..event_bus import EventBus, Subscription
 from .errors import Fenced
-from .ownership import Fence, Hint, Owners, Renewed
+from .note import Revisions
+from .ownership import Fence, Hint, Node, Owners, Renewed
 
 _HINTS = "hints"
 
@@ -31,6 +33,7 @@ class LocalNode:
         self._wall = wall
         self._owners = Owners(lease)
         self._hints = EventBus()
+        self._revisions = Revisions()
 
     def another(self, node: str, *, version: int = 0) -> Self:
         """Another node on the same store."""
@@ -55,6 +58,14 @@ class LocalNode:
     async def living(self) -> frozenset[str]:
         await trio.lowlevel.checkpoint()
         return self._owners.living(self._wall())
+
+    def _all_nodes(self, working: Collection[str]) -> Sequence[Node]:
+        """See `Journal.nodes`. `working`: the streams with open work."""
+        return self._owners.nodes(self._wall(), working)
+
+    async def note_revisions(self) -> Mapping[str, int]:
+        await trio.lowlevel.checkpoint()
+        return self._revisions.latest()
 
     def watch(self) -> AbstractContextManager[Subscription]:
         return self._hints.subscribe(_HINTS, wants=lambda hint: hint.node != self.node)

@@ -217,10 +217,20 @@ class MemoryJournal(MemoryReads):
             self._changed(fence.stream)
             return tuple(command.key for command in kept.waiting())
 
-    async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
+    async def write_notes(self, kind: str, notes: Mapping[str, Json], *, at: int | None = None) -> bool:
         texts = note.texts(notes)
         async with handed_over():
-            self._notes[kind].update(texts)
+            if number := self._revisions.begin(kind, at):
+                self._notes[kind].update(texts)
+                self._revisions.end(kind, number, notes)
+            return number > 0
+
+    async def take_note(self, kind: str, key: str) -> Json | None:
+        async with handed_over():
+            text = json_text.dump(key)
+            found = self._notes[kind].pop(text, None)
+            self._revisions.deleted(kind, key)
+            return None if found is None else note.parsed([(text, found)])[key]
 
     def _existing(self, stream: str) -> Stream:
         kept = self._streams.get(stream)

@@ -15,6 +15,7 @@ from . import cursor as cursors
 from . import note, rows
 from .local_node import LocalNode
 from .memory_stream import Stream
+from .ownership import Node
 from .protocol import (
     Event,
     Json,
@@ -162,6 +163,11 @@ class MemoryReads(LocalNode):
             ]
             return tuple(name for _, name in sorted(work))
 
+    async def nodes(self) -> Sequence[Node]:
+        async with handed_over():
+            streams = self._streams.items()
+            return self._all_nodes([name for name, kept in streams if kept.waiting() or kept.summary.open])
+
     async def census(self) -> Census:
         async with handed_over():
             kept = self._streams.values()
@@ -173,6 +179,6 @@ class MemoryReads(LocalNode):
                 oldest=min(asked, default=None),
             )
 
-    async def notes(self, kind: str) -> Mapping[str, Json | None]:
+    async def notes(self, kind: str, *, after: int = 0) -> Mapping[str, Json | None]:
         async with handed_over():
-            return note.parsed(self._notes[kind].items())
+            return self._revisions.since(kind, after, note.parsed(self._notes[kind].items()))

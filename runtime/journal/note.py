@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from .. import json_text
@@ -32,6 +33,44 @@ def _value(text: str) -> object:
         return None
 
 
+class Revisions:
+    """The revisions of notes, for stores with one process.
+
+    A number is chosen when a write begins, and can be seen by others when its commit has ended.
+    """
+
+    def __init__(self) -> None:
+        self._begun: dict[str, int] = {}
+        self._seen: dict[str, int] = {}
+        self._by_key: defaultdict[str, dict[str, int]] = defaultdict(dict)
+
+    def begin(self, kind: str, at: int | None = None) -> int:
+        """The number of the next revision; 0 if the kind is no longer `at` this one."""
+        latest = self._begun.get(kind, 0)
+        if at is not None and at != latest:
+            return 0
+        self._begun[kind] = latest + 1
+        return latest + 1
+
+    def end(self, kind: str, number: int, keys: Iterable[str]) -> None:
+        """The write of the revision has been committed."""
+        self._seen[kind] = max(number, self._seen.get(kind, 0))
+        self._by_key[kind].update(dict.fromkeys(keys, number))
+
+    def deleted(self, kind: str, key: str) -> None:
+        self._by_key[kind].pop(key, None)
+
+    def latest(self) -> Mapping[str, int]:
+        return dict(self._seen)
+
+    def since(self, kind: str, after: int, found: Mapping[str, Json | None]) -> Mapping[str, Json | None]:
+        """Those of the notes that have changed since a revision."""
+        if after == 0:
+            return found
+        changes = self._by_key[kind]
+        return {key: body for key, body in found.items() if changes.get(key, 0) > after}
+
+
 def read(db: sqlite3.Connection, kind: str) -> Mapping[str, Json | None]:
     # As bytes: otherwise one text that is not valid UTF-8 would fail the whole query.
     rows = db.execute("SELECT CAST(key AS BLOB), CAST(body AS BLOB) FROM note WHERE kind = ?", (kind,))
@@ -41,3 +80,13 @@ def read(db: sqlite3.Connection, kind: str) -> Mapping[str, Json | None]:
 def write(db: sqlite3.Connection, kind: str, kept: Mapping[str, str]) -> None:
     """Store the result of `texts`."""
     db.executemany("INSERT OR REPLACE INTO note VALUES (?, ?, ?)", [(kind, *each) for each in kept.items()])
+
+
+def take(db: sqlite3.Connection, kind: str, key: str) -> Json | None:
+    """Delete a note and return it; None if there is no readable one."""
+    text = json_text.dump(key)
+    found = db.execute(
+        "SELECT CAST(body AS BLOB) FROM note WHERE kind = ? AND key = ?", (kind, text)
+    ).fetchall()
+    db.execute("DELETE FROM note WHERE kind = ? AND key = ?", (kind, text))
+    return parsed((text, str(body, "utf-8", "replace")) for (body,) in found).get(key)

@@ -18,6 +18,9 @@ stream is at rest and its inbox was empty. A node that owns the stream already k
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Sequence
+
 import attrs
 
 
@@ -48,6 +51,21 @@ class Renewed:
     """The length of the lease; infinite if no other process can open the store."""
     now: float
     """The time of the renewal on the store's clock."""
+
+
+@attrs.frozen
+class Node:
+    """A node of a store, as others see it."""
+
+    name: str
+    about: str
+    """A text about the process, which it gave itself."""
+    seconds: float
+    """Seconds until its lease runs out; 0 if it has. Infinite if no other process can open the store."""
+    streams: int
+    """The number of streams that it owns."""
+    open: int
+    """Those of them with an open command or an open summary."""
 
 
 @attrs.frozen
@@ -100,6 +118,16 @@ class Owners:
         """The living node that owns the stream; None if it is free."""
         fence = self._fences.get(stream)
         return fence.owner if fence is not None and now < self._until.get(fence.owner, now) else None
+
+    def nodes(self, now: float, working: Collection[str]) -> Sequence[Node]:
+        """The living nodes, and those that own a stream of `working`, by name."""
+        owned = Counter(fence.owner for fence in self._fences.values())
+        busy = Counter(fence.owner for name in working if (fence := self._fences.get(name)) is not None)
+        names = {*self.living(now), *busy}
+        return [
+            Node(name, "", max(0.0, self._until.get(name, now) - now), owned[name], busy[name])
+            for name in sorted(names)
+        ]
 
     def claim(self, stream: str, node: str, now: float, claim: Claim) -> Fence | Held:
         if claim.demands > claim.version:

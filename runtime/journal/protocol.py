@@ -29,7 +29,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import attrs
 
 from ..event_bus import Subscription
-from .ownership import Fence, Held, Renewed
+from .ownership import Fence, Held, Node, Renewed
 from .question import (
     Already,
     CloseQuestion,
@@ -155,18 +155,34 @@ class NotAccepted:
 
 
 class Notes(Protocol):
-    """The part of a journal that stores notes. Each kind has its own keys."""
+    """The part of a journal that stores notes. Each kind has its own keys.
 
-    async def notes(self, kind: str) -> Mapping[str, Json | None]:
-        """Return all notes of a kind by key. The value of a damaged note is None."""
+    Each kind has a revision, which is higher after each write. Another node learns of changes by comparing
+    revisions, and then reads the notes that have changed. It does not learn of deletions.
+    """
+
+    async def notes(self, kind: str, *, after: int = 0) -> Mapping[str, Json | None]:
+        """Return all notes of a kind by key, or those that have changed since the revision `after`. The value
+        of a damaged note is None."""
         ...
 
-    async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
+    async def note_revisions(self) -> Mapping[str, int]:
+        """Return the revisions of the kinds. Kinds that have not changed lately may be missing."""
+        ...
+
+    async def write_notes(self, kind: str, notes: Mapping[str, Json], *, at: int | None = None) -> bool:
         """Store notes in one commit. Each replaces the earlier note of its key.
+
+        With `at`, return False, with nothing written, unless this is still the revision of the kind. If the
+        answer was lost, a repetition returns False.
 
         Raises:
             NoteTooLong
         """
+        ...
+
+    async def take_note(self, kind: str, key: str) -> Json | None:
+        """Delete a note and return it; None if there is no readable one. Only one caller gets it."""
         ...
 
 
@@ -369,6 +385,10 @@ class Journal(Notes, Protocol):
 
     async def living(self) -> frozenset[str]:
         """Return the nodes whose leases have not run out."""
+        ...
+
+    async def nodes(self) -> Sequence[Node]:
+        """Return the nodes whose leases have not run out, and those whose streams have open work, by name."""
         ...
 
     def watch(self) -> AbstractContextManager[Subscription]:

@@ -335,9 +335,22 @@ class SqliteJournal(SqliteReads):
         self._changed(fence.stream)
         return waiting
 
-    async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
+    async def write_notes(self, kind: str, notes: Mapping[str, Json], *, at: int | None = None) -> bool:
         texts = note.texts(notes)
-        await self._writer.submit(lambda db: note.write(db, kind, texts))
+
+        def write(db: sqlite3.Connection) -> int:
+            if number := self._revisions.begin(kind, at):
+                note.write(db, kind, texts)
+            return number
+
+        if number := await self._writer.submit(write):
+            self._revisions.end(kind, number, notes)
+        return number > 0
+
+    async def take_note(self, kind: str, key: str) -> Json | None:
+        taken = await self._writer.submit(lambda db: note.take(db, kind, key))
+        self._revisions.deleted(kind, key)
+        return taken
 
 
 def _content(change: NewQuestion | CloseQuestion) -> Json:

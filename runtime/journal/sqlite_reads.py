@@ -12,6 +12,7 @@ from ..clock import WallClock
 from . import cursor as cursors
 from . import note, sql_inbox, sql_question, sql_stream
 from .local_node import LocalNode
+from .ownership import Node
 from .protocol import (
     Command,
     Event,
@@ -117,11 +118,14 @@ class SqliteReads(LocalNode):
             if (has_command or name not in but) and self._is_free(name, demands)
         )
 
+    async def nodes(self) -> Sequence[Node]:
+        return self._all_nodes([name for name, *_ in await self._reader.slow(sql_stream.open_work)])
+
     async def census(self) -> Census:
         return await self._reader.slow(sql_stream.census)
 
-    async def notes(self, kind: str) -> Mapping[str, Json | None]:
-        return await self._reader.slow(lambda db: note.read(db, kind))
+    async def notes(self, kind: str, *, after: int = 0) -> Mapping[str, Json | None]:
+        return self._revisions.since(kind, after, await self._reader.slow(lambda db: note.read(db, kind)))
 
 
 async def _parsed(found: Sequence[tuple[Any, ...]], following: str | None) -> QuestionPage:

@@ -19,7 +19,7 @@ from ..protocol import Accepted, Json, KeyReused, NotAccepted, Repeated
 from ..question import Already, Unknown, Won
 from ..summary import is_full
 from ..vote import Outdated, Vote, Voted
-from .owners import OTHER_LIVES, Node
+from .owners import OTHER_LIVES, OwnNode
 from .reads import QUESTION, question
 from .tables import Connection, sql
 
@@ -77,7 +77,7 @@ class _Locked:
         return self.last_seq > 0 and not self.work
 
 
-def deliver(db: Connection, node: Node, new: Delivery) -> Accepted | Repeated | KeyReused | NotAccepted:
+def deliver(db: Connection, node: OwnNode, new: Delivery) -> Accepted | Repeated | KeyReused | NotAccepted:
     values = {"stream": new.stream, "key": new.key}
     with db.pipeline():
         db.execute("BEGIN")
@@ -103,7 +103,7 @@ def deliver(db: Connection, node: Node, new: Delivery) -> Accepted | Repeated | 
 
 def decide(
     db: Connection,
-    node: Node,
+    node: OwnNode,
     id: str,
     decision: Json,
     adds: Json,
@@ -187,7 +187,9 @@ def _refused(kept: _Locked, new: Delivery) -> NotAccepted | None:
     return None
 
 
-def _put(db: Connection, node: Node, kept: _Locked, key: str, kind: str, body: str, *, follow: bool) -> None:
+def _put(
+    db: Connection, node: OwnNode, kept: _Locked, key: str, kind: str, body: str, *, follow: bool
+) -> None:
     """Add a command whose key is free, and claim the stream, if `follow` says so and it can be claimed."""
     values = {"id": kept.id, "key": key, "kind": kind, "body": body, "node": node.name}
     db.execute(_PUT, values)

@@ -7,6 +7,7 @@
 `save.py`      saves
 `reads.py`     queries
 `owners.py`    claims and leases
+`note_table.py` notes
 `hints.py`     notifications between the nodes
 =============  ==============================================================================
 
@@ -16,6 +17,7 @@ wait for each other. The database's clock is the only one.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -29,7 +31,8 @@ from ... import json_text
 from ...event_bus import EventBus, Subscription
 from .. import cursor as cursors
 from .. import note
-from ..ownership import Fence, Held, Renewed
+from ..address import LEASE
+from ..ownership import Fence, Held, Node, Renewed
 from ..patience import until_available
 from ..protocol import (
     Accepted,
@@ -58,14 +61,13 @@ from ..question import (
 )
 from ..summary import Among, Census, Page, Row, Summary
 from ..vote import Outdated, Vote, Voted
-from . import intake, owners, reads, save, tables
+from ..writer import OnCommit, ignore_commit
+from . import intake, note_table, owners, reads, save, tables
 from .hints import TOPIC, Hints
 from .intake import Delivery
-from .owners import Node
+from .owners import OwnNode
 from .pool import Pool
 
-LEASE = 10.0
-"""Seconds."""
 CONNECTIONS = 8
 """Maximum number of connections for the conversations. There are three more: for the lease, to send
 hints, and to receive them."""
@@ -73,13 +75,21 @@ hints, and to receive them."""
 
 @asynccontextmanager
 async def open_postgres(
-    dsn: str, *, lease: float = LEASE, version: int = 0, node: str = "", connections: int = CONNECTIONS
+    dsn: str,
+    *,
+    lease: float = LEASE,
+    version: int = 0,
+    node: str = "",
+    about: str = "",
+    connections: int = CONNECTIONS,
+    on_commit: OnCommit = ignore_commit,
 ) -> AsyncIterator[PostgresJournal]:
     """Open the journal in a database, and make its tables if they do not exist. Waits until the database can
     be reached.
 
     `dsn` is a connection string or URL of PostgreSQL, `lease` the length of leases in seconds, and `version`
-    that of the program. `node` is the name of the node; empty: a new one.
+    that of the program. `node` is the name of the node; empty: a new one. `about` is a text for people who
+    look at the nodes.
 
     Raises:
         JournalTooNew: a newer version of the program wrote it.
@@ -93,7 +103,8 @@ async def open_postgres(
         async with trio.open_nursery() as nursery:
             for task in (hints.send, hints.listen, pool.watch, own.watch, sender.watch):
                 nursery.start_soon(task)
-            yield PostgresJournal(pool, own, hints, lease, Node(node or uuid.uuid4().hex[:12], version))
+            own_node = OwnNode(node or uuid.uuid4().hex[:12], version, about)
+            yield PostgresJournal(pool, own, hints, lease, own_node, on_commit)
             nursery.cancel_scope.cancel()
     finally:
         for each in (pool, own, sender):
@@ -103,17 +114,20 @@ async def open_postgres(
 class PostgresJournal:
     """The implementation of `Journal` on PostgreSQL. Created by `open_postgres`."""
 
-    def __init__(self, pool: Pool, own: Pool, hints: Hints, lease: float, node: Node) -> None:
+    def __init__(
+        self, pool: Pool, own: Pool, hints: Hints, lease: float, node: OwnNode, on_commit: OnCommit
+    ) -> None:
         self._pool = pool
         self._own = own
         self._hints = hints
         self._lease = lease
         self._node = node
+        self._on_commit = on_commit
 
     def another(self, node: str, *, version: int = 0) -> Self:
         """Another node on the same store, in this process."""
         other = copy(self)
-        other._node = Node(node, version)
+        other._node = OwnNode(node, version, "")
         return other
 
     # ------------------------------------------------------------- commands
@@ -205,7 +219,9 @@ class PostgresJournal:
             refuse or {},
             summary,
         )
+        began = time.perf_counter()
         saved = await self._pool.run(lambda db: save.save(db, it))
+        self._on_commit(1, time.perf_counter() - began)
         self._changed(fence.stream, expected_seq if events else None)
         return saved
 
@@ -277,21 +293,20 @@ class PostgresJournal:
 
     # ---------------------------------------------------------------- notes
 
-    async def notes(self, kind: str) -> Mapping[str, Json | None]:
-        return note.parsed((await self._pool.run(lambda db: reads.notes(db, kind))).items())
+    async def notes(self, kind: str, *, after: int = 0) -> Mapping[str, Json | None]:
+        return note.parsed((await self._pool.run(lambda db: note_table.read(db, kind, after))).items())
 
-    async def write_notes(self, kind: str, notes: Mapping[str, Json]) -> None:
+    async def note_revisions(self) -> Mapping[str, int]:
+        return await self._pool.run(note_table.revisions)
+
+    async def write_notes(self, kind: str, notes: Mapping[str, Json], *, at: int | None = None) -> bool:
         texts = note.texts(notes)
-        # In one order for all nodes, so that none waits for the other.
-        keys = sorted(texts)
-        bodies = [texts[key] for key in keys]
-        await self._pool.run(
-            lambda db: db.execute(
-                "INSERT INTO note SELECT %s, * FROM unnest(%s::text[], %s::text[])"
-                " ON CONFLICT (kind, key) DO UPDATE SET body = excluded.body",
-                (kind, keys, bodies),
-            )
-        )
+        return await self._pool.run(lambda db: note_table.write(db, kind, texts, at))
+
+    async def take_note(self, kind: str, key: str) -> Json | None:
+        text = json_text.dump(key)
+        taken = await self._pool.run(lambda db: note_table.take(db, kind, text))
+        return note.parsed((text, body) for body in taken).get(key)
 
     # ---------------------------------------------------------------- nodes
 
@@ -300,13 +315,16 @@ class PostgresJournal:
         return self._node.name
 
     async def renew(self) -> Renewed:
-        return await self._own.run(lambda db: owners.renew(db, self.node, self._lease))
+        return await self._own.run(lambda db: owners.renew(db, self._node, self._lease))
 
     async def leave(self) -> None:
         await self._own.run(lambda db: db.execute("DELETE FROM node WHERE name = %s", (self.node,)))
 
     async def living(self) -> frozenset[str]:
         return await self._pool.run(owners.living)
+
+    async def nodes(self) -> Sequence[Node]:
+        return await self._pool.run(owners.nodes)
 
     def watch(self) -> AbstractContextManager[Subscription]:
         return self._hints.bus.subscribe(TOPIC, wants=lambda hint: hint.node != self.node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from ..errors import Fenced, UnknownStream
-from ..ownership import Fence, Held, Renewed
+from ..ownership import Fence, Held, Node, Renewed
 from .tables import Connection
 
 _FORGOTTEN = 3600.0
@@ -17,11 +17,12 @@ OTHER_LIVES = """EXISTS (SELECT FROM node AS other WHERE other.name = stream.nod
 
 
 @attrs.frozen
-class Node:
-    """A node of the store."""
+class OwnNode:
+    """This node."""
 
     name: str
     version: int
+    about: str
 
 
 _LOCK = "SELECT id FROM stream WHERE name = %(stream)s FOR NO KEY UPDATE"
@@ -33,7 +34,7 @@ def _values(fence: Fence) -> dict[str, object]:
     return {"stream": fence.stream, "node": fence.owner, "epoch": fence.epoch}
 
 
-def claim(db: Connection, node: Node, stream: str) -> Fence | Held:
+def claim(db: Connection, node: OwnNode, stream: str) -> Fence | Held:
     values = {"stream": stream, "node": node.name, "version": node.version}
     with db.pipeline():
         db.execute(_LOCK, values)
@@ -93,16 +94,28 @@ def delete(db: Connection, fence: Fence) -> tuple[str, ...]:
     return tuple(key for (key,) in waiting)
 
 
-def renew(db: Connection, node: str, lease: float) -> Renewed:
+def renew(db: Connection, node: OwnNode, lease: float) -> Renewed:
     with db.pipeline():
         renewed = db.execute(
-            "INSERT INTO node VALUES (%s, journal_now() + %s)"
+            "INSERT INTO node VALUES (%s, %s, journal_now() + %s)"
             " ON CONFLICT (name) DO UPDATE SET until = excluded.until RETURNING journal_now()",
-            (node, lease),
+            (node.name, node.about, lease),
         )
         db.execute("DELETE FROM node WHERE until < journal_now() - %s", (_FORGOTTEN,))
     ((now,),) = renewed.fetchall()
     return Renewed(lease, now)
+
+
+def nodes(db: Connection) -> list[Node]:
+    found = db.execute(
+        """SELECT node.name, about, greatest(0, until - journal_now()),
+            coalesce(streams, 0), coalesce(busy, 0)
+        FROM node LEFT JOIN (SELECT node AS name, count(*) AS streams, count(*) FILTER (WHERE work = 1 OR
+            EXISTS (SELECT FROM inbox WHERE inbox.stream = stream.id AND inbox.open = 1)) AS busy
+            FROM stream WHERE node IS NOT NULL GROUP BY node) AS owned USING (name)
+        WHERE until > journal_now() OR busy > 0 ORDER BY node.name"""
+    )
+    return [Node(*columns) for columns in found]
 
 
 def living(db: Connection) -> frozenset[str]:

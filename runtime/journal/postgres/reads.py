@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ... import json_text
@@ -250,7 +250,3 @@ def due(db: Connection, after: Due | None) -> DuePage:
         db.execute("COMMIT")
     ((next_in,),) = following.fetchall()
     return DuePage(tuple(Due(*each) for each in found), math.inf if next_in is None else next_in)
-
-
-def notes(db: Connection, kind: str) -> Mapping[str, str]:
-    return dict(db.execute("SELECT key, body FROM note WHERE kind = %s", (kind,)).fetchall())

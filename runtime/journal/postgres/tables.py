@@ -1,7 +1,7 @@
 """The tables of the journal on PostgreSQL, and their migrations.
 
-They are in the first schema of the connection's search path. Each table but `node` and `note` is written only
-by a transaction that has locked the row of its stream, so that foreign keys would add nothing.
+They are in the first schema of the connection's search path. Each table but those of nodes and notes is
+written only by a transaction that has locked the row of its stream, so that foreign keys would add nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIRST: Step = (
         'BEGIN IF code IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = code; END IF; END'""",
     # Epochs are unique in the database: a stream that was deleted and created again has no old fence.
     "CREATE SEQUENCE epoch",
-    "CREATE TABLE node (name text PRIMARY KEY, until float8 NOT NULL)",
+    "CREATE TABLE node (name text PRIMARY KEY, about text NOT NULL, until float8 NOT NULL)",
     # Rows are updated by each save: room in the page lets the update leave the indexes alone.
     """CREATE TABLE stream (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -58,6 +58,7 @@ _FIRST: Step = (
     "CREATE INDEX stream_by_status ON stream (status, id)",
     "CREATE INDEX stream_of_owner ON stream (owner, id) WHERE owner <> ''",
     "CREATE INDEX stream_open ON stream (id) WHERE work = 1",
+    "CREATE INDEX stream_of_node ON stream (node) WHERE node IS NOT NULL",
     """CREATE TABLE event (
         stream bigint,
         seq bigint,
@@ -103,7 +104,15 @@ _FIRST: Step = (
         state text NOT NULL DEFAULT 'started',
         body text NOT NULL,
         PRIMARY KEY (stream, key, attempt))""",
-    "CREATE TABLE note (kind text, key text, body text NOT NULL, PRIMARY KEY (kind, key))",
+    # A write of notes locks the row of their kind, so the revisions of a kind are committed in order.
+    "CREATE TABLE note_kind (kind text PRIMARY KEY, revision bigint NOT NULL)",
+    """CREATE TABLE note (
+        kind text,
+        key text,
+        body text NOT NULL,
+        revision bigint NOT NULL,
+        PRIMARY KEY (kind, key))""",
+    "CREATE INDEX note_by_revision ON note (kind, revision)",
 )
 
 STEPS: Sequence[Step] = (_FIRST,)

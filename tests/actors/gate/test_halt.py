@@ -225,10 +225,12 @@ class Paced(MemoryJournal):
         finally:
             await pause()
 
-    async def write_notes(self, *args: Any) -> None:
+    async def write_notes(self, *args: Any, **options: Any) -> bool:
         await pause()
-        await super().write_notes(*args)
-        await pause()
+        try:
+            return await super().write_notes(*args, **options)
+        finally:
+            await pause()
 
 
 async def pause() -> None:

@@ -376,9 +376,9 @@ async def test_stricter_hints_count_in_a_change_that_is_refused(
 
 
 class Slow(MemoryJournal):
-    async def write_notes(self, *args: Any) -> None:
+    async def write_notes(self, *args: Any, **options: Any) -> bool:
         await trio.sleep(60)
-        await super().write_notes(*args)
+        return await super().write_notes(*args, **options)
 
 
 async def test_a_definition_counts_when_it_is_on_disk(dropping: World, autojump_clock: MockClock) -> None:

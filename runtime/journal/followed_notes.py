@@ -1,0 +1,72 @@
+"""Notes that other nodes may change. Those that depend on them are told of each change.
+
+`run` compares the revisions of the kinds every `LOOK` seconds. A journal of one process does not need it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+import attrs
+import trio
+
+from .errors import JournalError
+from .protocol import Json, Notes
+
+LOOK = 0.4
+"""Seconds between two looks. Nodes see the changes of others within 1 s."""
+
+Apply: TypeAlias = Callable[[Mapping[str, Json | None]], Awaitable[None]]
+"""Takes notes by key; None is a damaged note. The same note may come twice."""
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.define
+class _Followed:
+    apply: Apply
+    seen: int = 0
+    """The revision up to which the changes were applied."""
+
+
+@attrs.define(eq=False)
+class FollowedNotes:
+    _notes: Notes
+    _kinds: dict[str, _Followed] = attrs.field(factory=dict)
+
+    async def follow(self, kind: str, apply: Apply) -> None:
+        """Apply all notes of a kind now, and later those that have changed, including changes by this node.
+
+        Raises:
+            JournalError
+        """
+        followed = _Followed(apply)
+        await self._apply(kind, followed, await self._notes.note_revisions())
+        self._kinds[kind] = followed
+
+    async def look(self) -> None:
+        """Apply what has changed. Raises `JournalError`."""
+        revisions = await self._notes.note_revisions()
+        for kind, followed in tuple(self._kinds.items()):
+            if revisions.get(kind, 0) > followed.seen:
+                await self._apply(kind, followed, revisions)
+
+    async def _apply(self, kind: str, followed: _Followed, revisions: Mapping[str, int]) -> None:
+        # Read after the revisions, so that no change is missed.
+        await followed.apply(await self._notes.notes(kind, after=followed.seen))
+        followed.seen = revisions.get(kind, 0)
+
+    async def run(self) -> None:
+        """Look for changes until cancelled."""
+        level = logging.WARNING
+        while True:
+            await trio.sleep(LOOK)
+            try:
+                await self.look()
+            except JournalError as error:
+                logger.log(level, "could not look for changes by other nodes: %s", error)
+                level = logging.DEBUG  # one line is enough for all attempts
+            else:
+                level = logging.WARNING
