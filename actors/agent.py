@@ -18,6 +18,7 @@ from typing import Any, Literal, Self, overload
 import attrs
 import trio
 
+from ..runtime.journal.followed_notes import FollowedNotes
 from ..runtime.journal.protocol import NotAccepted, Notes
 from .access.principal import Principal
 from .agent_reads import AgentReads
@@ -64,6 +65,11 @@ class Agent(AgentReads):
     credential_is_live: Callable[[str], bool] = lambda _: True
     """Whether the credential with this id (`Principal.credential`) is valid. A vote lapses with its
     credential."""
+
+    @property
+    def followed_notes(self) -> FollowedNotes:
+        """The notes, with what other processes on the same journal change in them."""
+        return self._cast.followed_notes
 
     def acting_as(self, principal: Principal | None) -> Self:
         """The same agent, restricted to the rights of a principal; None: not restricted.
@@ -336,14 +342,16 @@ class Agent(AgentReads):
         if reason is not None and len(reason) > MAX_REASON:
             text = f"reason is longer than {MAX_REASON} characters"
             raise AgentError("invalid_request", text, details={"field": "reason"})
-        await self._cast.services.halts.halt(reason, self._by, key)
+        with errors.journal_as_agent_error():
+            await self._cast.services.halts.halt(reason, self._by, key)
         return self._tell_halt()
 
     async def unhalt(self, *, key: str | None = None) -> HaltState:
         """End the halt. Calls that wait since then are sent when they are approved. Without a halt, this
         changes nothing."""
         self._require("administer")
-        await self._cast.services.halts.unhalt(self._by, key)
+        with errors.journal_as_agent_error():
+            await self._cast.services.halts.unhalt(self._by, key)
         return self._tell_halt()
 
     def _tell_halt(self) -> HaltState:

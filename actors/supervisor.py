@@ -43,6 +43,7 @@ from .gate.halt import Halts
 from .gate.review import Finding, refuse, review
 from .log.branches import ActiveRuns
 from .log.observer import Observer
+from .log.topics import EVERYTHING
 from .mcp.server import mcp_server
 from .models import spending as spent
 from .models.client import open_client
@@ -147,9 +148,16 @@ async def _start(
     known = KnownTools(journal, trust=config.approval.on_weaker_hints == "trust")
     await known.load(server.name for server in config.enabled_servers)
     wall = await _hold(lease, kernel, wall)
-    notes = FollowedNotes(journal)
+    notes = FollowedNotes(journal, wall, lease.can_be_lost)
     halts = Halts(journal, wall)
-    await notes.follow(halt.NOTE, halts.apply)
+
+    async def apply_halt(changed: Mapping[str, Json | None]) -> None:
+        before = halts.latest
+        await halts.apply(changed)
+        if halts.latest is not before:
+            bus.publish(EVERYTHING, halts.state)
+
+    await notes.follow(halt.NOTE, apply_halt)
     spending = Spending(journal, wall, None if config.auth is None else config.auth.limits.cost_usd_per_day)
     if spending.limit is not None:
         await notes.follow(spent.NOTE, spending.apply)

@@ -109,7 +109,7 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
                     observers=observation.runs,
                 ) as agent,
                 open_push(agent) as push,
-                open_authenticator(config) as authenticator,
+                open_authenticator(agent) as authenticator,
                 open_server(
                     make_app(agent, push=push, authenticator=authenticator, observers=observation.requests),
                     sockets,

@@ -34,9 +34,10 @@ class _LiveKey:
 
 @attrs.define(eq=False)
 class ApiKeys:
-    """The keys of a file. Call `look` before the first use; `watch` keeps them current."""
+    """The keys of a file, or those that `replace` was given last. Call `look` before the first use of a file;
+    `watch` keeps the keys current."""
 
-    file: KeyFile
+    file: KeyFile | None
     grants: Grants
     wall_clock: WallClock = system_clock
     _live: Mapping[str, _LiveKey] = attrs.field(factory=dict)
@@ -59,6 +60,11 @@ class ApiKeys:
         key = self._live.get(id)
         return key is not None and key.stored.is_live(self.wall_clock())
 
+    def lifetime(self, id: str) -> Lifetime | None:
+        """The lifetime of the key with this id; None if it is not valid."""
+        key = self._live.get(id)
+        return key.identity.lifetime if key is not None and self.is_live(id) else None
+
     async def watch(self) -> None:
         """Follow the file until cancelled."""
         while True:
@@ -70,6 +76,8 @@ class ApiKeys:
 
         If the file cannot be read, no key is valid.
         """
+        if self.file is None:
+            return
         state: object
         try:
             state = self.file.state()
@@ -81,9 +89,10 @@ class ApiKeys:
             if state != self._seen:
                 log.error("all API keys are refused: %s", error)
         self._seen = state
-        self._replace(stored)
+        self.replace(stored)
 
-    def _replace(self, stored: tuple[StoredKey, ...]) -> None:
+    def replace(self, stored: tuple[StoredKey, ...]) -> None:
+        """Take over all keys. The lifetimes of those that are no longer valid end."""
         now = self.wall_clock()
         before, live = self._live, dict[str, _LiveKey]()
         for key in stored:

@@ -17,8 +17,8 @@ from ..http.request import Request
 from ..http.stream_count import StreamCount
 from .api_keys import ApiKeys
 from .chosen_credential import Credential, GivenByRequest, GivenKey, GivenToken, choose
+from .lifetimes import is_api_key
 from .login import Login
-from .proxy_identity import PROXY
 from .request_rate import RequestRate
 from .tickets import Tickets
 from .verifiers import BearerVerifier, RequestVerifier, Unverified
@@ -34,7 +34,7 @@ class Authenticator:
     keys: ApiKeys | None = None
     tokens: BearerVerifier | None = None
     others: Sequence[RequestVerifier] = ()
-    tickets: Tickets = attrs.field(factory=Tickets)
+    tickets: Tickets | None = None
     login: Login | None = None
     """The login of the page, if there is one."""
     _rate: RequestRate = attrs.field(
@@ -64,11 +64,9 @@ class Authenticator:
         return self._within_limits(identity)
 
     def credential_is_live(self, id: str) -> bool:
-        """Whether the vote of a credential still counts. It lapses with an API key (whose id has no colon),
-        not with a session or a token of the issuer, which end soon."""
-        if ":" in id or id == PROXY:
-            return True
-        return self.keys is not None and self.keys.is_live(id)
+        """Whether the vote of a credential still counts. It lapses with an API key, not with a session or a
+        token of the issuer, which end soon."""
+        return not is_api_key(id) or (self.keys is not None and self.keys.is_live(id))
 
     def _within_limits(self, identity: Identity) -> Identity:
         id = identity.principal.id

@@ -16,10 +16,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 import attrs
-import trio
 
 from ...actors.access.principal import Principal
 from ...config.auth import LoginConfig
+from ...runtime.journal.followed_notes import FollowedNotes
 from ..http.errors import RequestError
 from ..http.host_and_origin import Allowed
 from ..http.quart_app import Application
@@ -40,6 +40,8 @@ from .verifiers import Unverified
 log = logging.getLogger(__name__)
 
 CALLBACK = "/login/callback"
+NOTE = "login"
+"""The kind of the note with the key of logins, and its key."""
 MOST_USED = 10_000
 """Maximum number of completed logins whose repetition is refused here; the issuer refuses it, too."""
 
@@ -80,13 +82,25 @@ class Login:
     config: LoginConfig
     verifier: JwtVerifier
     public_url: str | None
-    _key: bytes = attrs.field(factory=lambda: secrets.token_bytes(32), repr=False)
-    sessions: Sessions = attrs.field(init=False)
+    sessions: Sessions
+    _notes: FollowedNotes
+    _key: bytes = attrs.field(default=b"", repr=False)
+    """The key of the cookies of logins in progress. All nodes have the same."""
     _used: dict[str, None] = attrs.field(factory=dict)
     """States of completed logins, the oldest first."""
 
-    def __attrs_post_init__(self) -> None:
-        self.sessions = Sessions(self.config.session_hours * 3600)
+    async def load(self) -> None:
+        """Read the key, or make it; and read the sessions. Raises `JournalError`."""
+        await self.sessions.load()
+        notes = self._notes.notes
+        while not self._key:
+            at = (await notes.note_revisions()).get(NOTE, 0)
+            stored = (await notes.notes(NOTE)).get(NOTE)
+            match stored:
+                case {"key": str(key)}:
+                    self._key = bytes.fromhex(key)
+                case _:
+                    await notes.write_notes(NOTE, {NOTE: {"key": secrets.token_hex(32)}}, at=at)
 
     def add_to(self, app: Application) -> None:
         app.add("/login", "login", self.begin, ["GET"], public=True)
@@ -102,7 +116,7 @@ class Login:
             return _failed(503, "the issuer has no login")
         base = (self.public_url or f"http://{request.host}").rstrip("/")
         back = own_path(request.args.get("return", "/"))
-        begun = Transaction.new(base + CALLBACK, back, trio.current_time())
+        begun = Transaction.new(base + CALLBACK, back, self._notes.wall())
         parameters = {
             "response_type": "code",
             "client_id": self.config.client_id,
@@ -138,7 +152,7 @@ class Login:
             return _failed(502, "the issuer gave no valid answer; the server's log has the reason")
         except RequestError as error:
             return _failed(error.status, error.message)
-        id = self.sessions.begin(principal)
+        id = await self.sessions.begin(principal)
         href = html.escape(begun.back)
         page = _PAGE.format(
             refresh=f'<meta http-equiv="refresh" content="0;url={href}">\n',
@@ -151,7 +165,7 @@ class Login:
 
     def _begun(self, request: Request) -> Transaction:
         """The login that this browser began, which is then used up. Raises `LoginFailed`."""
-        begun = read_transaction(request.cookies.get(LOGIN_COOKIE, ""), self._key, trio.current_time())
+        begun = read_transaction(request.cookies.get(LOGIN_COOKIE, ""), self._key, self._notes.wall())
         state = _only(request, "state")
         if begun is None or not hmac.compare_digest(begun.state.encode(), state.encode(errors="replace")):
             raise LoginFailed("this login was not begun in this browser, or took too long")

@@ -34,7 +34,7 @@ class Transaction:
     back: str
     """The path of the page to continue with."""
     expires: float
-    """On trio's clock."""
+    """UTC seconds."""
 
     @classmethod
     def new(cls, redirect_uri: str, back: str, now: float) -> Transaction:

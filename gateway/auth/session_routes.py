@@ -13,7 +13,7 @@ from ..http.request import Request
 from ..http.responses import Reply, View, nothing, reply
 from ..wire.system_shapes import SessionBody, TicketBody
 from .authenticator import Authenticator
-from .sessions import COOKIE, Session, Sessions, cookie
+from .sessions import COOKIE, Session, Sessions, cookie, csrf_token
 from .tickets import TICKET_SECONDS, Tickets
 
 
@@ -21,13 +21,14 @@ from .tickets import TICKET_SECONDS, Tickets
 class SessionRoutes:
     sessions: Sessions | None
     """None: the page has no login."""
-    tickets: Tickets
+    tickets: Tickets | None
+    """None: the agent has no `auth:`."""
 
     @classmethod
     def of(cls, authenticator: Authenticator | None) -> Self:
         """None: the agent has no `auth:`."""
         if authenticator is None:
-            return cls(None, Tickets())
+            return cls(None, None)
         login = authenticator.login
         return cls(login.sessions if login else None, authenticator.tickets)
 
@@ -39,30 +40,31 @@ class SessionRoutes:
         principal = request.principal
         if principal is None:
             return reply(SessionBody(roles=()))
-        session = self._session(request)
+        session = await self._session(request)
         roles = [grant.name for grant in principal.grants]
-        return reply(SessionBody(subject=principal.id, roles=roles, csrf=session.csrf if session else None))
+        csrf = csrf_token(request.cookies[COOKIE]) if session else None
+        return reply(SessionBody(subject=principal.id, roles=roles, csrf=csrf))
 
     async def ticket(self, request: Request) -> Reply:
         identity = request.identity
-        if identity is None:  # streams need no ticket
+        if identity is None or self.tickets is None:  # streams need no ticket
             raise NotFound
         await request.json(())
         # Streams only read, so they need no token for tools.
-        ticket = self.tickets.make(Identity(identity.principal, lifetime=identity.lifetime))
+        ticket = await self.tickets.make(Identity(identity.principal, lifetime=identity.lifetime))
         return reply(TicketBody(ticket=ticket, expires_in=TICKET_SECONDS))
 
     async def logout(self, request: Request) -> Reply:
         await request.json(())
-        session = self._session(request)
+        session = await self._session(request)
         if self.sessions is None or session is None:
             return nothing()
-        self.sessions.end(session)
+        await self.sessions.end(session)
         return nothing({"Set-Cookie": cookie(COOKIE, "", seconds=0)})
 
-    def _session(self, request: Request) -> Session | None:
+    async def _session(self, request: Request) -> Session | None:
         """The session that is the credential of the request."""
         if self.sessions is None or request.identity is None:
             return None
-        found = self.sessions.find(request.cookies.get(COOKIE, ""))
+        found = await self.sessions.find(request.cookies.get(COOKIE, ""))
         return found if found and found.identity.lifetime is request.identity.lifetime else None

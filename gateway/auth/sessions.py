@@ -1,7 +1,7 @@
 """Sessions of the page, and their tokens against forged requests (CSRF).
 
-A session has a random id of 256 bits, which only its cookie has. The server finds it by its digest, in
-memory, so a restart ends all sessions. Each login makes a new one.
+A session has a random id of 256 bits, which only its cookie has. The server finds it by its digest, which is
+in the journal, so that all nodes accept the session. Each login makes a new one.
 
 The cookie is `__Host-` (for this host only; other hosts cannot set it) and `Strict` (not sent with requests
 that other sites cause). Browsers count other ports of a host as the same site, so every request that changes
@@ -13,17 +13,24 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections.abc import Mapping
 
 import attrs
-import trio
 
-from ...actors.access.principal import Principal
+from ...actors.access.principal import Grants, Principal
+from ...runtime.journal.followed_notes import FollowedNotes
+from ...runtime.journal.protocol import Json
 from ..http.errors import RequestError
 from ..http.identity import Identity, Lifetime
 from ..http.request import Request
+from .principal_note import PrincipalNote, read, written
 from .verifiers import RequestKind, Unverified
 
 COOKIE = "__Host-stopgo"
+NOTE = "session"
+"""The kind of the notes; their keys are digests."""
+SESSION = "session:"
+"""The beginning of the ids of these credentials."""
 CSRF_HEADER = "X-CSRF-Token"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_SESSIONS = 10_000
@@ -32,40 +39,77 @@ MOST_SESSIONS = 10_000
 
 @attrs.frozen(eq=False)
 class Session:
-    digest: bytes
+    digest: str
     identity: Identity
-    csrf: str = attrs.field(repr=False)
+    note: PrincipalNote
 
 
 @attrs.define(eq=False)
 class Sessions:
+    """The sessions, which are notes of the journal. Call `load` before the first use."""
+
     seconds: float
     """Seconds until a session ends."""
-    _secret: bytes = attrs.field(factory=lambda: secrets.token_bytes(32), repr=False)
-    _open: dict[bytes, Session] = attrs.field(factory=dict)
+    _notes: FollowedNotes
+    _grants: Grants
+    _open: dict[str, Session] = attrs.field(factory=dict)
     """By digest, the oldest first."""
 
-    def begin(self, principal: Principal) -> str:
-        """Begin a session. Returns its id, for the cookie."""
-        for old in list(self._open.values()):
-            if old.identity.lifetime.has_ended or len(self._open) >= MOST_SESSIONS:
-                self.end(old)
+    async def load(self) -> None:
+        """Read the sessions, and follow those that begin and end at other nodes. Raises `JournalError`."""
+        await self._notes.follow(NOTE, self._apply)
+
+    async def begin(self, principal: Principal) -> str:
+        """Begin a session. Returns its id, for the cookie. Raises `JournalError`."""
+        now = self._notes.wall()
+        for old in tuple(self._open.values()):
+            if old.note.has_expired(now):
+                self._forget(old)
+                await self._notes.notes.take_note(NOTE, old.digest)
+            elif len(self._open) >= MOST_SESSIONS:
+                await self.end(old)
         id = secrets.token_urlsafe(32)
         digest = _digest(id)
-        identity = Identity(
-            attrs.evolve(principal, credential=f"session:{digest.hex()[:16]}"),
-            lifetime=Lifetime(trio.current_time() + self.seconds),
-        )
-        csrf = hmac.digest(self._secret, digest, "sha256").hex()
-        self._open[digest] = Session(digest, identity, csrf)
+        named = attrs.evolve(principal, credential=f"{SESSION}{digest[:16]}")
+        note = PrincipalNote.of(named, now + self.seconds)
+        await self._notes.notes.write_notes(NOTE, {digest: written(note)})
+        self._add(digest, note)
         return id
 
-    def find(self, id: str) -> Session | None:
-        found = self._open.get(_digest(id))
+    async def find(self, id: str) -> Session | None:
+        """The session with this id, if it has not ended. Raises `JournalError`."""
+        digest = _digest(id)
+        if digest not in self._open:
+            await self._notes.look()  # it may have begun at another node just now
+        found = self._open.get(digest)
         return None if found is None or found.identity.lifetime.has_ended else found
 
-    def end(self, session: Session) -> None:
-        """End a session, with its streams."""
+    def lifetime(self, credential: str) -> Lifetime | None:
+        """The lifetime of a session by the id of its credential; None if it has ended."""
+        sessions = (each for each in self._open.values() if each.note.credential == credential)
+        return next((each.identity.lifetime for each in sessions), None)
+
+    async def end(self, session: Session) -> None:
+        """End a session, with its streams. Raises `JournalError`."""
+        ended = attrs.evolve(session.note, ended=True)  # kept until it expires, so that other nodes see it
+        await self._notes.notes.write_notes(NOTE, {session.digest: written(ended)})
+        self._forget(session)
+
+    async def _apply(self, notes: Mapping[str, Json | None]) -> None:
+        now = self._notes.wall()
+        for digest, body in notes.items():
+            note, known = read(body, PrincipalNote), self._open.get(digest)
+            if note is None or note.ended or note.has_expired(now):
+                if known is not None:
+                    self._forget(known)
+            elif known is None:
+                self._add(digest, note)
+
+    def _add(self, digest: str, note: PrincipalNote) -> None:
+        identity = Identity(note.principal(self._grants), lifetime=note.lifetime(self._notes.wall()))
+        self._open[digest] = Session(digest, identity, note)
+
+    def _forget(self, session: Session) -> None:
         self._open.pop(session.digest, None)
         session.identity.lifetime.revoked.set()
 
@@ -80,11 +124,12 @@ class SessionVerifier:
 
     async def verify(self, request: Request) -> Identity:
         """See `RequestVerifier`. Raises also `RequestError` ``invalid_csrf_token``."""
-        session = self.sessions.find(request.cookies[COOKIE])
+        id = request.cookies[COOKIE]
+        session = await self.sessions.find(id)
         if session is None:
             raise Unverified("the session has ended")
         given = request.headers.get(CSRF_HEADER, "")
-        if request.method not in SAFE_METHODS and not is_csrf_token(session, given):
+        if request.method not in SAFE_METHODS and not is_csrf_token(id, given):
             raise RequestError(
                 403,
                 "invalid_csrf_token",
@@ -94,8 +139,13 @@ class SessionVerifier:
         return session.identity
 
 
-def is_csrf_token(session: Session, given: str) -> bool:
-    return hmac.compare_digest(given.encode(), session.csrf.encode())
+def csrf_token(id: str) -> str:
+    """The CSRF token of a session. It does not reveal the id."""
+    return hmac.digest(id.encode(errors="replace"), b"csrf", "sha256").hex()
+
+
+def is_csrf_token(id: str, given: str) -> bool:
+    return hmac.compare_digest(given.encode(), csrf_token(id).encode())
 
 
 def cookie(name: str, value: str, *, seconds: float, same_site: str = "Strict") -> str:
@@ -103,5 +153,5 @@ def cookie(name: str, value: str, *, seconds: float, same_site: str = "Strict") 
     return f"{name}={value}; Path=/; Max-Age={seconds:.0f}; Secure; HttpOnly; SameSite={same_site}"
 
 
-def _digest(id: str) -> bytes:
-    return hashlib.sha256(id.encode(errors="replace")).digest()
+def _digest(id: str) -> str:
+    return hashlib.sha256(id.encode(errors="replace")).hexdigest()

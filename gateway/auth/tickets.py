@@ -9,19 +9,26 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Callable
+from typing import TypeAlias
 
 import attrs
 import trio
 
-from ..http.identity import Identity
+from ...actors.access.principal import Grants
+from ...runtime.journal.followed_notes import FollowedNotes
+from ..http.identity import Identity, Lifetime
 from ..http.request import Request
+from .principal_note import PrincipalNote, read, written
 from .verifiers import RequestKind, Unverified
 
 TICKET = "ticket"
 """The query parameter."""
+NOTE = "ticket"
+"""The kind of the notes; their keys are digests."""
 TICKET_SECONDS = 30
 MOST_TICKETS = 32
-"""Maximum number of unused tickets of a principal. A further one replaces the oldest."""
+"""Maximum number of unused tickets of a principal that a node has made. A further one replaces the oldest."""
 
 
 _STREAM = re.compile(r"/events(/ws)?|/conversations/[^/]+/(events|ws)")
@@ -34,34 +41,64 @@ def is_stream(path: str) -> bool:
 
 @attrs.frozen
 class _Ticket:
-    identity: Identity
-    expires: float
+    by: PrincipalNote
+    """The credential that it was made with."""
+    until: float
+    """UTC seconds."""
+
+
+LifetimeOf: TypeAlias = Callable[[PrincipalNote], Lifetime | None]
+"""The lifetime of a credential; None if it has ended, or is not known here."""
 
 
 @attrs.define(eq=False)
 class Tickets:
-    """The unused tickets, in memory. Expired ones are removed when further ones are made."""
+    """The unused tickets, which are notes of the journal, so that every node accepts them."""
 
-    _unused: dict[bytes, _Ticket] = attrs.field(factory=dict)
-    """By digest, the oldest first."""
+    _notes: FollowedNotes
+    _grants: Grants
+    _lifetime_of: LifetimeOf
+    _made: dict[str, tuple[str, float]] = attrs.field(factory=dict)
+    """The principals and the ends of the tickets that this node has made, by digest, the oldest first."""
 
-    def make(self, identity: Identity) -> str:
-        now = trio.current_time()
-        self._unused = {key: each for key, each in self._unused.items() if each.expires > now}
-        id = identity.principal.id
-        own = [key for key, each in self._unused.items() if each.identity.principal.id == id]
-        if len(own) >= MOST_TICKETS:
-            del self._unused[own[0]]
+    async def load(self) -> None:
+        """Remove the tickets that earlier processes have left. Raises `JournalError`."""
+        now = self._notes.wall()
+        for digest, body in (await self._notes.notes.notes(NOTE)).items():
+            found = read(body, _Ticket)
+            if found is None or found.until <= now:
+                await self._notes.notes.take_note(NOTE, digest)
+
+    async def make(self, identity: Identity) -> str:
+        """Raises `JournalError`."""
+        now, id = self._notes.wall(), identity.principal.id
+        old = [digest for digest, (_, until) in self._made.items() if until <= now]
+        live = {digest: made for digest, made in self._made.items() if digest not in old}
+        own = [digest for digest, (principal, _) in live.items() if principal == id]
+        for digest in (*old, *own[: max(0, len(own) - MOST_TICKETS + 1)]):
+            self._made.pop(digest, None)
+            await self._notes.notes.take_note(NOTE, digest)
+        end, until = identity.lifetime.expires, now + TICKET_SECONDS
+        by = PrincipalNote.of(identity.principal, None if end is None else now + end - trio.current_time())
         ticket = secrets.token_urlsafe(32)
-        self._unused[_digest(ticket)] = _Ticket(identity, now + TICKET_SECONDS)
+        await self._notes.notes.write_notes(NOTE, {_digest(ticket): written(_Ticket(by, until))})
+        self._made[_digest(ticket)] = id, until
         return ticket
 
-    def use(self, ticket: str) -> Identity | None:
-        """The credential behind an unused ticket, which is used up; None if there is no such ticket."""
-        found = self._unused.pop(_digest(ticket), None)
-        if found is None or found.expires <= trio.current_time() or found.identity.lifetime.has_ended:
+    async def use(self, ticket: str) -> Identity | None:
+        """The credential behind an unused ticket, which is used up; None if there is no such ticket. Raises
+        `JournalError`."""
+        found = read(await self._notes.notes.take_note(NOTE, _digest(ticket)), _Ticket)
+        self._made.pop(_digest(ticket), None)
+        if found is None or found.until <= self._notes.wall():
             return None
-        return found.identity
+        lifetime = self._lifetime_of(found.by)
+        if lifetime is None:
+            await self._notes.look()  # its credential may have been made at another node just now
+            lifetime = self._lifetime_of(found.by)
+        if lifetime is None or lifetime.has_ended:
+            return None
+        return Identity(found.by.principal(self._grants), lifetime=lifetime)
 
 
 @attrs.frozen(eq=False)
@@ -74,11 +111,11 @@ class TicketVerifier:
         return TICKET in request.args and is_stream(request.path)
 
     async def verify(self, request: Request) -> Identity:
-        identity = self.tickets.use(request.args[TICKET])
+        identity = await self.tickets.use(request.args[TICKET])
         if identity is None:
             raise Unverified("the ticket was used before, or is too old")
         return identity
 
 
-def _digest(ticket: str) -> bytes:
-    return hashlib.sha256(ticket.encode(errors="replace")).digest()
+def _digest(ticket: str) -> str:
+    return hashlib.sha256(ticket.encode(errors="replace")).hexdigest()

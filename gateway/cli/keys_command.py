@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from .options import FAILED, WRONG, add_config_option, agent_config, path, wrong
+from .options import FAILED, WRONG, add_config_option, add_journal_option, agent_config, path, wrong
 
 if TYPE_CHECKING:
     from ...config.agent_config import AgentConfig
-    from ..auth.key_file import KeyFile, StoredKey
+    from ..auth.key_file import StoredKey
 
+T = TypeVar("T")
 _DAY = 86_400.0
 _MAX_DAYS = 3650
 
@@ -22,8 +23,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     keys = subparsers.add_parser(
         "keys",
         help="make, list and revoke API keys of an agent",
-        description="Changes the file of the API keys in the data directory. A running agent follows the "
-        "file within a second. The agent file must have `auth: {api_keys: true}`.",
+        description="Changes the API keys: those in the data directory or, with --journal, in the database. "
+        "A running agent follows them within a second. The agent file must have `auth: {api_keys: true}`.",
     )
     commands = keys.add_subparsers(required=True, metavar="COMMAND")
     add = commands.add_parser(
@@ -62,6 +63,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         command.add_argument(
             "--data-dir", type=path, metavar="DIR", help="data directory; overrides `data_dir`"
         )
+        add_journal_option(command)
         command.set_defaults(run=run, command=command, model=None)
 
 
@@ -71,6 +73,7 @@ def add_key(args: argparse.Namespace) -> int:
     from ...config.values import quoted
     from ...config.wording import nearest
     from ...runtime.clock import system_clock
+    from ...runtime.journal.errors import JournalError
     from ..auth.key_changes import ChangeRefused, new_key
     from ..auth.key_file import KeyFileError
 
@@ -84,13 +87,17 @@ def add_key(args: argparse.Namespace) -> int:
             return wrong(args, f"there is no role {quoted(role)}; {hint}")
     roles, now = tuple(dict.fromkeys(args.role)), system_clock()
     expires = None if args.expires is None else now + args.expires * _DAY
+
+    def change(keys: list[StoredKey]) -> tuple[StoredKey, str]:
+        key, text = new_key(keys, args.name, roles, args.subject, now=now, expires=expires)
+        keys.append(key)
+        return key, text
+
     try:
-        with _file(config).changing() as keys:
-            key, text = new_key(keys, args.name, roles, args.subject, now=now, expires=expires)
-            keys.append(key)
+        key, text = _change(args, config, change)
     except ChangeRefused as error:
         return wrong(args, str(error))
-    except (KeyFileError, OSError) as error:
+    except (KeyFileError, JournalError, OSError) as error:
         return _failed(args, error)
     _warn(args, config)
     print(f"{_line(key, now)}\nThe key, which is shown only now:", file=sys.stderr)
@@ -101,14 +108,15 @@ def add_key(args: argparse.Namespace) -> int:
 def list_keys(args: argparse.Namespace) -> int:
     """Print a line for each key. Exit codes: 1 if the file cannot be read."""
     from ...runtime.clock import system_clock
+    from ...runtime.journal.errors import JournalError
     from ..auth.key_file import KeyFileError
 
     config = agent_config(args, with_overrides=True)
     if config is None:
         return WRONG
     try:
-        keys = _file(config).read()
-    except KeyFileError as error:
+        keys = _read(args, config)
+    except (KeyFileError, JournalError, OSError) as error:
         return _failed(args, error)
     _warn(args, config)
     for key in keys:
@@ -119,6 +127,7 @@ def list_keys(args: argparse.Namespace) -> int:
 def revoke_keys(args: argparse.Namespace) -> int:
     """Revoke keys. Exit codes: 2 if there is no such key, 1 if the file cannot be changed."""
     from ...runtime.clock import system_clock
+    from ...runtime.journal.errors import JournalError
     from ..auth.key_changes import ChangeRefused, revoked
     from ..auth.key_file import KeyFileError
 
@@ -126,23 +135,45 @@ def revoke_keys(args: argparse.Namespace) -> int:
     if config is None:
         return WRONG
     now = system_clock()
+
+    def change(keys: list[StoredKey]) -> list[StoredKey]:
+        before, keys[:] = tuple(keys), revoked(keys, args.key, now=now)
+        return [key for key in keys if key not in before]
+
     try:
-        with _file(config).changing() as keys:
-            before, keys[:] = tuple(keys), revoked(keys, args.key, now=now)
-            changed = [key for key in keys if key not in before]
+        changed = _change(args, config, change)
     except ChangeRefused as error:
         return wrong(args, str(error))
-    except (KeyFileError, OSError) as error:
+    except (KeyFileError, JournalError, OSError) as error:
         return _failed(args, error)
     for key in changed:
         print(_line(key, now))
     return 0
 
 
-def _file(config: AgentConfig) -> KeyFile:
+def _change(args: argparse.Namespace, config: AgentConfig, change: Callable[[list[StoredKey]], T]) -> T:
+    """Change the keys, in the journal or in the file. Raises `KeyFileError`, `JournalError` and `OSError`."""
     from ..auth.key_file import KeyFile
 
-    return KeyFile.in_directory(config.data_dir)
+    if args.journal is None:
+        with KeyFile.in_directory(config.data_dir).changing() as keys:
+            return change(keys)
+    from ..auth.key_notes import change_keys
+    from .with_journal import with_journal
+
+    return with_journal(args.journal, lambda notes: change_keys(notes, change))
+
+
+def _read(args: argparse.Namespace, config: AgentConfig) -> Sequence[StoredKey]:
+    """Raises as `_change`."""
+    from ..auth.key_file import KeyFile
+
+    if args.journal is None:
+        return KeyFile.in_directory(config.data_dir).read()
+    from ..auth.key_notes import read_keys
+    from .with_journal import with_journal
+
+    return with_journal(args.journal, read_keys)
 
 
 def _failed(args: argparse.Namespace, error: Exception) -> int:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import attrs
 import trio
 
+from ..clock import WallClock, system_clock
 from .errors import JournalError
 from .protocol import Json, Notes
 
@@ -33,7 +34,12 @@ class _Followed:
 
 @attrs.define(eq=False)
 class FollowedNotes:
-    _notes: Notes
+    notes: Notes
+    wall: WallClock = system_clock
+    """The clock for times in notes: that of the store, if there are other nodes."""
+    are_shared: bool = False
+    """Whether other nodes can exist."""
+    _looking: trio.Lock = attrs.field(factory=trio.Lock)
     _kinds: dict[str, _Followed] = attrs.field(factory=dict)
 
     async def follow(self, kind: str, apply: Apply) -> None:
@@ -43,19 +49,20 @@ class FollowedNotes:
             JournalError
         """
         followed = _Followed(apply)
-        await self._apply(kind, followed, await self._notes.note_revisions())
+        await self._apply(kind, followed, await self.notes.note_revisions())
         self._kinds[kind] = followed
 
     async def look(self) -> None:
         """Apply what has changed. Raises `JournalError`."""
-        revisions = await self._notes.note_revisions()
-        for kind, followed in tuple(self._kinds.items()):
-            if revisions.get(kind, 0) > followed.seen:
-                await self._apply(kind, followed, revisions)
+        async with self._looking:
+            revisions = await self.notes.note_revisions()
+            for kind, followed in tuple(self._kinds.items()):
+                if revisions.get(kind, 0) > followed.seen:
+                    await self._apply(kind, followed, revisions)
 
     async def _apply(self, kind: str, followed: _Followed, revisions: Mapping[str, int]) -> None:
         # Read after the revisions, so that no change is missed.
-        await followed.apply(await self._notes.notes(kind, after=followed.seen))
+        await followed.apply(await self.notes.notes(kind, after=followed.seen))
         followed.seen = revisions.get(kind, 0)
 
     async def run(self) -> None:

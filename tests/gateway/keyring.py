@@ -19,6 +19,7 @@ from stopgo.runtime.clock import system_clock
 
 @attrs.frozen(eq=False)
 class Keyring:
+    file: KeyFile
     keys: ApiKeys
     texts: dict[str, str] = attrs.field(factory=dict, repr=False)
     """The newest key of each name."""
@@ -26,13 +27,14 @@ class Keyring:
     @classmethod
     def of(cls, folder: Path, roles: Mapping[str, str]) -> Keyring:
         """A key for each name, with the role of the name."""
-        keyring = cls(ApiKeys(KeyFile.in_directory(folder), all_grants({})))
+        file = KeyFile.in_directory(folder)
+        keyring = cls(file, ApiKeys(file, all_grants({})))
         for name, role in roles.items():
             keyring.add(name, role)
         return keyring
 
     def add(self, name: str, *roles: str, subject: str | None = None) -> str:
-        with self.keys.file.changing() as stored:
+        with self.file.changing() as stored:
             key, text = new_key(stored, name, roles, subject, now=system_clock())
             stored.append(key)
         self.keys.look()
@@ -40,7 +42,7 @@ class Keyring:
         return text
 
     def revoke(self, name: str) -> None:
-        with self.keys.file.changing() as stored:
+        with self.file.changing() as stored:
             stored[:] = revoked(stored, name, now=system_clock())
         self.keys.look()
 

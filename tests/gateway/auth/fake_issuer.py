@@ -23,11 +23,14 @@ from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.auth.issuer import Endpoints, Issuer, IssuerError
 from stopgo.gateway.auth.jwks import Jwks
 from stopgo.gateway.auth.jwt_verifier import JwtVerifier
+from stopgo.gateway.auth.lifetimes import Lifetimes
 from stopgo.gateway.auth.login import Login
 from stopgo.gateway.auth.proxy_identity import ProxyVerifier
-from stopgo.gateway.auth.sessions import SessionVerifier
+from stopgo.gateway.auth.sessions import Sessions, SessionVerifier
 from stopgo.gateway.auth.tickets import Tickets, TicketVerifier
 from stopgo.gateway.auth.verifiers import RequestVerifier
+from stopgo.runtime.journal.followed_notes import FollowedNotes
+from stopgo.runtime.journal.memory import MemoryJournal
 
 ADDRESS = "https://issuer.example/realm"
 AUDIENCE, CLIENT = "stopgo-api", "stopgo-page"
@@ -144,8 +147,12 @@ async def authenticating(issuer: FakeIssuer, auth: AuthConfig) -> AsyncIterator[
     assert auth.oidc is not None
     assert auth.oidc.login is not None
     async with verifying(issuer, auth.oidc) as verifier:
-        tickets, login = Tickets(), Login(auth.oidc.login, verifier, None)
-        others: list[RequestVerifier] = [TicketVerifier(tickets), SessionVerifier(login.sessions)]
+        notes = FollowedNotes(MemoryJournal())
+        sessions = Sessions(auth.oidc.login.session_hours * 3600, notes, KNOWN)
+        login = Login(auth.oidc.login, verifier, None, sessions, notes)
+        await login.load()
+        tickets = Tickets(notes, KNOWN, Lifetimes(None, login, notes.wall).of)
+        others: list[RequestVerifier] = [TicketVerifier(tickets), SessionVerifier(sessions)]
         if auth.proxy is not None:
             others.append(ProxyVerifier(auth.proxy, KNOWN))
         yield Authenticator(auth, None, verifier, others, tickets, login)

@@ -104,7 +104,7 @@ async def serving(tmp_path: Path, more: str = "", **kept: Any) -> AsyncIterator[
     async with (
         open_agent(config, servers={"disks": wiping_server()}) as agent,
         open_push(agent) as push,
-        open_authenticator(config) as authenticator,
+        open_authenticator(agent) as authenticator,
     ):
         app = make_app(agent, push=push, authenticator=authenticator)
         async with (

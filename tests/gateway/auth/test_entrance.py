@@ -55,18 +55,19 @@ class Site:
     server: Server
     client: httpx2.AsyncClient
     agent: Any
+    file: KeyFile
     keys: ApiKeys
 
     def add(self, name: str = "ci", *roles: str) -> str:
         """A new key, known to the server."""
-        with self.keys.file.changing() as stored:
+        with self.file.changing() as stored:
             key, text = new_key(stored, name, roles or ("admin",), None, now=system_clock())
             stored.append(key)
         self.keys.look()
         return text
 
     def revoke(self, name: str = "ci") -> None:
-        with self.keys.file.changing() as stored:
+        with self.file.changing() as stored:
             stored[:] = revoked(stored, name, now=system_clock())
         self.keys.look()
 
@@ -81,9 +82,10 @@ async def site(
     agent: Any, serve: Callable[..., Any], auth: AuthConfig, tmp_path: Path
 ) -> AsyncIterator[Site]:
     agent.config = attrs.evolve(agent.config, auth=auth)
-    keys = ApiKeys(KeyFile.in_directory(tmp_path), all_grants({}))
+    file = KeyFile.in_directory(tmp_path)
+    keys = ApiKeys(file, all_grants({}))
     async with serve(agent, Authenticator(auth, keys)) as (server, client):
-        yield Site(server, client, agent, keys)
+        yield Site(server, client, agent, file, keys)
 
 
 def routes(app: Application) -> dict[str, set[str]]:

@@ -4,88 +4,138 @@ import attrs
 import pytest
 import trio
 
-from stopgo.actors.access.principal import Principal
+from stopgo.actors.access.principal import Principal, all_grants, granted
 from stopgo.gateway.auth import sessions as module
 from stopgo.gateway.auth.login_transaction import LOGIN_SECONDS, Transaction, own_path, read_transaction
-from stopgo.gateway.auth.sessions import Sessions, is_csrf_token
+from stopgo.gateway.auth.principal_note import PrincipalNote
+from stopgo.gateway.auth.sessions import NOTE as SESSIONS
+from stopgo.gateway.auth.sessions import Sessions, csrf_token, is_csrf_token
 from stopgo.gateway.auth.tickets import MOST_TICKETS, TICKET_SECONDS, Tickets
+from stopgo.gateway.auth.tickets import NOTE as TICKETS
 from stopgo.gateway.http.identity import Identity, Lifetime
+from stopgo.runtime.journal.followed_notes import FollowedNotes
+from stopgo.runtime.journal.memory import MemoryJournal
 
-ALICE, BOB = Principal(id="alice", grants=()), Principal(id="bob", grants=())
+GRANTS = all_grants({})
+ALICE = Principal(id="alice", grants=granted(["approver"], GRANTS), credential="jwt:1")
+BOB = Principal(id="bob", grants=(), credential="a1")
+"""A credential that can be revoked."""
 
 
-async def test_a_ticket_is_valid_once(autojump_clock: object) -> None:
-    tickets = Tickets()
-    identity = Identity(ALICE)
-    first, second = tickets.make(identity), tickets.make(identity)
+@attrs.frozen
+class Node:
+    """The credentials at one node. Nodes share a journal."""
+
+    journal: MemoryJournal
+    revocable: dict[str, Lifetime] = attrs.field(factory=dict)
+    """The lifetimes of the API keys that the node knows, by id."""
+    notes: FollowedNotes = attrs.field(init=False)
+    tickets: Tickets = attrs.field(init=False)
+    sessions: Sessions = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        notes = FollowedNotes(self.journal, trio.current_time, are_shared=True)
+        object.__setattr__(self, "notes", notes)
+        object.__setattr__(self, "tickets", Tickets(notes, GRANTS, self._lifetime))
+        object.__setattr__(self, "sessions", Sessions(3600.0, notes, GRANTS))
+
+    def _lifetime(self, by: PrincipalNote) -> Lifetime | None:
+        if by.credential.startswith("session:"):
+            return self.sessions.lifetime(by.credential)
+        return by.lifetime(trio.current_time()) if ":" in by.credential else self.revocable.get(by.credential)
+
+
+async def nodes() -> tuple[Node, Node]:
+    journal = MemoryJournal()
+    both = Node(journal), Node(journal.another("b"))
+    for each in both:
+        await each.sessions.load()
+    return both
+
+
+async def test_a_ticket_is_valid_once_at_any_node(autojump_clock: object) -> None:
+    a, b = await nodes()
+    first, second = [await a.tickets.make(Identity(ALICE)) for _ in range(2)]
     assert first != second
-    assert tickets.use(first) is identity
-    assert tickets.use(first) is None
-    assert tickets.use("") is None
-    assert tickets.use("\udcff") is None
+    used = await b.tickets.use(first)
+    assert used is not None
+    assert used.principal == ALICE
+    assert await a.tickets.use(first) is await b.tickets.use(first) is None
+    assert await a.tickets.use("") is await a.tickets.use("\udcff") is None
     await trio.sleep(TICKET_SECONDS - 1)
-    assert tickets.use(second) is identity
+    assert await a.tickets.use(second) is not None
 
 
 async def test_a_ticket_expires_with_its_time_and_its_credential(autojump_clock: object) -> None:
-    tickets = Tickets()
-    late = tickets.make(Identity(ALICE))
+    a, b = await nodes()
+    late = await a.tickets.make(Identity(ALICE))
     await trio.sleep(TICKET_SECONDS)
-    assert tickets.use(late) is None
-    lifetime = Lifetime()
-    revoked = tickets.make(Identity(ALICE, lifetime=lifetime))
-    lifetime.revoked.set()
-    assert tickets.use(revoked) is None
-    expired = tickets.make(Identity(ALICE, lifetime=Lifetime(trio.current_time() + 1)))
+    assert await a.tickets.use(late) is None
+    at_b = b.revocable["a1"] = Lifetime()
+    used = await b.tickets.use(await a.tickets.make(Identity(BOB)))
+    assert used is not None
+    assert used.lifetime is at_b  # so the stream ends when the key is revoked
+    unused = await a.tickets.make(Identity(BOB))
+    at_b.revoked.set()
+    assert await b.tickets.use(unused) is None
+    expired = await a.tickets.make(Identity(ALICE, lifetime=Lifetime(trio.current_time() + 1)))
     await trio.sleep(1)
-    assert tickets.use(expired) is None
+    assert await b.tickets.use(expired) is None
 
 
 async def test_unused_tickets_are_bounded_for_each_principal(autojump_clock: object) -> None:
-    tickets = Tickets()
-    of_bob = tickets.make(Identity(BOB))
-    made = [tickets.make(Identity(ALICE)) for _ in range(MOST_TICKETS + 1)]
-    assert tickets.use(made[0]) is None
-    assert tickets.use(made[1]) is not None
-    assert tickets.use(of_bob) is not None
+    a, b = await nodes()
+    a.revocable["a1"] = Lifetime()
+    of_bob = await a.tickets.make(Identity(BOB))
+    made = [await a.tickets.make(Identity(ALICE)) for _ in range(MOST_TICKETS + 1)]
+    assert await a.tickets.use(made[0]) is None
+    assert await a.tickets.use(made[1]) is not None
+    assert await a.tickets.use(of_bob) is not None
+    await trio.sleep(TICKET_SECONDS)
+    await b.tickets.load()
+    assert await a.journal.notes(TICKETS) == {}
 
 
-async def test_a_session_is_found_by_its_id_until_it_ends(autojump_clock: object) -> None:
-    sessions = Sessions(3600.0)
-    id, other = sessions.begin(ALICE), sessions.begin(ALICE)
-    found = sessions.find(id)
-    assert found is not None
+async def test_a_session_is_found_by_its_id_at_any_node_until_it_ends(autojump_clock: object) -> None:
+    a, b = await nodes()
+    id, other = [await a.sessions.begin(ALICE) for _ in range(2)]
+    here, there = await a.sessions.find(id), await b.sessions.find(id)
+    assert here is not None
+    assert there is not None
     assert len(id) >= 43  # 256 bits
-    assert id not in repr(sessions)
-    assert found.csrf not in repr(sessions)
-    assert found.identity.principal.id == "alice"
-    assert sessions.find("") is sessions.find("\udcff") is None
-    sessions.end(found)
-    assert sessions.find(id) is None
-    assert found.identity.lifetime.revoked.is_set()
+    assert id not in repr((a.sessions, await a.journal.notes(SESSIONS)))
+    assert there.identity.principal == here.identity.principal
+    assert there.identity.principal.has("approver")
+    assert await a.sessions.find("") is await a.sessions.find("\udcff") is None
+    ticket = await a.tickets.make(here.identity)
+    used = await b.tickets.use(ticket)
+    assert used is not None
+    await a.sessions.end(here)
+    await b.notes.look()
+    assert here.identity.lifetime.revoked.is_set()
+    assert used.lifetime.revoked.is_set()
+    assert await a.sessions.find(id) is await b.sessions.find(id) is None
     await trio.sleep(3599)
-    assert sessions.find(other) is not None
+    assert await b.sessions.find(other) is not None
     await trio.sleep(1)
-    assert sessions.find(other) is None
+    assert await b.sessions.find(other) is None
+    await a.sessions.begin(ALICE)
+    assert len(await a.journal.notes(SESSIONS)) == 2  # the new one, and the one that was ended
 
 
 async def test_each_session_has_its_own_csrf_token() -> None:
-    sessions, elsewhere = Sessions(60.0), Sessions(60.0)
-    one, two = (sessions.find(sessions.begin(ALICE)) for _ in range(2))
-    third = elsewhere.find(elsewhere.begin(ALICE))
-    assert one is not None
-    assert two is not None
-    assert third is not None
-    assert is_csrf_token(one, one.csrf)
-    for wrong in ("", two.csrf, third.csrf, one.csrf[:-1], one.csrf.upper(), "\xff"):
+    a, _ = await nodes()
+    one, two = [await a.sessions.begin(ALICE) for _ in range(2)]
+    assert is_csrf_token(one, csrf_token(one))
+    for wrong in ("", csrf_token(two), csrf_token(one)[:-1], csrf_token(one).upper(), "\xff", one):
         assert not is_csrf_token(one, wrong)
 
 
 async def test_a_session_too_many_ends_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_SESSIONS", 3)
-    sessions = Sessions(60.0)
-    ids = [sessions.begin(ALICE) for _ in range(4)]
-    assert [sessions.find(id) is not None for id in ids] == [False, True, True, True]
+    a, _ = await nodes()
+    ids = [await a.sessions.begin(ALICE) for _ in range(4)]
+    assert [await a.sessions.find(id) is not None for id in ids] == [False, True, True, True]
 
 
 # ---------------------------------------------------------------- logins in progress

@@ -1,0 +1,39 @@
+"""An operation of a command on a journal in a database."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import TypeVar
+
+import trio
+
+from ...runtime.journal.errors import JournalUnavailable
+from ...runtime.journal.open_journal import open_journal
+from ...runtime.journal.protocol import Journal
+
+T = TypeVar("T")
+
+PATIENCE = 15.0
+"""Seconds to wait for a database."""
+
+
+def with_journal(address: str, operation: Callable[[Journal], Awaitable[T]]) -> T:
+    """Open a journal, run an operation and return its result. Raises `JournalError`, and what the operation
+    raises."""
+
+    async def run() -> T | Exception:
+        async with AsyncExitStack() as stack:
+            with trio.move_on_after(PATIENCE) as scope:
+                journal = await stack.enter_async_context(open_journal(address))
+            if scope.cancelled_caught:
+                return JournalUnavailable(f"the database could not be reached within {PATIENCE:g} s")
+            try:
+                return await operation(journal)
+            except Exception as error:  # raised outside: the journal's nursery would put it into a group
+                return error
+
+    result = trio.run(run)
+    if isinstance(result, Exception):
+        raise result
+    return result
