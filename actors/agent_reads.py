@@ -249,6 +249,16 @@ class AgentReads:
         """Return whether the agent is halted, and the calls in flight."""
         return self._cast.services.halts.state
 
+    @property
+    def node(self) -> str:
+        """The name of this process among those on the same journal."""
+        return self._journal.node
+
+    async def living(self) -> frozenset[str]:
+        """Return the names of the processes on this journal whose leases have not run out."""
+        with errors.journal_as_agent_error():
+            return await self._journal.living()
+
     async def load(self) -> Load:
         """Return the numbers of things that the agent has to do, or could do, for metrics."""
         services = self._cast.services

@@ -59,7 +59,8 @@ from .dialect import (
 from .message_delivery import Caller
 from .origin import origin_of
 from .output_modes import OutputModes
-from .push import PushNotifier, SetBy
+from .push import PushNotifier
+from .push_hook import SetBy
 from .task_server import TaskServer
 
 MAX_STREAMS = 100

@@ -30,7 +30,8 @@ from ...actors.log.events import Origin
 from ..http.request import set_conversation
 from .as_a2a_error import as_a2a_error
 from .message_text import text_of
-from .push import PushNotifier, SetBy
+from .push import PushNotifier
+from .push_hook import SetBy
 from .task_answer import Decisions, decision_in_words, is_yes_or_no, named_decisions, word_of
 from .task_events import known_task, read_own_tasks
 from .task_log import TaskLog

@@ -4,15 +4,15 @@ A configuration is live, paused or over:
 
 | state | follower | meaning |
 |---|---|---|
-| live | yes | updates are sent |
-| paused | no | loaded after a restart, or its credential was revoked; a client has to set it again |
+| live | yes, at the node that received it | updates are sent |
+| paused | no | its node has ended, or its credential was revoked; a client has to set it again |
 | over | no | the task has ended, and all updates were sent |
 
 The follower of a live configuration folds the conversation's events and sends each update before it reads the
 next event. The journal is its queue: a slow receiver needs no buffer and misses nothing.
 
-Configurations are stored as notes, without the token and the credentials, which are only in memory; hence the
-pause after a restart.
+Configurations are stored as notes, without the token and the credentials, which only the memory of the node
+has that received them; hence the pause after a restart. Other nodes show and delete them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import re
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import attrs
 import trio
@@ -45,9 +45,12 @@ from ...actors.a2a.wire.task import (
 from ...actors.agent import Agent
 from ...actors.common.errors import AgentError
 from ...runtime.journal.errors import JournalError
+from ...runtime.journal.followed_notes import FollowedNotes
+from ...runtime.journal.protocol import Json
 from ...runtime.json_text import dump_wire
 from .as_a2a_error import as_a2a_error
 from .push_address import BadAddress, target_of
+from .push_hook import Hook, SetBy, from_note, to_note
 from .push_post import NotDelivered, Post, Resolve, resolve
 from .task_events import entries, known_task, read_tasks
 from .task_log import TaskLog
@@ -88,47 +91,18 @@ _SECRET = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 PushRequest: TypeAlias = SetPush | GetPush | ListPush | DeletePush
 
 
-@attrs.frozen
-class SetBy:
-    """The request that set a configuration; it determines the format of the notifications."""
-
-    is_v1: bool
-    """Version 1.0 sends updates; version 0.3 sends whole tasks."""
-    hitl: bool = False
-    """Whether the extension for approvals is active."""
-    peer: str = ""
-    """The client's address."""
-    revoked: trio.Event | None = None
-    """Set when the credential of the request is revoked. Nothing is sent afterwards."""
-
-
-@attrs.define(eq=False)
-class _Hook:
-    config: PushConfig
-    by: SetBy
-    slot: str
-    """The key of its note."""
-    is_over: bool = False
-    """The task has ended, and all updates were sent."""
-    failing: bool = False
-    """Sending the last update was given up."""
-    scope: trio.CancelScope | None = None
-    """Cancel scope of the follower. None: paused or over."""
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.config.task, self.config.id
-
-
 @attrs.define(eq=False)
 class PushNotifier:
     """Stores configurations and runs their followers. Made by `open_push`. Methods raise `A2AError`."""
 
     _agent: Agent
+    _notes: FollowedNotes
     _nursery: trio.Nursery
     _post: Post
-    _hooks: dict[tuple[str, str], _Hook] = attrs.field(factory=dict)
+    _hooks: dict[tuple[str, str], Hook] = attrs.field(factory=dict)
     """By task and id, the oldest first."""
+    _living: frozenset[str] = frozenset()
+    """The nodes that were running at the last request."""
     _writing: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def answer(
@@ -136,6 +110,7 @@ class PushNotifier:
     ) -> PushConfig | Sequence[PushConfig] | None:
         """Answer a request about configurations; `agent` acts for its sender. Returned configurations contain
         neither token nor credentials, because any client that knows the task may ask."""
+        await self._refresh()
         id = request.config.task if isinstance(request, SetPush) else request.task
         tasks = await read_tasks(agent, context_of(id))
         task = known_task(tasks, id)
@@ -188,46 +163,79 @@ class PushNotifier:
             # id.
             config = attrs.evolve(config, id=str(uuid.uuid4()) if by.is_v1 else DEFAULT_ID)
         async with self._writing:
-            hook = self._hooks.get((config.task, config.id))
-            is_live = hook is not None and hook.scope is not None
-            if not is_live and not is_over:
-                self._check_peer(by.peer)
-            if hook is None:
-                hook = _Hook(config, by, await self._free_slot(config.task))
-            changed = attrs.evolve(hook, config=config, by=by, is_over=is_over and not is_live)
-            await self._agent.notes.write_notes(NOTES, {hook.slot: _to_json(changed)})
-            hook.config, hook.by, hook.is_over, hook.failing = config, by, changed.is_over, False
-            self._hooks[hook.key] = hook
-            if not is_live and not is_over:
-                hook.scope = trio.CancelScope()
-                self._nursery.start_soon(self._follow, hook, hook.scope, after)
+            while not await self._set(config, by, after, is_over=is_over):
+                pass  # another node has written configurations in the meantime
         return config
 
+    async def _set(self, config: PushConfig, by: SetBy, after: int, *, is_over: bool) -> bool:
+        await self._refresh()
+        at = self._notes.revision(NOTES)
+        hook = self._hooks.get((config.task, config.id))
+        is_live = hook is not None and hook.scope is not None
+        if not is_live and not is_over:
+            self._check_peer(by.peer)
+        if hook is None:
+            replaceable = self._replaceable(config.task)
+            if replaceable is not None:
+                await self._forget(replaceable)
+                return False
+            hook = Hook(config, by, self._free_slot(), self._agent.node)
+        is_over = is_over and not is_live
+        changed = attrs.evolve(hook, config=config, by=by, is_over=is_over, node=self._agent.node)
+        if not await self._agent.notes.write_notes(NOTES, {hook.slot: to_note(changed)}, at=at):
+            return False
+        hook.config, hook.by, hook.is_over, hook.node, hook.failing = config, by, is_over, changed.node, False
+        self._hooks[hook.key] = hook
+        if not is_live and not is_over:
+            hook.scope = trio.CancelScope()
+            self._nursery.start_soon(self._follow, hook, hook.scope, after)
+        return True
+
     async def load(self) -> None:
-        """Load the stored configurations."""
-        notes = await self._agent.notes.notes(NOTES)
-        hooks = [hook for slot, note in notes.items() if (hook := _from_json(slot, note)) is not None]
-        self._hooks = {hook.key: hook for hook in hooks}
-        if paused := sum(not hook.is_over for hook in hooks):
+        """Load the stored configurations, and follow those of other nodes. Raises `JournalError`."""
+        await self._notes.follow(NOTES, self._apply)
+        self._living = await self._agent.living()
+        if paused := sum(not hook.is_over and not self._is_live(hook) for hook in self._hooks.values()):
             log.warning(
                 "%d push notification configuration(s) paused: credentials are not kept over a restart, so "
                 "clients have to set them again",
                 paused,
             )
 
+    async def _apply(self, notes: Mapping[str, Json | None]) -> None:
+        """Take over what other nodes have changed."""
+        for slot, note in notes.items():
+            found = from_note(slot, note)
+            known = next((hook for hook in self._hooks.values() if hook.slot == slot), None)
+            if found is not None and known is not None and found.node == self._agent.node:
+                continue  # this node has changed it
+            if known is not None:
+                self._remove(known)
+            if found is not None:
+                self._hooks[found.key] = found
+
+    async def _refresh(self) -> None:
+        """See what other nodes have changed. Raises `JournalError`."""
+        await self._notes.look()
+        self._living = await self._agent.living()
+
+    def _is_live(self, hook: Hook) -> bool:
+        """Whether a node follows the task."""
+        return hook.scope is not None or (hook.node != self._agent.node and hook.node in self._living)
+
     # -------------------------------------------------------------------- keeping
 
-    def _find(self, request: GetPush) -> _Hook:
+    def _find(self, request: GetPush) -> Hook:
         found = (hook for hook in self._of(request.task) if request.id in (None, hook.config.id))
         hook = next(found, None)
         if hook is None:
             raise A2AError("TASK_NOT_FOUND", "the task has no such push notification configuration")
         return hook
 
-    def _of(self, task: str) -> Sequence[_Hook]:
+    def _of(self, task: str) -> Sequence[Hook]:
         return [hook for hook in self._hooks.values() if hook.config.task == task]
 
-    def _shown(self, hook: _Hook) -> PushConfig:
+    def _shown(self, hook: Hook) -> PushConfig:
         return attrs.evolve(hook.config, token=None, credentials=None)
 
     def _check_peer(self, peer: str) -> None:
@@ -237,7 +245,7 @@ class PushNotifier:
                 "UNSUPPORTED_OPERATION", f"one address has at most {MOST_OF_A_PEER} live configurations"
             )
 
-    def _replaceable(self, task: str) -> _Hook | None:
+    def _replaceable(self, task: str) -> Hook | None:
         """The configuration that a new one of the task would replace; None: there is room. Raises `A2AError`
         if the limit is reached."""
         if len(self._of(task)) >= MOST_OF_A_TASK:
@@ -245,27 +253,29 @@ class PushNotifier:
         if len(self._hooks) < MOST_CONFIGS:
             return None
         hooks = self._hooks.values()
-        idle = [hook for hook in hooks if hook.is_over] or [hook for hook in hooks if hook.scope is None]
+        idle = [hook for hook in hooks if hook.is_over]
+        idle += [hook for hook in hooks if not hook.is_over and not self._is_live(hook)]
         if not idle:
             raise A2AError("UNSUPPORTED_OPERATION", f"the agent has {MOST_CONFIGS} configurations")
         return idle[0]
 
-    async def _free_slot(self, task: str) -> str:
-        if (replaceable := self._replaceable(task)) is not None:
-            await self._forget(replaceable)
+    def _free_slot(self) -> str:
         used = {hook.slot for hook in self._hooks.values()}
         return next(slot for slot in map(str, range(MOST_CONFIGS)) if slot not in used)
 
-    async def _forget(self, hook: _Hook) -> None:
+    async def _forget(self, hook: Hook) -> None:
         """Delete a configuration. The caller holds `_writing`."""
         await self._agent.notes.write_notes(NOTES, {hook.slot: {}})
-        del self._hooks[hook.key]
+        self._remove(hook)
+
+    def _remove(self, hook: Hook) -> None:
+        self._hooks.pop(hook.key, None)
         if hook.scope is not None:
             hook.scope.cancel()
 
     # ------------------------------------------------------------------ following
 
-    async def _follow(self, hook: _Hook, scope: trio.CancelScope, after: int) -> None:
+    async def _follow(self, hook: Hook, scope: trio.CancelScope, after: int) -> None:
         with scope:
             try:
                 is_over = await self._send_updates(hook, after)
@@ -282,18 +292,18 @@ class PushNotifier:
                 hook.scope = None
                 if is_over:
                     hook.is_over = True
-                    await self._agent.notes.write_notes(NOTES, {hook.slot: _to_json(hook)})
+                    await self._agent.notes.write_notes(NOTES, {hook.slot: to_note(hook)})
                 elif not await self._exists(hook):
                     await self._forget(hook)
 
-    async def _exists(self, hook: _Hook) -> bool:
+    async def _exists(self, hook: Hook) -> bool:
         try:
             await self._agent.log_end(context_of(hook.config.task))
         except AgentError as error:
             return error.code != "conversation_not_found"
         return True
 
-    async def _send_updates(self, hook: _Hook, after: int) -> bool:
+    async def _send_updates(self, hook: Hook, after: int) -> bool:
         """Send all updates. Returns whether the task has ended, as opposed to its conversation or the
         agent."""
         id = hook.config.task
@@ -317,7 +327,7 @@ class PushNotifier:
                     return True
         return False
 
-    async def _deliver(self, hook: _Hook, update: Update, task: Task) -> None:
+    async def _deliver(self, hook: Hook, update: Update, task: Task) -> None:
         """Send one update, or give up after all attempts. While a receiver fails, only updates that end or
         interrupt the task get more than one attempt; otherwise the client would learn of these late."""
         notification = (
@@ -350,7 +360,7 @@ async def open_push(agent: Agent, *, resolve: Resolve = resolve) -> AsyncIterato
     post = Post(agent.config.server.push_to_private, resolve)
     try:
         async with trio.open_nursery() as nursery:
-            notifier = PushNotifier(agent, nursery, post)
+            notifier = PushNotifier(agent, agent.followed_notes, nursery, post)
             await notifier.load()
             yield notifier
             nursery.cancel_scope.cancel()
@@ -376,25 +386,3 @@ def _headers(config: PushConfig, media_type: str) -> Mapping[str, str]:
     if config.token is not None:
         headers["X-A2A-Notification-Token"] = config.token
     return headers
-
-
-def _to_json(hook: _Hook) -> Mapping[str, Any]:
-    """The stored form, without secrets."""
-    config = hook.config
-    kept = {"task": config.task, "id": config.id, "url": config.url, "scheme": config.scheme}
-    return {**kept, "is_v1": hook.by.is_v1, "is_over": hook.is_over}
-
-
-def _from_json(slot: str, note: Mapping[str, Any] | None) -> _Hook | None:
-    """None: the note is empty or cannot be read."""
-    match note:
-        case {
-            "task": str(task),
-            "id": str(id),
-            "url": str(url),
-            "scheme": str() | None as scheme,
-            "is_v1": bool(is_v1),
-            "is_over": bool(is_over),
-        }:
-            return _Hook(PushConfig(task=task, id=id, url=url, scheme=scheme), SetBy(is_v1), slot, is_over)
-    return None

@@ -52,6 +52,10 @@ class FollowedNotes:
         await self._apply(kind, followed, await self.notes.note_revisions())
         self._kinds[kind] = followed
 
+    def revision(self, kind: str) -> int:
+        """The revision up to which the changes of a followed kind were applied."""
+        return self._kinds[kind].seen
+
     async def look(self) -> None:
         """Apply what has changed. Raises `JournalError`."""
         async with self._looking:

@@ -22,7 +22,8 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.gateway.a2a import push as push_module
-from stopgo.gateway.a2a.push import MOST_OF_A_TASK, NOTES, PushNotifier, SetBy, open_push
+from stopgo.gateway.a2a.push import MOST_OF_A_TASK, NOTES, PushNotifier, open_push
+from stopgo.gateway.a2a.push_hook import SetBy
 from stopgo.gateway.a2a.push_post import TIMEOUT
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import bind, open_server
@@ -422,7 +423,27 @@ async def test_damaged_configs_are_ignored(opened: Open, receiver: Receiver) -> 
             "scheme": None,
             "is_v1": True,
             "is_over": False,
+            "node": journal.node,
         }
+
+
+async def test_configs_at_two_nodes(opened: Open, receiver: Receiver, nursery: trio.Nursery) -> None:
+    """Each node shows and deletes the configurations of the other, whose updates only the latter sends."""
+    other, journal = await open_receiver(nursery), MemoryJournal(lease=1000.0, node="a")
+    async with opened(journal=journal) as a, opened(journal=journal.another("b")) as b:
+        task = (await a.send("ask colour"))["id"]
+        await a.set(task, receiver.url, id="one")
+        await b.set(task, other.url, id="two")
+        for each in (a, b):
+            assert [config["id"] for config in await each.listed(task)] == ["one", "two"]
+        await b.call("DeleteTaskPushNotificationConfig", {"taskId": task, "id": "one"})
+        assert [config["id"] for config in await a.listed(task)] == ["two"]
+        await a.set(task, receiver.url, id="two")  # in place of that of b
+        assert [config["url"] for config in await b.listed(task)] == [receiver.url]
+        await b.send("red", taskId=task)
+        await until(lambda: receiver.states[-1:] == ["completed"])
+    assert receiver.states == ["working", "completed"]
+    assert other.got == []
 
 
 # ------------------------------------------------------------------------ retries
