@@ -18,7 +18,6 @@ from typing import Any, Literal, Self, overload
 import attrs
 import trio
 
-from ..runtime.journal.followed_notes import FollowedNotes
 from ..runtime.journal.protocol import NotAccepted, Notes
 from .access.principal import Principal
 from .agent_reads import AgentReads
@@ -32,6 +31,7 @@ from .conversation.lists import ListedTool
 from .conversation.remote_questions import withdraw_key
 from .conversation.result import AnsweredTurn, Result, Turn, refused_while_waiting, turn_of
 from .conversation.sender import Sender
+from .fleet import Fleet, read_fleet
 from .gate.check_decision import checked
 from .gate.gate import judge
 from .gate.halt import MAX_REASON, HaltState
@@ -66,10 +66,10 @@ class Agent(AgentReads):
     """Whether the credential with this id (`Principal.credential`) is valid. A vote lapses with its
     credential."""
 
-    @property
-    def followed_notes(self) -> FollowedNotes:
-        """The notes, with what other processes on the same journal change in them."""
-        return self._cast.followed_notes
+    async def fleet(self) -> Fleet:
+        """Return the processes that share the journal of this one."""
+        with errors.journal_as_agent_error():
+            return await read_fleet(self._journal, self.started)
 
     def acting_as(self, principal: Principal | None) -> Self:
         """The same agent, restricted to the rights of a principal; None: not restricted.

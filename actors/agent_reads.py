@@ -11,6 +11,8 @@ import trio
 
 from ..config.agent_config import AgentConfig
 from ..runtime.journal.errors import BadCursor
+from ..runtime.journal.followed_notes import FollowedNotes
+from ..runtime.journal.ownership import Fleet
 from ..runtime.journal.protocol import Event, Journal
 from ..runtime.journal.question import QuestionState
 from ..runtime.journal.summary import Census
@@ -50,6 +52,9 @@ class Load:
     """The numbers of things that an agent has to do, or could do."""
 
     stored: Census
+    fleet: Fleet
+    node: str
+    """The name of this process in `fleet`."""
     working: int
     """Runs of this process with an active branch."""
     in_memory: int
@@ -250,6 +255,11 @@ class AgentReads:
         return self._cast.services.halts.state
 
     @property
+    def followed_notes(self) -> FollowedNotes:
+        """The notes, with what other processes on the same journal change in them."""
+        return self._cast.followed_notes
+
+    @property
     def node(self) -> str:
         """The name of this process among those on the same journal."""
         return self._journal.node
@@ -264,6 +274,8 @@ class AgentReads:
         services = self._cast.services
         return Load(
             await self._journal.census(),
+            await self._journal.fleet(),
+            self._journal.node,
             working=services.active_runs.count,
             in_memory=len(services.live),
             slots=self._cast.directory.slots,

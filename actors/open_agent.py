@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from .agent import Agent
 from .conversation import startup
 from .conversation.recorder import Recorder
 from .conversation.sender import Sender
+from .fleet import this_process, written
 from .log.observer import Observer, Observers
 from .mcp.server import mcp_server
 from .models.model_actors import OpenModel
@@ -92,7 +92,7 @@ async def open_agent(
             address,
             lease=lease,
             version=LOG_VERSION,
-            about=f"{platform.node()}:{os.getpid()}",
+            about=written(this_process(wall())),
             wall=wall,
             on_commit=observer.committed,
         )

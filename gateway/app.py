@@ -14,6 +14,7 @@ from .auth.authenticator import Authenticator
 from .auth.login import with_login
 from .auth.session_routes import SessionRoutes
 from .conversation_routes import Conversations
+from .fleet_routes import FleetRoutes
 from .halt_routes import Emergency
 from .http.host_and_origin import allowed_by
 from .http.quart_app import Application
@@ -59,6 +60,7 @@ def make_app(
         **live.views(),
         **AGUI(agent).views(),
         **Emergency(agent).views(),
+        **FleetRoutes(agent).views(),
         **SessionRoutes.of(authenticator).views(),
     }
     sockets = live.sockets()

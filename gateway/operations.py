@@ -11,6 +11,7 @@ from ..actors.log.head import Status
 from ..runtime.journal.question import QuestionState
 from . import examples as ex
 from .auth_operations import AUTH
+from .fleet_operations import FLEET
 from .halt_operations import EMERGENCY
 from .http.query import MAX_LIMIT, MAX_TEXT
 from .operation import (
@@ -364,6 +365,7 @@ TAGS = {
     "ag-ui": AGUI,
     "auth": AUTH,
     "emergency stop": EMERGENCY,
+    "fleet": FLEET,
     "system": SYSTEM,
 }
 OPERATIONS: tuple[Operation, ...] = tuple(each for group in TAGS.values() for each in group)

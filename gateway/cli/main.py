@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         chat_command,
         completion_command,
         config_command,
+        fleet_command,
         halt_command,
         init_command,
         keys_command,
@@ -90,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     chat_command.register(commands)
     approvals_command.register(commands)
     halt_command.register(commands)
+    fleet_command.register(commands)
     keys_command.register(commands)
     config_command.register(commands)
     tree_command.register(commands)

@@ -112,6 +112,10 @@ DEFINITIONS = (
     Definition(Gauge, "http_requests_open", "Requests that are being answered, streams included."),
     Definition(Gauge, "http_connections", "Open connections of clients."),
     Definition(Histogram, "loop_lag_seconds", "Delay of a timer of the event loop.", buckets=_SHORT),
+    Definition(Gauge, "nodes", "Processes whose leases at the journal have not run out."),
+    Definition(Gauge, "node_conversations", "Conversations that this process owns."),
+    Definition(Gauge, "node_conversations_open", "Those of them that have something to do."),
+    Definition(Gauge, "conversations_unowned", "Conversations with something to do, and no process yet."),
     Definition(Gauge, "ready", "1 if the agent is ready."),
     Definition(Gauge, "halted", "1 if the agent is halted."),
 )
@@ -241,6 +245,12 @@ class Metrics(Observer, RequestObserver):
         at["approvals_pending"]().set(stored.pending)
         oldest = now if stored.oldest is None else stored.oldest
         at["approvals_oldest_seconds"]().set(max(0.0, now - oldest))
+        living = [node for node in load.fleet.nodes if node.seconds > 0]
+        at["nodes"]().set(len(living))
+        own = next((node for node in living if node.name == load.node), None)
+        at["node_conversations"]().set(0 if own is None else own.streams)
+        at["node_conversations_open"]().set(0 if own is None else own.open)
+        at["conversations_unowned"]().set(load.fleet.unowned)
         at["runs_working"]().set(load.working)
         at["conversations_in_memory"]().set(load.in_memory)
         for server, slots in load.slots.items():

@@ -112,6 +112,37 @@ class HaltRequest(Shape):
     reason: str | None = maybe("The reason, for people; at most 500 characters.", maxLength=MAX_REASON)
 
 
+class FleetNode(Shape):
+    """A process of the agent."""
+
+    name: str = about("Its name in the journal. Each start of a process has another.")
+    is_this: bool = about("Whether it is the process that answers.")
+    host: str | None = maybe("The name of its machine.")
+    pid: int | None = maybe("Its process id.")
+    version: str | None = maybe("Its version of the product.")
+    started_at: Time | None = maybe("The time of its start.")
+    lease_seconds: float | None = maybe(
+        "Seconds until others take over its conversations, unless it renews its lease; 0 if they do. "
+        "Absent if there can be no others."
+    )
+    conversations: int = about("Number of conversations that it owns.")
+    open: int = about("Those of them that have something to do.")
+
+
+class Fleet(Shape):
+    """The journal and the processes that share it."""
+
+    store: str = about("The program that stores the journal, with its version.")
+    round_trip_ms: float = about("Milliseconds that the journal took to answer.")
+    synchronous_standbys: str | None = maybe(
+        "The standbys that confirm each commit, as PostgreSQL writes it. Absent: commits wait for no standby."
+    )
+    unowned: int = about("Number of conversations that have something to do, and no process yet.")
+    nodes: Sequence[FleetNode] = about(
+        "The processes whose leases have not run out, and those that have left something to do."
+    )
+
+
 class Readiness(Shape):
     """The state of the agent's parts."""
 

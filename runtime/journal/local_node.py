@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from copy import copy
 from typing import Self
@@ -15,7 +15,7 @@ from ..clock import WallClock
 from ..event_bus import EventBus, Subscription
 from .errors import Fenced
 from .note import Revisions
-from .ownership import Fence, Hint, Node, Owners, Renewed
+from .ownership import Fence, Hint, Owners, Renewed
 
 _HINTS = "hints"
 
@@ -58,10 +58,6 @@ class LocalNode:
     async def living(self) -> frozenset[str]:
         await trio.lowlevel.checkpoint()
         return self._owners.living(self._wall())
-
-    def _all_nodes(self, working: Collection[str]) -> Sequence[Node]:
-        """See `Journal.nodes`. `working`: the streams with open work."""
-        return self._owners.nodes(self._wall(), working)
 
     async def note_revisions(self) -> Mapping[str, int]:
         await trio.lowlevel.checkpoint()

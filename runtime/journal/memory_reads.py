@@ -15,7 +15,7 @@ from . import cursor as cursors
 from . import note, rows
 from .local_node import LocalNode
 from .memory_stream import Stream
-from .ownership import Node
+from .ownership import Fleet
 from .protocol import (
     Event,
     Json,
@@ -163,10 +163,11 @@ class MemoryReads(LocalNode):
             ]
             return tuple(name for _, name in sorted(work))
 
-    async def nodes(self) -> Sequence[Node]:
+    async def fleet(self) -> Fleet:
         async with handed_over():
             streams = self._streams.items()
-            return self._all_nodes([name for name, kept in streams if kept.waiting() or kept.summary.open])
+            working = [name for name, kept in streams if kept.waiting() or kept.summary.open]
+            return self._owners.fleet("memory", self._wall(), working)
 
     async def census(self) -> Census:
         async with handed_over():

@@ -69,6 +69,20 @@ class Node:
 
 
 @attrs.frozen
+class Fleet:
+    """A store and its nodes."""
+
+    store: str
+    """The program that stores the journal, with its version."""
+    standbys: str
+    """The setting of the store that says which replicas confirm a commit; empty: none."""
+    unowned: int
+    """The number of streams with an open command or an open summary that no node owns."""
+    nodes: Sequence[Node]
+    """The nodes whose leases have not run out, and those whose streams have open work, by name."""
+
+
+@attrs.frozen
 class Hint:
     """A stream was changed by another node."""
 
@@ -119,15 +133,16 @@ class Owners:
         fence = self._fences.get(stream)
         return fence.owner if fence is not None and now < self._until.get(fence.owner, now) else None
 
-    def nodes(self, now: float, working: Collection[str]) -> Sequence[Node]:
-        """The living nodes, and those that own a stream of `working`, by name."""
+    def fleet(self, store: str, now: float, working: Collection[str]) -> Fleet:
+        """`working`: the streams with open work."""
         owned = Counter(fence.owner for fence in self._fences.values())
         busy = Counter(fence.owner for name in working if (fence := self._fences.get(name)) is not None)
         names = {*self.living(now), *busy}
-        return [
+        nodes = [
             Node(name, "", max(0.0, self._until.get(name, now) - now), owned[name], busy[name])
             for name in sorted(names)
         ]
+        return Fleet(store, "", len(working) - busy.total(), nodes)
 
     def claim(self, stream: str, node: str, now: float, claim: Claim) -> Fence | Held:
         if claim.demands > claim.version:

@@ -29,7 +29,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import attrs
 
 from ..event_bus import Subscription
-from .ownership import Fence, Held, Node, Renewed
+from .ownership import Fence, Fleet, Held, Renewed
 from .question import (
     Already,
     CloseQuestion,
@@ -387,8 +387,8 @@ class Journal(Notes, Protocol):
         """Return the nodes whose leases have not run out."""
         ...
 
-    async def nodes(self) -> Sequence[Node]:
-        """Return the nodes whose leases have not run out, and those whose streams have open work, by name."""
+    async def fleet(self) -> Fleet:
+        """Return the state of the store and its nodes."""
         ...
 
     def watch(self) -> AbstractContextManager[Subscription]:

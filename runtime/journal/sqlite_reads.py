@@ -12,7 +12,7 @@ from ..clock import WallClock
 from . import cursor as cursors
 from . import note, sql_inbox, sql_question, sql_stream
 from .local_node import LocalNode
-from .ownership import Node
+from .ownership import Fleet
 from .protocol import (
     Command,
     Event,
@@ -118,8 +118,9 @@ class SqliteReads(LocalNode):
             if (has_command or name not in but) and self._is_free(name, demands)
         )
 
-    async def nodes(self) -> Sequence[Node]:
-        return self._all_nodes([name for name, *_ in await self._reader.slow(sql_stream.open_work)])
+    async def fleet(self) -> Fleet:
+        working = [name for name, *_ in await self._reader.slow(sql_stream.open_work)]
+        return self._owners.fleet(f"SQLite {sqlite3.sqlite_version}", self._wall(), working)
 
     async def census(self) -> Census:
         return await self._reader.slow(sql_stream.census)

@@ -32,6 +32,7 @@ from stopgo.actors.conversation.lists import (
 from stopgo.actors.conversation.precedents import Precedent
 from stopgo.actors.conversation.result import Result, Turn, turn_of
 from stopgo.actors.conversation.watch import Announced, Watched
+from stopgo.actors.fleet import Fleet, FleetNode, Process
 from stopgo.actors.gate.halt import HaltState
 from stopgo.actors.log import events
 from stopgo.actors.log.deltas import AnyDelta
@@ -250,6 +251,13 @@ class FakeAgent:
     async def unhalt(self, **options: Any) -> HaltState:
         await self._read("unhalt", (), options)
         return HaltState(False, 0)
+
+    async def fleet(self) -> Fleet:
+        await self._read("fleet", (), {})
+        process = Process("agent-1", 7, "0.1.0", AT)
+        return Fleet(
+            "PostgreSQL 15.8", 0.0008, "ANY 1 (a, b)", 0, [FleetNode("a", process, True, 9.2, 12, 3)]
+        )
 
     def health(self) -> Health:
         server = PartHealth("resources", "connected" if self.ready else "connecting", None)

@@ -32,7 +32,7 @@ from ...event_bus import EventBus, Subscription
 from .. import cursor as cursors
 from .. import note
 from ..address import LEASE
-from ..ownership import Fence, Held, Node, Renewed
+from ..ownership import Fence, Fleet, Held, Renewed
 from ..patience import until_available
 from ..protocol import (
     Accepted,
@@ -323,8 +323,8 @@ class PostgresJournal:
     async def living(self) -> frozenset[str]:
         return await self._pool.run(owners.living)
 
-    async def nodes(self) -> Sequence[Node]:
-        return await self._pool.run(owners.nodes)
+    async def fleet(self) -> Fleet:
+        return await self._pool.run(owners.fleet)
 
     def watch(self) -> AbstractContextManager[Subscription]:
         return self._hints.bus.subscribe(TOPIC, wants=lambda hint: hint.node != self.node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from ..errors import Fenced, UnknownStream
-from ..ownership import Fence, Held, Node, Renewed
+from ..ownership import Fence, Fleet, Held, Node, Renewed
 from .tables import Connection
 
 _FORGOTTEN = 3600.0
@@ -106,16 +106,29 @@ def renew(db: Connection, node: OwnNode, lease: float) -> Renewed:
     return Renewed(lease, now)
 
 
-def nodes(db: Connection) -> list[Node]:
-    found = db.execute(
-        """SELECT node.name, about, greatest(0, until - journal_now()),
-            coalesce(streams, 0), coalesce(busy, 0)
-        FROM node LEFT JOIN (SELECT node AS name, count(*) AS streams, count(*) FILTER (WHERE work = 1 OR
-            EXISTS (SELECT FROM inbox WHERE inbox.stream = stream.id AND inbox.open = 1)) AS busy
-            FROM stream WHERE node IS NOT NULL GROUP BY node) AS owned USING (name)
-        WHERE until > journal_now() OR busy > 0 ORDER BY node.name"""
-    )
-    return [Node(*columns) for columns in found]
+_BUSY = "(work = 1 OR EXISTS (SELECT FROM inbox WHERE inbox.stream = stream.id AND inbox.open = 1))"
+
+
+def fleet(db: Connection) -> Fleet:
+    with db.pipeline():
+        store = db.execute(
+            "SELECT current_setting('server_version'), current_setting('synchronous_standby_names')"
+        )
+        unowned = db.execute(
+            """SELECT count(*) FROM stream WHERE node IS NULL AND id IN
+            (SELECT id FROM stream WHERE work = 1 UNION SELECT stream FROM inbox WHERE open = 1)"""
+        )
+        nodes = db.execute(
+            f"""SELECT node.name, about, greatest(0, until - journal_now()),
+                coalesce(streams, 0), coalesce(busy, 0)
+            FROM node LEFT JOIN (
+                SELECT node AS name, count(*) AS streams, count(*) FILTER (WHERE {_BUSY}) AS busy
+                FROM stream WHERE node IS NOT NULL GROUP BY node
+            ) AS owned USING (name)
+            WHERE until > journal_now() OR busy > 0 ORDER BY node.name"""
+        )
+    ((version, standbys),), ((count,),) = store.fetchall(), unowned.fetchall()
+    return Fleet(f"PostgreSQL {version}", standbys, count, [Node(*each) for each in nodes])
 
 
 def living(db: Connection) -> frozenset[str]:

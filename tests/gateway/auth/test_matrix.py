@@ -76,6 +76,7 @@ ROWS: Mapping[str, Row] = {
     "POST /logout": Row(LOOK, {}),
     "POST /page/markdown": Row(LOOK, {"texts": ["a"]}),
     "GET /halt": Row(LOOK),
+    "GET /fleet": Row(LOOK),
     "POST /halt": Row(ADMINISTER, {"reason": "r"}),
     "POST /unhalt": Row(ADMINISTER, {}),
     "POST /tools/{name}/accept": Row(ADMINISTER, {"hash": "0"}),

@@ -100,14 +100,16 @@ async def test_followers_see_what_other_nodes_write(autojump_clock: trio.testing
 
 @pytest.mark.parametrize("owned", [0, 2])
 async def test_nodes_are_listed_with_their_work(nodes: Nodes, owned: int) -> None:
+    await nodes.b.deliver("unowned", "k", "message", {}, new=True)
     for name in "xyz"[:owned]:
         await nodes.a.deliver(name, "k", "message", {}, new=True)
         await nodes.a.claim(name)
-    a, b = await nodes.a.nodes()
+    a, b = (await nodes.a.fleet()).nodes
     assert (a.name, a.streams, a.open) == ("a", owned, owned)
     assert (b.name, b.streams, b.open) == ("b", 0, 0)
+    assert (await nodes.a.fleet()).unowned == 1
     assert 0 < a.seconds <= 10
     nodes.wall.now += 20
     await nodes.b.renew()
-    left = [each.name for each in await nodes.b.nodes()]
+    left = [each.name for each in (await nodes.b.fleet()).nodes]
     assert left == (["a", "b"] if owned else ["b"])  # a dead node is listed while its work is open

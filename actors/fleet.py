@@ -1,0 +1,93 @@
+"""The processes that share a journal, as the embedded API, `/fleet` and the metrics show them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+
+import attrs
+import trio
+
+from ..runtime import json_text
+from ..runtime.journal import ownership
+from ..runtime.journal.protocol import Journal
+from .common.stored_json import new_converter
+
+
+@attrs.frozen
+class Process:
+    """A process that works with a journal."""
+
+    host: str
+    pid: int
+    version: str
+    """Of the product."""
+    started: float
+    """UTC seconds."""
+
+
+@attrs.frozen
+class FleetNode:
+    """A process as others see it."""
+
+    name: str
+    """Its name in the journal, of which each start of a process has another."""
+    process: Process | None
+    """None: it did not say."""
+    is_this: bool
+    """Whether it is the process that tells this."""
+    seconds: float
+    """Seconds until its lease runs out; 0 if it has. Infinite if no other process can open the journal."""
+    conversations: int
+    """The number of conversations that it owns."""
+    open: int
+    """Those of them that have something to do."""
+
+
+@attrs.frozen
+class Fleet:
+    """A journal and the processes that share it."""
+
+    store: str
+    """The program that stores the journal, with its version."""
+    round_trip: float
+    """Seconds that the journal took to answer."""
+    standbys: str
+    """The setting of PostgreSQL that names the synchronous standbys; empty: commits wait for no standby."""
+    unowned: int
+    """The number of conversations that have something to do, and no process yet."""
+    nodes: Sequence[FleetNode]
+
+
+_converter = new_converter()
+
+
+def this_process(started: float) -> Process:
+    return Process(platform.node(), os.getpid(), version("agent-stop-and-go"), started)
+
+
+def written(process: Process) -> str:
+    return json_text.dump(_converter.unstructure(process))
+
+
+def _read(about: str) -> Process | None:
+    try:
+        return _converter.structure(json_text.load(about), Process)
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
+async def read_fleet(journal: Journal, started: float) -> Fleet:
+    """Raises `JournalError`."""
+    began = trio.current_time()
+    found = await journal.fleet()
+    round_trip = trio.current_time() - began
+
+    def described(node: ownership.Node) -> FleetNode:
+        is_this = node.name == journal.node
+        process = this_process(started) if is_this else _read(node.about)
+        return FleetNode(node.name, process, is_this, node.seconds, node.streams, node.open)
+
+    return Fleet(found.store, round_trip, found.standbys, found.unowned, [*map(described, found.nodes)])

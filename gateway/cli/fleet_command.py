@@ -1,0 +1,74 @@
+"""`stopgo fleet`: the processes of a running agent."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .options import FAILED, add_token_option, add_url_option, token_of, wrong
+
+_ROW = "{:<14}{:<24}{:<10}{:>9}{:>15}{:>6}  {}"
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `fleet` to the command line."""
+    fleet = subparsers.add_parser(
+        "fleet",
+        help="list the processes of a running agent",
+        description="Lists the processes that share the journal of a running agent, with their leases and "
+        "conversations, as the process at the URL sees them.",
+        epilog="Exit codes: 0 done, 1 refused or not reached, 2 wrong usage.",
+    )
+    add_url_option(fleet)
+    add_token_option(fleet)
+    fleet.add_argument("--json", action="store_true", help="print the JSON of the HTTP API")
+    fleet.set_defaults(run=run, command=fleet)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the processes. Exit codes: see the help."""
+    try:
+        bearer = token_of(args)
+    except ValueError as error:
+        return wrong(args, str(error))
+
+    from .agent_client import Json, ServerError, open_client
+    from .deciding import tell_refusal
+    from .interrupt import run_until_interrupted
+    from .terminal import Terminal, printable
+
+    async def request() -> Json:
+        async with open_client(args.url, bearer) as client:
+            return await client.get("/fleet")
+
+    try:
+        fleet = run_until_interrupted(request)
+    except ServerError as error:
+        tell_refusal(Terminal.of_this_process(), error)
+        return FAILED
+    for line in [json.dumps(fleet)] if args.json else map(printable, lines_of(fleet)):
+        print(line)
+    return 0
+
+
+def lines_of(fleet: Mapping[str, Any]) -> Iterator[str]:
+    """The processes in words."""
+    standbys = fleet.get("synchronous_standbys")
+    store = f"{fleet['store']}, answers in {fleet['round_trip_ms']} ms"
+    yield f"journal: {store}" + (f", synchronous standbys: {standbys}" if standbys else "")
+    if fleet["unowned"]:
+        yield f"conversations with something to do, and no process yet: {fleet['unowned']}"
+    yield _ROW.format("NODE", "PROCESS", "VERSION", "LEASE", "CONVERSATIONS", "OPEN", "").rstrip()
+    for node in fleet["nodes"]:
+        lease = node.get("lease_seconds")
+        yield _ROW.format(
+            node["name"],
+            f"{node['host']}:{node['pid']}" if "host" in node else "-",
+            node.get("version", "-"),
+            "-" if lease is None else "ended" if lease == 0 else f"{lease} s",
+            node["conversations"],
+            node["open"],
+            "this one" if node["is_this"] else "",
+        ).rstrip()

@@ -1,0 +1,59 @@
+"""The processes of an agent: `/fleet` and `stopgo fleet`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from trio.testing import MockClock
+
+from stopgo.gateway.cli.fleet_command import lines_of
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.open_journal import open_journal
+from tests.actors.world import World
+
+
+async def test_processes_of_a_journal(serve: Any, tmp_path: Path, autojump_clock: MockClock) -> None:
+    journal = MemoryJournal(lease=10.0, node="a")
+    other = journal.another("b")
+    await other.renew()
+    await other.deliver("of-b", "k", "message", {}, new=True)
+    await other.claim("of-b")
+    await other.deliver("of-none", "k", "unknown", {}, new=True)
+    async with World(tmp_path, journal).agent() as agent, serve(agent) as (_, client):
+        fleet = (await client.get("/fleet")).json()
+    this, that = fleet["nodes"]
+    assert (fleet["store"], this["name"], this["is_this"], this["pid"]) == ("memory", "a", True, os.getpid())
+    assert (that["name"], that["is_this"], that["conversations"], that["open"]) == ("b", False, 1, 1)
+    assert 0 < that["lease_seconds"] <= 10
+    assert "host" not in that
+
+
+async def test_a_data_directory_has_one_process(
+    serve: Any, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_journal(tmp_path / "data") as journal, World(tmp_path, journal).agent() as agent:
+        async with serve(agent) as (_, client):
+            fleet = (await client.get("/fleet")).json()
+    [node] = fleet["nodes"]
+    assert fleet["store"].startswith("SQLite 3.")
+    assert "lease_seconds" not in node
+
+
+def test_lines_of_a_fleet() -> None:
+    node = {"name": "37eff7b4d867", "is_this": False, "conversations": 12, "open": 3}
+    fleet = {
+        "store": "PostgreSQL 15.8",
+        "round_trip_ms": 0.8,
+        "synchronous_standbys": "ANY 1 (a, b)",
+        "unowned": 2,
+        "nodes": [{**node, "host": "h", "pid": 7, "version": "0.1.0", "lease_seconds": 0}, node],
+    }
+    assert list(lines_of(fleet)) == [
+        "journal: PostgreSQL 15.8, answers in 0.8 ms, synchronous standbys: ANY 1 (a, b)",
+        "conversations with something to do, and no process yet: 2",
+        "NODE          PROCESS                 VERSION       LEASE  CONVERSATIONS  OPEN",
+        "37eff7b4d867  h:7                     0.1.0         ended             12     3",
+        "37eff7b4d867  -                       -                 -             12     3",
+    ]
