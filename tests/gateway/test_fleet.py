@@ -33,6 +33,7 @@ async def test_processes_of_a_journal(serve: Any, tmp_path: Path, autojump_clock
 async def test_a_data_directory_has_one_process(
     serve: Any, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
+    autojump_clock.autojump_threshold = 0.05  # SQLite works in threads
     async with open_journal(tmp_path / "data") as journal, World(tmp_path, journal).agent() as agent:
         async with serve(agent) as (_, client):
             fleet = (await client.get("/fleet")).json()
