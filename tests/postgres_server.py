@@ -42,6 +42,10 @@ class Database:
     def set_clock(self, now: float) -> None:
         self._db.execute("UPDATE clock SET now = %s", (now,))
 
+    def clear(self) -> None:
+        """Forget all streams, nodes and notes."""
+        self._db.execute("TRUNCATE stream, event, inbox, question, intent, node, note, note_kind")
+
     def end_sessions(self) -> None:
         """End the connections of journals."""
         self._db.execute(

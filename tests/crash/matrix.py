@@ -6,8 +6,8 @@ Trio's order of tasks is another one in every story, and told with a failure.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from itertools import count, repeat
+from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -33,14 +33,18 @@ def live_undisturbed(scenario: Scenario) -> None:
     verify(story, _live(scenario))
 
 
-def kill_once(scenario: Scenario, folder: Path | None = None) -> None:
-    """Kill it before and after every write, over files in `folder` if there is one."""
+def over_files(folder: Path) -> Callable[[], OpenJournal]:
+    """An empty file for each story."""
+    numbers = count()
+    return lambda: in_sqlite(folder / str(next(numbers)))
+
+
+def kill_once(scenario: Scenario, new_journal: Callable[[], OpenJournal] = in_memory) -> None:
+    """Kill it before and after every write."""
     undisturbed = _live(scenario)
-    files = repeat(None) if folder is None else (folder / str(number) for number in count())
 
     def live(kills: Sequence[Kill]) -> Story:
-        file = next(files)
-        return _live(scenario, kills, undisturbed, in_memory() if file is None else in_sqlite(file))
+        return _live(scenario, kills, undisturbed, new_journal())
 
     for edge in EDGES:
         assert kill_at_every_write(edge, (), lambda kills: live(kills).fired) >= FEWEST_WRITES

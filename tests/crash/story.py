@@ -173,6 +173,7 @@ def _live(
                     scenario.config(world.life),
                     journal=cast(Journal, journal),
                     wall=world.wall,
+                    lease_clock=world.wall,
                     open_server=world.open_server,
                     open_remote_agent=world.remote.open,
                     open_model=world.open_model,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .matrix import each, kill_once, kill_twice, live_undisturbed
+from .matrix import each, kill_once, kill_twice, live_undisturbed, over_files
 from .question_scenarios import AMID_ACCEPTED, AMID_APPROVED, APPROVED_ASKED, QUESTIONS, VISITED
 from .story import Scenario
 from .token_scenarios import (
@@ -52,4 +52,4 @@ def test_killed_twice(scenario: Scenario) -> None:
 @pytest.mark.crash
 @each([ANSWERED_TOO_LATE, AMID_ACCEPTED])
 def test_killed_once_over_a_file(scenario: Scenario, tmp_path: Path) -> None:
-    kill_once(scenario, tmp_path)
+    kill_once(scenario, over_files(tmp_path))

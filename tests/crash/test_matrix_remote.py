@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .matrix import each, kill_once, kill_twice, live_undisturbed
+from .matrix import each, kill_once, kill_twice, live_undisturbed, over_files
 from .remote_question_scenarios import (
     APPROVED,
     ASKED,
@@ -48,4 +48,4 @@ def test_killed_twice(scenario: Scenario) -> None:
 @pytest.mark.crash
 @each([LAST_FIRST])
 def test_killed_once_over_a_file(scenario: Scenario, tmp_path: Path) -> None:
-    kill_once(scenario, tmp_path)
+    kill_once(scenario, over_files(tmp_path))
