@@ -41,7 +41,7 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> None:
 def postgres_server() -> Iterator[PostgresServer]:
     from tests.postgres_server import running_postgres  # few tests need what it imports
 
-    with running_postgres("fsync=off") as server:  # no test cuts the power
+    with running_postgres() as server:
         yield server
 
 

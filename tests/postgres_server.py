@@ -32,14 +32,18 @@ def _program(name: str) -> str:
     return program
 
 
-@attrs.frozen
+@attrs.define
 class Database:
     """A schema of a server, with the tables of a journal and a clock that is set by hand."""
 
     dsn: str
     _db: psycopg.Connection[tuple[Any, ...]]
+    _now: float = 0.0
 
     def set_clock(self, now: float) -> None:
+        if now == self._now:
+            return
+        self._now = now
         self._db.execute("UPDATE clock SET now = %s", (now,))
 
     def clear(self) -> None:
