@@ -18,7 +18,7 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page postgres screenshots conformance fuzz a2a-tck setup clean
+.PHONY: help run test check docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page postgres fleet soak screenshots conformance fuzz a2a-tck setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
@@ -29,6 +29,8 @@ help:
 	@echo "make agents       delegate to chains of agents, to agents of others, and to some that lie"
 	@echo "make streams      watch live events in hundreds, over restarts and disconnects, and abuse the websocket"
 	@echo "make postgres     the journal on a real PostgreSQL (needs the package postgresql)"
+	@echo "make fleet        three processes on one PostgreSQL, while something fails"
+	@echo "make soak         the same for ten minutes: kill -9 every few seconds"
 	@echo "make crash        kill the server, replay every crash point"
 	@echo "make simulate     2,600 seeded stories of people, failures and crashes (ARGS=17 tells that one)"
 	@echo "make mutants      remove each safety clause and expect the crash tests to notice"
@@ -51,7 +53,7 @@ run: $(RUNTIME)
 
 # Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
 # code 5).
-FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams and not page and not deploy and not postgres"
+FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams and not page and not deploy and not postgres and not fleet"
 HALF := config e2e gateway simulation streams telemetry testing
 OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
@@ -93,6 +95,12 @@ agents: $(SETUP)
 
 postgres: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m postgres $(ARGS)
+
+fleet: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests/fleet" -m fleet $(ARGS)
+
+soak: $(SETUP)
+	@STOPGO_SOAK=600 $(PYTEST) "$(ROOT)/tests/fleet" -m fleet -k soak -s $(ARGS)
 
 streams: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m streams $(ARGS)

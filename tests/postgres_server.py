@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -57,18 +58,41 @@ class Database:
         )
 
 
-@attrs.frozen
+@attrs.define
 class PostgresServer:
-    dsn: str
+    """A server, in a folder that a standby can share."""
+
+    folder: Path
+    port: int = 5432
+    """The number of its socket in the folder. It listens at no address."""
+    settings: tuple[str, ...] = ()
+    """Lines of `postgresql.conf`."""
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def dsn(self) -> str:
+        return f"host={self.folder} port={self.port} user=stopgo dbname=postgres"
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / f"data{self.port}"
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / f"log{self.port}"
 
     @contextmanager
     def empty_schema(self) -> Iterator[str]:
         """A schema without tables, as a connection string."""
         schema = f"journal{next(_NUMBERS)}"
+        self.execute(f"CREATE SCHEMA {schema}")
+        yield f"{self.dsn} options=-csearch_path={schema}"
+        self.execute(f"DROP SCHEMA {schema} CASCADE")
+
+    def execute(self, *statements: str) -> None:
         with psycopg.connect(self.dsn, autocommit=True) as db:
-            db.execute(sql(f"CREATE SCHEMA {schema}"))
-            yield f"{self.dsn} options=-csearch_path={schema}"
-            db.execute(sql(f"DROP SCHEMA {schema} CASCADE"))
+            for each in statements:
+                db.execute(sql(each))
 
     @contextmanager
     def new_database(self) -> Iterator[Database]:
@@ -81,40 +105,72 @@ class PostgresServer:
             )
             yield Database(dsn, db)
 
+    def create(self) -> None:
+        initdb = ["--username=stopgo", "--auth=trust", "--encoding=UTF8", "--no-sync", "--locale=C"]
+        self._run("initdb", f"--pgdata={self._data}", *initdb)
+
+    def standby(self, port: int) -> PostgresServer:
+        """Create a standby, named `standby`, which follows this server."""
+        other = PostgresServer(self.folder, port, self.settings)
+        source = f"{self.dsn} application_name=standby"
+        self._run("pg_basebackup", f"--pgdata={other._data}", f"--dbname={source}", "--write-recovery-conf")
+        return other
+
+    def require_standby(self) -> None:
+        """From now on, a commit waits for the standby."""
+        self.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()")
+
+    def promote(self) -> None:
+        """Make the primary of a standby."""
+        self._run("pg_ctl", "promote", f"--pgdata={self._data}")
+
+    def start(self) -> None:
+        options = {
+            "port": self.port,
+            "listen_addresses": "",
+            "unix_socket_directories": self.folder,
+            "max_connections": 200,
+        }
+        argv = [_program("postgres"), "-D", str(self._data)]
+        argv += [f"--{name}={value}" for name, value in options.items()]
+        argv += [f"--{each}" for each in self.settings]
+        ready = [_program("pg_isready"), "--quiet", f"--host={self.folder}", f"--port={self.port}"]
+        attempts = 0
+        while self._process is None or subprocess.run(ready, check=False).returncode:
+            if self._process is None or self._process.poll() is not None:
+                attempts += 1  # after SIGKILL, the other processes of the server take a moment to end
+                assert attempts < 100, self._log.read_text()
+                with self._log.open("ab") as log:
+                    self._process = subprocess.Popen(
+                        argv, stdout=log, stderr=log, user=_USER, cwd=self.folder
+                    )
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT ends the sessions of clients, SIGQUIT stops without writing the server's state to disk,
+        SIGKILL ends the first process only; the others notice it."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait()
+
+    def _run(self, program: str, *options: str) -> None:
+        command = [_program(program), *options]
+        done = subprocess.run(command, capture_output=True, text=True, user=_USER, cwd=self.folder)
+        assert done.returncode == 0, done.stderr
+
 
 @contextmanager
 def running_postgres(*settings: str) -> Iterator[PostgresServer]:
     """`settings` are lines of `postgresql.conf`."""
     folder = Path(tempfile.mkdtemp(prefix="stopgo-postgres-"))
-    data = str(folder / "data")
     try:
         if _USER is not None:
             shutil.chown(folder, _USER)
-        initdb = [
-            _program("initdb"),
-            "--pgdata",
-            data,
-            "--username=stopgo",
-            "--auth=trust",
-            "--encoding=UTF8",
-            "--no-sync",
-        ]
-        subprocess.run([*initdb, "--locale=C"], check=True, stdout=subprocess.DEVNULL, user=_USER, cwd=folder)
-        options = {"listen_addresses": "", "unix_socket_directories": folder, "max_connections": 200}
-        argv = [_program("postgres"), "-D", data, *[f"--{name}={value}" for name, value in options.items()]]
-        argv += [f"--{each}" for each in settings]
-        log = (folder / "log").open("wb")
-        with log, subprocess.Popen(argv, stdout=log, stderr=log, user=_USER, cwd=folder) as server:
-            try:
-                _wait(folder, server)
-                yield PostgresServer(f"host={folder} user=stopgo dbname=postgres")
-            finally:
-                server.terminate()
+        server = PostgresServer(folder, settings=settings)
+        server.create()
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
     finally:
         shutil.rmtree(folder)
-
-
-def _wait(folder: Path, server: subprocess.Popen[bytes]) -> None:
-    ready = [_program("pg_isready"), "--quiet", "--host", str(folder)]
-    while subprocess.run(ready, check=False).returncode:
-        assert server.poll() is None, (folder / "log").read_text()

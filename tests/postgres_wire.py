@@ -15,9 +15,9 @@ import attrs
 
 _PORT = ".s.PGSQL.5432"
 
-Fault: TypeAlias = Literal["none", "no answers", "silence"]
-"""no answers: what the server answers gets lost, and the connection with it. silence: nothing gets through,
-and nothing breaks."""
+Fault: TypeAlias = Literal["none", "no answers", "silence", "requests lost", "answers lost"]
+"""no answers: what the server answers gets lost, and the connection with it. The others break nothing:
+nothing gets through, or only what the server or what the client sends."""
 
 
 @attrs.define(eq=False)
@@ -44,7 +44,7 @@ class Wire:
             while data := source.recv(65536):
                 if self.fault == "no answers" and answers:
                     break
-                if self.fault != "silence":
+                if self.fault not in ("silence", "answers lost" if answers else "requests lost"):
                     target.sendall(data)
         for each in (source, target):
             with suppress(OSError):

@@ -25,8 +25,9 @@ import attrs
 import trio
 
 from ...runtime.errors import ActorCrashed, ActorUnavailable
+from ...runtime.journal.errors import Fenced
 from ...runtime.journal.protocol import NewIntent, SettleIntent
-from ..gate.halt import Departure, Halt
+from ..gate.halt import Departure, Halt, LeaseLost
 from ..log import events as e
 from ..log.deltas import ToolProgress
 from ..log.event_json import encode
@@ -194,6 +195,10 @@ class Dispatch:
                     traceparent=self.scope.traceparent(elicitations.key, elicitations.attempt),
                 )
             )
+        except LeaseLost as error:
+            if step.effect != "once":  # it can be sent again by the node that owns the conversation now
+                raise Fenced(str(error)) from error
+            result = ToolResult(str(error), is_error=True)
         except (ToolUnavailable, ToolChanged, ActorUnavailable) as error:
             # The call was not sent, so its outcome is known.
             result = ToolResult(str(error), is_error=True)

@@ -52,6 +52,10 @@ NOT_SENT = "The call was not sent: the agent was halted. Nothing was done."
 LEASE_LOST = "The call was not sent: the process had lost its lease at the journal. Nothing was done."
 
 
+class LeaseLost(ToolUnavailable):
+    """The call was not sent, because another node may have taken the conversation over."""
+
+
 @attrs.frozen
 class Halt:
     """The latest halt."""
@@ -238,9 +242,9 @@ class Departure:
         return self.may_leave() and self._owns()
 
     def check_lease(self) -> None:
-        """Raises `ToolUnavailable` if another node may have taken the conversation over."""
+        """Raises `LeaseLost` if another node may have taken the conversation over."""
         if not self._owns():
-            raise ToolUnavailable(LEASE_LOST)
+            raise LeaseLost(LEASE_LOST)
 
     def leave(self) -> None:
         """Note that the call is sent now. Raises `ToolUnavailable` if it may not leave."""

@@ -1,0 +1,164 @@
+"""Three real `stopgo serve` on one PostgreSQL, and the ledger of what their tools did."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlencode
+
+import attrs
+import httpx2
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.e2e.conftest import Server, Servers, StopgoProcess, clean_environment
+from tests.forks import Fork
+
+ROOT = Path(__file__).parents[2]
+ECHO_SERVER = ROOT / "testdata" / "servers" / "echo_server.py"
+LEASE = 1.0
+
+AGENT = """
+name: careful
+shutdown_grace: 5
+llm:
+  model: script:{folder}/replies.yaml
+mcp_servers:
+  - name: echo
+    command: {python}
+    args: ["-S", "{server}"]
+    env: {{LEDGER: "{folder}/ledger.jsonl", DELAY: "{delay}"}}
+"""
+
+REPLIES = """
+replies:
+  - when: {user: 'wipe (?P<name>\\S+)', call: 1}
+    tool_calls: [{name: wipe, arguments: {text: '${name}'}}]
+  - when: {user: 'bump (?P<name>\\S+)', call: 1}
+    tool_calls: [{name: bump, arguments: {text: '${name}'}}]
+  - when: {user: 'slow (?P<name>\\S+)', call: 1}
+    tool_calls: [{name: slow, arguments: {seconds: 3}}]
+  - when: {tool_result: '(?P<result>.+)'}
+    text: 'result: ${result}'
+  - text: 'said'
+"""
+
+
+def url_of(dsn: str) -> str:
+    """A connection string as a URL."""
+    given = {name: value for name, value in conninfo_to_dict(dsn).items() if name != "dbname"}
+    return f"postgresql:///postgres?{urlencode(given)}"
+
+
+@attrs.define(eq=False)
+class Cluster:
+    """The nodes, by position. Requests go to those that are not known to be down."""
+
+    folder: Path
+    urls: list[str]
+    """The address of the journal, for each node."""
+    nodes: list[Server] = attrs.field(factory=list)
+    down: set[int] = attrs.field(factory=set)
+    delay: float = 0.0
+    """Seconds that a destructive call takes."""
+    in_order: bool = False
+    """Whether requests go to the first node that is up, instead of any."""
+    _dying: set[int] = attrs.field(factory=set)
+    _servers: Servers = attrs.field(factory=Servers)
+
+    def __attrs_post_init__(self) -> None:
+        (self.folder / "replies.yaml").write_text(REPLIES)
+        config = AGENT.format(folder=self.folder, python=sys.executable, server=ECHO_SERVER, delay=self.delay)
+        (self.folder / "agent.yaml").write_text(config)
+        for position in range(len(self.urls)):
+            self.nodes.append(self._start(position))
+
+    def _start(self, position: int) -> Server:
+        return self._servers(
+            self.folder / f"node{position}",
+            config=self.folder / "agent.yaml",
+            env={"STOPGO_JOURNAL": self.urls[position]},
+            options=["--lease", str(LEASE)],
+        )
+
+    def start(self, position: int) -> None:
+        self._dying.discard(position)
+        self.nodes[position].client.close()
+        self.nodes[position] = self._start(position)
+        self.down.discard(position)
+
+    def start_dying(self, position: int, write: int, edge: str) -> None:
+        """Start a node that kills itself before or after a write to the journal (`dying_node.py`)."""
+        data = self.folder / f"node{position}"
+        command = [sys.executable, str(Path(__file__).with_name("dying_node.py")), str(write), edge]
+        command += ["--config", str(self.folder / "agent.yaml"), "--data-dir", str(data)]
+        process = subprocess.Popen(
+            [*command, "--lease", str(LEASE), "--port", "0"],
+            env={
+                **clean_environment(),
+                "STOPGO_JOURNAL": self.urls[position],
+                "PYTHONPATH": str(ROOT / ".dev"),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        run = StopgoProcess(cast(Fork, process))
+        self.nodes[position].client.close()
+        self.nodes[position] = Server(run, data, httpx2.Client(base_url=run.url, timeout=30))
+        self.down.discard(position)
+        self._dying.add(position)
+
+    def kill(self, position: int) -> None:
+        self.down.add(position)
+        self.nodes[position].run.kill()
+
+    def signal(self, position: int, number: signal.Signals) -> None:
+        self.nodes[position].run.process.send_signal(number)
+
+    def stop(self, position: int) -> None:
+        """Stop a node in good order."""
+        self.down.add(position)
+        self.nodes[position].run.interrupt()
+
+    def stop_all(self) -> None:
+        for position in self._dying:
+            self.nodes[position].client.close()
+        self._servers.stop_all()
+
+    def any(self) -> Server:
+        """A node for a request."""
+        up = self.up or self.nodes
+        return up[0] if self.in_order else random.choice(up)
+
+    @property
+    def up(self) -> list[Server]:
+        gone = {position for position in range(len(self.nodes)) if self.has_died(position)} | self.down
+        return [node for position, node in enumerate(self.nodes) if position not in gone]
+
+    def has_died(self, position: int) -> bool:
+        """Whether a dying node has killed itself."""
+        return position in self._dying and self.nodes[position].run.process.poll() is not None
+
+    def ledger(self) -> Counter[tuple[str, str]]:
+        """The calls that were executed: tool and text, with their numbers."""
+        path = self.folder / "ledger.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        calls: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        return Counter((call["tool"], str(call["arguments"].get("text"))) for call in calls)
+
+
+@contextmanager
+def cluster(folder: Path, *urls: str, delay: float = 0.0) -> Iterator[Cluster]:
+    made = Cluster(folder, list(urls), delay=delay)
+    try:
+        yield made
+    finally:
+        made.stop_all()

@@ -1,0 +1,151 @@
+"""A fleet under load while something fails. Each story ends with the audit of everything that was said."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.postgres_server import PostgresServer, running_postgres
+from tests.postgres_wire import Fault, wire_to
+
+from .audit import audit, finish
+from .cluster import LEASE, Cluster, cluster, url_of
+from .conftest import Site
+from .people import Person, Reader
+
+pytestmark = pytest.mark.fleet
+
+_NUMBERS = count(1)
+
+
+def person(cluster: Cluster, sentences: int) -> Person:
+    number = next(_NUMBERS)
+    kinds = ["wipe", "bump", "wipe"]
+    said = [f"{kinds[each % 3]} {number}-{each}" for each in range(sentences)]
+    return Person(cluster, f"p{number}", said)
+
+
+@contextmanager
+def load(cluster: Cluster, dsn: str, people: int = 6, sentences: int = 6) -> Iterator[list[Person]]:
+    """People who have conversations during the block and afterwards, then the audit."""
+    crowd = [person(cluster, sentences) for _ in range(people)]
+    for each in crowd:
+        each.start()
+    while not all(each.answers for each in crowd):
+        for each in crowd:
+            assert each.failure is None, each.failure
+        time.sleep(0.02)
+    readers = [Reader(cluster, each.conversation) for each in crowd[:3]]
+    for reader in readers:
+        reader.start()
+    yield crowd
+    finish(crowd)
+    audit(cluster, dsn, crowd, readers)
+
+
+def kill_and_start(site: Site, position: int) -> None:
+    site.cluster.kill(position)
+    time.sleep(2 * LEASE)
+    site.cluster.start(position)
+
+
+def stop_and_start(site: Site, position: int) -> None:
+    site.cluster.stop(position)
+    site.cluster.start(position)
+
+
+def pause(site: Site, position: int) -> None:
+    site.cluster.signal(position, signal.SIGSTOP)
+    time.sleep(3 * LEASE)
+    site.cluster.signal(position, signal.SIGCONT)
+    time.sleep(LEASE)
+
+
+@pytest.mark.parametrize("fault", [kill_and_start, stop_and_start, pause])
+def test_each_node_in_turn(site: Site, fault: Callable[[Site, int], None]) -> None:
+    """kill -9, a rolling restart, and SIGSTOP with a takeover before SIGCONT."""
+    with load(site.cluster, site.dsn, sentences=12):
+        for position in range(3):
+            fault(site, position)
+
+
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGKILL])
+def test_database_is_restarted(site: Site, number: signal.Signals) -> None:
+    """Immediately, and after kill -9."""
+    with load(site.cluster, site.dsn):
+        for _ in range(2):
+            site.server.stop(number)
+            time.sleep(LEASE)
+            site.server.start()
+            time.sleep(LEASE)
+
+
+@pytest.mark.parametrize("fault", ["silence", "requests lost", "answers lost", "cut"])
+def test_one_node_is_cut_off_from_the_database(server: PostgresServer, tmp_path: Path, fault: str) -> None:
+    """Others take over; healed, it serves again. It could reach its tools all the time."""
+    with server.empty_schema() as dsn, wire_to(dsn) as wire:
+        with cluster(tmp_path, url_of(wire.dsn), *2 * [url_of(dsn)], delay=0.1) as made:
+            with load(made, dsn):
+                broken: Fault = "silence" if fault == "cut" else fault  # type: ignore[assignment]
+                wire.fault = broken
+                if fault == "cut":
+                    wire.cut()
+                time.sleep(4 * LEASE)
+                wire.fault = "none"
+                wire.cut()
+            created = made.nodes[0].post("/conversations", {"message": "hello"}, status=201)
+            assert created["result"]["response"] == "said"
+
+
+def test_primary_is_killed_and_a_synchronous_standby_promoted(tmp_path: Path) -> None:
+    """No acknowledged request is lost."""
+    with ExitStack() as stack:
+        primary = stack.enter_context(running_postgres("wal_level=replica", "max_wal_senders=4"))
+        standby = primary.standby(5433)
+        standby.start()
+        stack.callback(standby.stop)
+        primary.require_standby()
+        both = f"host={primary.folder},{primary.folder} port=5432,5433 user=stopgo dbname=postgres"
+        dsn = f"{both} target_session_attrs=read-write"
+        made = stack.enter_context(cluster(tmp_path, *3 * [url_of(dsn)], delay=0.1))
+        with load(made, dsn):
+            primary.stop(signal.SIGKILL)
+            standby.promote()
+
+
+def asked(cluster: Cluster, node: int) -> tuple[str, str]:
+    """Ask a node for something destructive. Returns the UUID of the approval, and the name in the ledger."""
+    name = f"asked-{next(_NUMBERS)}"
+    uuid = cluster.nodes[node].ask_for(f"wipe {name}")
+    return uuid, name
+
+
+def test_decision_while_the_owner_is_down(site: Site) -> None:
+    uuid, name = asked(site.cluster, 0)
+    site.cluster.kill(0)
+    assert (
+        site.cluster.nodes[1].post(f"/approvals/{uuid}", {"approved": True})["result"]["state"] == "finished"
+    )
+    assert site.cluster.ledger()["wipe", name] == 1
+
+
+def test_two_nodes_decide_at_once(site: Site) -> None:
+    for _ in range(10):
+        uuid, name = asked(site.cluster, 0)
+        with ThreadPoolExecutor(2) as pool:
+            decisions = [
+                pool.submit(node.client.post, f"/approvals/{uuid}", json={"approved": approved})
+                for node, approved in zip(site.cluster.nodes[1:], (True, False), strict=True)
+            ]
+            answers = [each.result() for each in decisions]
+        assert sorted(each.status_code for each in answers) == [200, 409]
+        [refused] = [each.json() for each in answers if each.status_code == 409]
+        assert refused["code"] == "already_decided"
+        assert site.cluster.ledger()["wipe", name] == (answers[0].status_code == 200)
