@@ -54,7 +54,8 @@ def test_soak(site: Site) -> None:
     audit(site.cluster, site.dsn, people, readers)
     messages, asked = sum(len(each.answers) for each in people), sum(each.unknown for each in people)
     print(
-        f"\nsoak: seed {seed}, {SECONDS:g} s, {len(people)} conversations, {messages} messages, {kills} kills,"
+        f"\nsoak: seed {seed}, {SECONDS:g} s, {len(people)} conversations, {messages} messages,"
+        f" {kills} kills,"
         f" {sum(each.reconnects for each in readers)} reconnects of {len(readers)} streams,"
         f" {asked} unknown outcomes, 0 lost, 0 done twice"
     )
