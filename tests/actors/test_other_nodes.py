@@ -277,15 +277,15 @@ async def test_paused_process_sends_nothing_after_a_takeover(
 
 
 async def test_call_that_could_not_leave_is_sent_again(nodes: Nodes, autojump_clock: MockClock) -> None:
-    """The process has lost its lease, and renews it before another node takes over. The call may be repeated,
-    so no model and no person hears of this."""
+    """The process loses its lease, and renews it before another node takes over and before the call leaves. The
+    call may be repeated, so no model and no person hears of this."""
     world = nodes.world("b")
     world.tool("act", READ_ONLY)
     world.out_of_reach = 5.0
     world.plan("agent", use(call("act")), after(1, say("done")))
     async with nodes.agents("b") as (b,):
         turn = await b.start_conversation("go", wait=False)
-        await trio.sleep(4.9)
+        await trio.sleep(1)
         nodes.nodes["b"].suspended += 2 * LEASE
         await trio.sleep(60)
         assert world.called("act") == 1
