@@ -277,8 +277,8 @@ async def test_paused_process_sends_nothing_after_a_takeover(
 
 
 async def test_call_that_could_not_leave_is_sent_again(nodes: Nodes, autojump_clock: MockClock) -> None:
-    """The process loses its lease, and renews it before another node takes over and before the call leaves. The
-    call may be repeated, so no model and no person hears of this."""
+    """The process loses its lease, and renews it before another node takes over and the call leaves. The call
+    may be repeated, so no model and no person hears of this."""
     world = nodes.world("b")
     world.tool("act", READ_ONLY)
     world.out_of_reach = 5.0
