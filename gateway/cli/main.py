@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         fleet_command,
         halt_command,
         init_command,
+        journal_command,
         keys_command,
         mcp_command,
         mcp_resources_command,
@@ -93,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     halt_command.register(commands)
     fleet_command.register(commands)
     keys_command.register(commands)
+    journal_command.register(commands)
     config_command.register(commands)
     tree_command.register(commands)
     policy_command.register(commands)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from typing import TypeVar
 
 import trio
@@ -23,15 +23,14 @@ def with_journal(address: str, operation: Callable[[Journal], Awaitable[T]]) -> 
     raises."""
 
     async def run() -> T | Exception:
-        async with AsyncExitStack() as stack:
-            with trio.move_on_after(PATIENCE) as scope:
-                journal = await stack.enter_async_context(open_journal(address))
-            if scope.cancelled_caught:
-                return JournalUnavailable(f"the database could not be reached within {PATIENCE:g} s")
-            try:
-                return await operation(journal)
-            except Exception as error:  # raised outside: the journal's nursery would put it into a group
-                return error
+        with trio.move_on_after(PATIENCE) as opening:
+            async with open_journal(address) as journal:
+                opening.deadline = math.inf
+                try:
+                    return await operation(journal)
+                except Exception as error:  # raised outside: the journal's nursery would put it into a group
+                    return error
+        return JournalUnavailable(f"the database could not be reached within {PATIENCE:g} s")
 
     result = trio.run(run)
     if isinstance(result, Exception):

@@ -1,0 +1,56 @@
+"""`stopgo journal copy` and `stopgo keys` with a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stopgo.gateway.cli.main import main
+from tests.fleet.cluster import url_of
+from tests.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer) -> Iterator[str]:
+    with postgres_server.empty_schema() as dsn:
+        yield url_of(dsn)
+
+
+def test_keys_move_with_the_journal(
+    url: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent.yaml").write_text("name: a\nllm: {model: offline:rules}\nauth: {api_keys: true}\n")
+    config = ["--config", str(tmp_path / "agent.yaml")]
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    assert main(["keys", "add", "ci", "--role", "viewer", *config, "--data-dir", first]) == 0
+    assert main(["run", "hello", *config, "--data-dir", first]) == 0
+    capsys.readouterr()
+    assert main(["journal", "copy", first, url]) == 0
+    assert capsys.readouterr().out.startswith("copied and compared: 1 conversations, ")
+    monkeypatch.setenv("STOPGO_JOURNAL", url)
+    assert main(["keys", "add", "ci", "--role", "admin", *config]) == 0
+    assert main(["keys", "add", "ci", "--role", "admin", *config]) == 2  # two of one name are valid already
+    assert main(["keys", "revoke", "ci", *config]) == 0
+    capsys.readouterr()
+    assert main(["keys", "list", *config]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[1:3] for line in listed] == [["ci", "viewer"], ["ci", "admin"]]
+    assert all("revoked" in line for line in listed)
+    assert main(["journal", "copy", first, url]) == 1
+    assert "already has conversations" in capsys.readouterr().err
+    monkeypatch.delenv("STOPGO_JOURNAL")
+    assert main(["journal", "copy", url, second]) == 0
+    capsys.readouterr()
+    assert main(["keys", "list", *config, "--data-dir", second]) == 0
+    assert capsys.readouterr().out.splitlines() == listed
+
+
+@pytest.mark.parametrize("wrong", [["mysql://x", "data"], ["", "data"], ["data"]])
+def test_wrong_addresses(wrong: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["journal", "copy", *wrong])

@@ -1,0 +1,117 @@
+"""Copies of a journal between the stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stopgo.runtime.journal.errors import JournalBusy, JournalError
+from stopgo.runtime.journal.open_journal import open_journal
+from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent
+from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
+from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.summary import Summary
+from stopgo.runtime.journal.transfer import Copied, copy_journal
+from tests.fleet.cluster import url_of
+from tests.postgres_server import PostgresServer
+from tests.runtime.journal.kept import claimed, intents_of, reply_of
+
+ODD = {"text": "a\0b\x01\ud800 \U0001f600", "n": 10**30, "f": 0.1}
+"""Values that PostgreSQL stores in another form, or not at all."""
+
+
+async def fill(journal: Journal) -> None:
+    for name in ("s", "t", "u"):
+        await journal.deliver(name, "k1", "message", ODD, new=True)
+        await journal.deliver(name, "k2", "message", {"n": 2})
+        fence = await claimed(journal, name)
+        await journal.save(
+            fence,
+            0,
+            [NewEvent("a", ODD), NewEvent("b", {}, at=5.0)],
+            intents=[NewIntent("z", 1, "once", {}), NewIntent("Y", 1, "read", ODD)],
+            questions=[NewQuestion(f"{name}{each}", "tool", ODD, 1e9 + each) for each in range(3)],
+            ack=["k1"],
+            replies={"k1": ODD},
+            refuse={},
+            summary=Summary(
+                "waiting", f"title {name}", open=True, body=ODD, owner="ann" if name == "t" else ""
+            ),
+        )
+        await journal.decide(f"{name}0", {"approved": True}, "d")
+        await journal.save(fence, 2, questions=[CloseQuestion(f"{name}1", "void", {"void_reason": "x"})])
+        await journal.release(fence, leave=["k2", "d"])
+    await journal.deliver("empty", "k", "message", {}, new=True)
+    await journal.write_notes("kind", {"x": ODD, "y": {}})
+
+
+async def contents(journal: Journal) -> list[Any]:
+    found: list[Any] = [await journal.list(), await journal.list(status="waiting"), await journal.census()]
+    for name in ("s", "t", "u", "empty"):
+        found += [await journal.row(name), await journal.events_since(name, 0), await journal.inbox(name)]
+        found.append(sorted(await intents_of(journal, name), key=lambda each: each.key))
+        found.append(await reply_of(journal, name, "k1"))
+    found += [await journal.questions(state=None), await journal.due(), await journal.open_work()]
+    return [*found, await journal.notes("kind"), await journal.decided(10)]
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer) -> Any:
+    with postgres_server.empty_schema() as dsn:
+        yield url_of(dsn)
+
+
+async def read(address: Path | str) -> list[Any]:
+    async with open_journal(address) as journal:
+        return await contents(journal)
+
+
+async def test_copies_between_directories(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "a") as journal:
+        await fill(journal)
+        before = await contents(journal)
+        with pytest.raises(JournalBusy):
+            copy_journal(tmp_path / "a", tmp_path / "b")
+    assert copy_journal(tmp_path / "a", tmp_path / "b") == Copied(4, 6, 2)
+    assert await read(tmp_path / "b") == before
+    with pytest.raises(JournalError, match="already has"):
+        copy_journal(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(JournalError, match="has no journal"):
+        copy_journal(tmp_path / "none", tmp_path / "c")
+
+
+@pytest.mark.postgres
+async def test_copies_to_a_database_and_back(tmp_path: Path, url: str) -> None:
+    async with open_sqlite(tmp_path / "a") as journal:
+        await fill(journal)
+        before = await contents(journal)
+    assert copy_journal(tmp_path / "a", url) == Copied(4, 6, 2)
+    async with open_journal(url) as database:
+        assert await contents(database) == before
+        await database.renew()
+        with pytest.raises(JournalError, match="stop them first"):
+            copy_journal(url, tmp_path / "b")
+        assert (await database.note_revisions())["kind"] > 0
+        fence = await claimed(database, "s")
+        await database.save(fence, 2, [NewEvent("c", {})])
+        await database.leave()
+    assert copy_journal(url, tmp_path / "b") == Copied(4, 7, 2)
+    async with open_sqlite(tmp_path / "b") as journal:
+        assert len(await journal.events_since("s", 0)) == 3
+        assert await journal.questions(state=None) == before[-5]
+
+
+async def test_damaged_rows_are_not_copied(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "a") as journal:
+        await fill(journal)
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "a" / "journal.db") as db:
+        db.execute("UPDATE event SET body = CAST(x'ff' AS TEXT) WHERE seq = 2")
+    db.close()
+    with pytest.raises(JournalError, match="s: a row is damaged"):
+        copy_journal(tmp_path / "a", tmp_path / "b")
+    async with open_sqlite(tmp_path / "b") as journal:
+        assert (await journal.list()).rows == ()
