@@ -18,7 +18,7 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page postgres fleet soak screenshots conformance fuzz a2a-tck setup clean
+.PHONY: help run test check docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
@@ -30,6 +30,7 @@ help:
 	@echo "make streams      watch live events in hundreds, over restarts and disconnects, and abuse the websocket"
 	@echo "make postgres     the journal on a real PostgreSQL (needs the package postgresql)"
 	@echo "make fleet        three processes on one PostgreSQL, while something fails"
+	@echo "make figures      measure the journal on PostgreSQL"
 	@echo "make soak         the same for ten minutes: kill -9 every few seconds"
 	@echo "make crash        kill the server, replay every crash point"
 	@echo "make simulate     2,600 seeded stories of people, failures and crashes (ARGS=17 tells that one)"
@@ -53,7 +54,7 @@ run: $(RUNTIME)
 
 # Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
 # code 5).
-FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams and not page and not deploy and not postgres and not fleet"
+FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams and not page and not deploy and not postgres and not fleet and not figures"
 HALF := config e2e gateway simulation streams telemetry testing
 OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
 
@@ -98,6 +99,9 @@ postgres: $(SETUP)
 
 fleet: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests/fleet" -m fleet $(ARGS)
+
+figures: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests/fleet" -m figures -s $(ARGS)
 
 soak: $(SETUP)
 	@STOPGO_SOAK=600 $(PYTEST) "$(ROOT)/tests/fleet" -m fleet -k soak -s $(ARGS)

@@ -36,7 +36,7 @@ from ..nodes.services import Services
 from .follow import PAGE
 from .startup import AT_ONCE
 
-POLL = 2.0
+POLL = 1.0
 """Seconds between two polls, and so the longest delay by a lost hint."""
 LONGEST_PAUSE = 60.0
 """Maximum number of seconds between two attempts to do open work."""

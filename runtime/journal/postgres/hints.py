@@ -24,6 +24,8 @@ _MOST = 1000
 """Maximum number of streams whose changes wait to be sent; further changes are not sent."""
 _LONGEST = 7000
 """Maximum size of the payload of a notification, in bytes. PostgreSQL allows 8000."""
+GATHER = 0.01
+"""Seconds after a notification in which further changes gather for the next one."""
 RETRY = 1.0
 """Seconds until the connection that listens is made again."""
 
@@ -64,6 +66,7 @@ class Hints:
                 await self._pool.run(notify)
             except JournalError as error:
                 logger.debug("hints are lost: %s", error)
+            await trio.sleep(GATHER)
 
     async def listen(self) -> None:
         """Publish the hints of all nodes on the bus."""
