@@ -39,7 +39,7 @@ PYTHONS = [
     for classifier in PROJECT["classifiers"]
     if (found := re.search(r":: Python :: (3\.\d+)$", classifier))
 ]
-EXTRAS = ("metrics", "traces")
+EXTRAS = ("metrics", "postgres", "traces")
 """The extras in the lock, each with an option of `stopgo serve`."""
 TIMEOUT = 600.0
 """Seconds for one command."""
@@ -130,9 +130,7 @@ def install(python: str, version: str, wheel: Path) -> Path:
 
 def smoke(bin: Path, *missing: str) -> str:
     """Import every module, print every help, and run a turn; `missing`: libraries that are not installed."""
-    counted = run(
-        bin / "python", "-P", "-W", "error", ROOT / "tests" / "installed.py", "pytest", "psycopg", *missing
-    )
+    counted = run(bin / "python", "-P", "-W", "error", ROOT / "tests" / "installed.py", "pytest", *missing)
     where = counted.split()[-1]
     if not Path(where).is_relative_to(bin.parent):
         raise Failed(f"{where} is not the installed package")
@@ -158,7 +156,7 @@ def do_without_extras(bin: Path) -> None:
         Requirement(text).name for extra in EXTRAS for text in PROJECT["optional-dependencies"][extra]
     ]
     run(bin / "python", "-m", "pip", "uninstall", "--quiet", "--yes", *libraries)
-    smoke(bin, "prometheus_client", "opentelemetry")
+    smoke(bin, "prometheus_client", "psycopg", "opentelemetry")
     for extra in EXTRAS:
         value = ("0",) if extra == "metrics" else ()
         said = run(bin / "stopgo", "serve", "--port", "0", f"--{extra}", *value, code=2)

@@ -1,4 +1,4 @@
-"""`stopgo journal`: copies the journal of an agent to another store."""
+"""`stopgo journal`: copies the journal of an agent to another store, and makes the tables of a database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .options import FAILED, WRONG, is_installed
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `journal` to the command line."""
-    journal = subparsers.add_parser("journal", help="copy the journal of an agent to another store")
+    journal = subparsers.add_parser("journal", help="copy the journal of an agent, or make its tables")
     commands = journal.add_subparsers(required=True, metavar="COMMAND")
     copy = commands.add_parser(
         "copy",
@@ -26,6 +26,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             name.lower(), metavar=name, type=_address, help=f"{text}: a data directory or a postgresql:// URL"
         )
     copy.set_defaults(run=run, command=copy)
+    migrate = commands.add_parser(
+        "migrate",
+        help="make or update the tables of a database",
+        description="Makes the tables of a PostgreSQL database, or updates them after an upgrade. An agent "
+        "does so at its start; this command is for an agent whose role may not change tables.",
+        epilog="Exit codes: 0 done, 1 not done, 2 wrong usage.",
+    )
+    migrate.add_argument(
+        "url", metavar="URL", type=_url, help="a postgresql:// URL with the role that owns the tables"
+    )
+    migrate.set_defaults(run=migrate_tables, command=migrate)
 
 
 def _address(text: str) -> Path | str:
@@ -36,6 +47,29 @@ def _address(text: str) -> Path | str:
     if not text or "://" in text:
         raise argparse.ArgumentTypeError("not a data directory or postgresql:// URL")
     return Path(text)
+
+
+def _url(text: str) -> str:
+    address = _address(text)
+    if isinstance(address, Path):
+        raise argparse.ArgumentTypeError("not a postgresql:// URL")
+    return address
+
+
+def migrate_tables(args: argparse.Namespace) -> int:
+    """Make or update tables. Exit codes: see the help."""
+    if not is_installed("postgres", "journal"):
+        return WRONG
+    from ...runtime.journal.errors import JournalError
+    from .with_journal import with_journal
+
+    try:
+        with_journal(args.url, lambda journal: journal.note_revisions())  # opening it makes the tables
+    except JournalError as error:
+        print(f"{args.command.prog}: {error}", file=sys.stderr)
+        return FAILED
+    print("the tables are up to date")
+    return 0
 
 
 def run(args: argparse.Namespace) -> int:

@@ -50,6 +50,29 @@ def test_keys_move_with_the_journal(
     assert capsys.readouterr().out.splitlines() == listed
 
 
+def test_role_that_may_not_change_tables(
+    postgres_server: PostgresServer, url: str, tmp_path: Path, capsys: Any
+) -> None:
+    """The grants are those of docs/guides/scale-out.md."""
+    (tmp_path / "agent.yaml").write_text("name: a\nllm: {model: offline:rules}\n")
+    schema = url.rpartition("search_path%3D")[2]
+    serving = url.replace("user=stopgo", f"user={schema}_agent")
+    turn = ["run", "hello", "--config", str(tmp_path / "agent.yaml"), "--journal", serving]
+    postgres_server.execute(
+        f"CREATE ROLE {schema}_agent LOGIN", f"GRANT USAGE ON SCHEMA {schema} TO {schema}_agent"
+    )
+    assert main(turn) == 1
+    assert "may not create its tables" in capsys.readouterr().err
+    assert main(["journal", "migrate", url]) == 0
+    postgres_server.execute(
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {schema}_agent",
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {schema}_agent",
+    )
+    assert main(turn) == 0
+    assert main(["journal", "migrate", serving]) == 0  # nothing is left to do
+    postgres_server.execute(f"DROP OWNED BY {schema}_agent", f"DROP ROLE {schema}_agent")
+
+
 @pytest.mark.parametrize("wrong", [["mysql://x", "data"], ["", "data"], ["data"]])
 def test_wrong_addresses(wrong: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
