@@ -39,7 +39,9 @@ PYTHONS = [
     for classifier in PROJECT["classifiers"]
     if (found := re.search(r":: Python :: (3\.\d+)$", classifier))
 ]
-EXTRAS = ("metrics", "postgres", "traces")
+NEEDS = {"metrics": ("--metrics", "0"), "postgres": ("--journal", "postgresql:///"), "traces": ("--traces",)}
+"""The options that need the extras."""
+EXTRAS = tuple(NEEDS)
 """The extras in the lock, each with an option of `stopgo serve`."""
 TIMEOUT = 600.0
 """Seconds for one command."""
@@ -158,10 +160,10 @@ def do_without_extras(bin: Path) -> None:
     run(bin / "python", "-m", "pip", "uninstall", "--quiet", "--yes", *libraries)
     smoke(bin, "prometheus_client", "psycopg", "opentelemetry")
     for extra in EXTRAS:
-        value = ("0",) if extra == "metrics" else ()
-        said = run(bin / "stopgo", "serve", "--port", "0", f"--{extra}", *value, code=2)
+        option = NEEDS[extra]
+        said = run(bin / "stopgo", "serve", "--port", "0", *option, code=2)
         if f"pip install 'agent-stop-and-go[{extra}]'" not in said:
-            raise Failed(f"`stopgo serve --{extra}` without the extra said:\n{said}")
+            raise Failed(f"`stopgo serve {option[0]}` without the extra said:\n{said}")
 
 
 def try_here(version: str, wheel: Path) -> str | None:

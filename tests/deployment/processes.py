@@ -33,12 +33,12 @@ PAUSE = 0.2
 Json = dict[str, Any]
 
 
-def resolved() -> Json:
-    """The compose file with all references resolved. It may not refer to other variables of this machine."""
-    command = [str(BIN / "docker-compose"), "--file", f"{ROOT}/compose.yaml", "config", "--format", "json"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]}
-    )
+def resolved(file: str = "compose.yaml") -> Json:
+    """A compose file with all references resolved. It may refer to no variable of this machine, except for the
+    password of the database."""
+    command = [str(BIN / "docker-compose"), "--file", f"{ROOT}/{file}", "config", "--format", "json"]
+    allowed = {name: os.environ[name] for name in ("PATH", "STOPGO_DB_PASSWORD") if name in os.environ}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=allowed)
     assert not done.stderr, done.stderr
     content: Json = json.loads(done.stdout)
     return content

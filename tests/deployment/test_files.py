@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -20,11 +21,13 @@ pytestmark = pytest.mark.deploy
     [
         ("hadolint", "Dockerfile"),
         ("docker-compose", "config", "--quiet"),
+        ("docker-compose", "--file", "compose.fleet.yaml", "config", "--quiet"),
         ("kubernetes-validate", "--strict", "deploy/kubernetes/agent.yaml"),
     ],
-    ids=lambda command: command[0],
+    ids=" ".join,
 )
-def test_checkers_are_satisfied(command: tuple[str, ...]) -> None:
+def test_checkers_are_satisfied(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOPGO_DB_PASSWORD", "secret")
     done = subprocess.run([BIN / command[0], *command[1:]], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert "FAIL" not in done.stdout
@@ -39,6 +42,19 @@ def test_services_start_in_the_order_of_their_health() -> None:
         assert each["cap_drop"] == ["ALL"]
         assert {port["host_ip"] for port in each.get("ports", [])} <= {"127.0.0.1"}
         assert "--insecure" not in each["command"]
+
+
+def test_nodes_of_the_fleet_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOPGO_DB_PASSWORD", "secret")
+    services = resolved("compose.fleet.yaml")["services"]
+    nodes = [services[f"agent-{number}"] for number in (1, 2, 3)]
+    assert nodes[0] == nodes[1] == nodes[2]
+    [file] = [each["source"] for each in nodes[0]["volumes"]]
+    port = load_config(Path(file)).port
+    balancer = (ROOT / "deploy/compose/Caddyfile").read_text()
+    assert f"reverse_proxy agent-1:{port} agent-2:{port} agent-3:{port} {{" in balancer
+    assert in_order(services)[-1] == "balancer"
+    assert [name for name, each in services.items() if "ports" in each] == ["balancer"]
 
 
 def test_agent_files_are_valid_and_need_credentials() -> None:
