@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -36,6 +37,7 @@ import yaml
 from stopgo.actors.models.script_reader import load_script
 from stopgo.config.load import load_config
 from stopgo.config.web_config import load_web_config
+from tests.fleet.cluster import url_of
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -154,6 +156,8 @@ class Session:
     folder: Path
     ports: dict[str, str]
     """The ports of the page, and those that are used in their place."""
+    databases: dict[str, str] = attrs.field(factory=dict)
+    """Addresses of databases in the page, and those that are used in their place."""
     ids: dict[str, str] = attrs.field(factory=dict)
     """What stands in the page, and what really came in its place."""
     _agent: Terminal | None = None
@@ -251,6 +255,8 @@ class Session:
         text = ID.sub(lambda found: self.ids.get(found[0], found[0]), text)
         for shown, port in self.ports.items():
             text = replace_port(shown, port, text)
+        for shown, url in self.databases.items():
+            text = text.replace(shown, shlex.quote(url))
         return text
 
     def _as_in_the_page(self, output: str) -> str:
@@ -330,7 +336,19 @@ def failure(session: Session, command: str, shown: str) -> str | None:
     [PAGES[0], *(pytest.param(page, marks=pytest.mark.docs) for page in PAGES[1:])],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_a_page_shows_what_really_happens(page: Path, session: Session) -> None:
+def test_a_page_shows_what_really_happens(
+    page: Path, session: Session, request: pytest.FixtureRequest
+) -> None:
+    with ExitStack() as stack:
+        for shown in sorted(
+            set(re.findall(r"(?<=[ $])postgresql://db\.example/\w+", page.read_text("utf-8")))
+        ):
+            server = request.getfixturevalue("postgres_server")
+            session.databases[shown] = url_of(stack.enter_context(server.empty_schema()))
+        follow(page, session)
+
+
+def follow(page: Path, session: Session) -> None:
     for block in blocks(page):
         match block.language:
             case "console":

@@ -34,8 +34,8 @@ Json = dict[str, Any]
 
 
 def resolved(file: str = "compose.yaml") -> Json:
-    """A compose file with all references resolved. It may refer to no variable of this machine, except for the
-    password of the database."""
+    """A compose file with all references resolved. It may refer to no variable of this machine but that with
+    the password of the database."""
     command = [str(BIN / "docker-compose"), "--file", f"{ROOT}/{file}", "config", "--format", "json"]
     allowed = {name: os.environ[name] for name in ("PATH", "STOPGO_DB_PASSWORD") if name in os.environ}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=allowed)

@@ -112,7 +112,8 @@ _BUSY = "(work = 1 OR EXISTS (SELECT FROM inbox WHERE inbox.stream = stream.id A
 def fleet(db: Connection) -> Fleet:
     with db.pipeline():
         store = db.execute(
-            "SELECT current_setting('server_version'), current_setting('synchronous_standby_names')"
+            "SELECT split_part(current_setting('server_version'), ' ', 1),"
+            " current_setting('synchronous_standby_names')"
         )
         unowned = db.execute(
             """SELECT count(*) FROM stream WHERE node IS NULL AND id IN
