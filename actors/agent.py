@@ -25,13 +25,13 @@ from .approvals.kinds import Approval
 from .approvals.voting import agreed_edit, vote_of
 from .common import errors
 from .common.errors import AgentError
+from .common.fleet import Fleet, read_fleet
 from .conversation import follow
 from .conversation.halted import refuse_if_halted
 from .conversation.lists import ListedTool
 from .conversation.remote_questions import withdraw_key
 from .conversation.result import AnsweredTurn, Result, Turn, refused_while_waiting, turn_of
 from .conversation.sender import Sender
-from .fleet import Fleet, read_fleet
 from .gate.check_decision import checked
 from .gate.gate import judge
 from .gate.halt import MAX_REASON, HaltState

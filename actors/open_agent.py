@@ -14,16 +14,16 @@ from ..config.agent_config import AgentConfig
 from ..config.mcp import McpServerConfig
 from ..runtime.clock import WallClock, system_clock
 from ..runtime.context import Behaviour
-from ..runtime.journal.address import LEASE
 from ..runtime.journal.errors import JournalError
 from ..runtime.journal.lease import Lease, boot_clock
-from ..runtime.journal.open_journal import open_journal
 from ..runtime.journal.protocol import Journal
+from ..runtime.journal.store_address import LEASE
+from ..runtime.stores.open_journal import open_journal
 from .agent import Agent
+from .common.fleet import this_process, written
 from .conversation import startup
 from .conversation.recorder import Recorder
 from .conversation.sender import Sender
-from .fleet import this_process, written
 from .log.observer import Observer, Observers
 from .mcp.server import mcp_server
 from .models.model_actors import OpenModel

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -149,15 +149,8 @@ async def _start(
     await known.load(server.name for server in config.enabled_servers)
     wall = await _hold(lease, kernel, wall)
     notes = FollowedNotes(journal, wall, lease.can_be_lost)
-    halts = Halts(journal, wall)
-
-    async def apply_halt(changed: Mapping[str, Json | None]) -> None:
-        before = halts.latest
-        await halts.apply(changed)
-        if halts.latest is not before:
-            bus.publish(EVERYTHING, halts.state)
-
-    await notes.follow(halt.NOTE, apply_halt)
+    halts = Halts(journal, wall, lambda state: bus.publish(EVERYTHING, state))
+    await notes.follow(halt.NOTE, halts.apply)
     spending = Spending(journal, wall, None if config.auth is None else config.auth.limits.cost_usd_per_day)
     if spending.limit is not None:
         await notes.follow(spent.NOTE, spending.apply)
@@ -206,18 +199,25 @@ async def _start(
     conversations = VirtualActors("conversation", conversation(services), kernel, poisoned=poisoned(services))
     await kernel.start("timers", timers(journal, bus, services.wake))
     if lease.can_be_lost:
-        await kernel.start("other nodes", OtherNodes(services).actor())
-        for name in servers:
-            await notes.follow(kind_of(name), partial(_learn, registry_ref, name))
-        await kernel.start("notes of other nodes", background(notes.run))
+        await _watch_others(kernel, services, notes, servers)
     questions = RemoteQuestions(journal, registry_ref, services.tokens, services.wake, services.agent_id)
     if config.remote_agents:
         await kernel.start("remote questions", questions.actor())
     return Cast(services, directory, conversations, models.names, questions, notes)
 
 
-async def _learn(registry_ref: ActorRef[RegistryMessage], server: str, _: object) -> None:
-    await registry_ref.ask(Learn(server))
+async def _watch_others(
+    kernel: Supervisor, services: Services, notes: FollowedNotes, servers: Iterable[str]
+) -> None:
+    """See what other nodes change."""
+
+    async def learn(server: str, _: object) -> None:
+        await services.registry.ask(Learn(server))
+
+    await kernel.start("other nodes", OtherNodes(services).actor())
+    for name in servers:
+        await notes.follow(kind_of(name), partial(learn, name))
+    await kernel.start("notes of other nodes", background(notes.run))
 
 
 async def _hold(lease: Lease, kernel: Supervisor, wall: WallClock) -> WallClock:

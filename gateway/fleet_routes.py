@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 from ..actors.agent import Agent
-from ..actors.fleet import FleetNode
+from ..actors.common.fleet import FleetNode
 from .http.request import Request
 from .http.responses import Reply, View, reply
 from .views import timestamp

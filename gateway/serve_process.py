@@ -28,9 +28,9 @@ from ..config.agent_config import AgentConfig
 from ..config.errors import ConfigError
 from ..runtime.clock import ProcessClock
 from ..runtime.errors import RestartLimitReached
-from ..runtime.journal.address import LEASE
 from ..runtime.journal.errors import JournalError
 from ..runtime.journal.files import announce
+from ..runtime.journal.store_address import LEASE
 from .a2a.push import open_push
 from .app import make_app
 from .auth.open_authenticator import open_authenticator

@@ -24,7 +24,7 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "gateway": {"actors", "gateway/http"},
     "gateway/http": {"actors/access"},
     "actors/bridge": {"actors"},
-    "actors": {"actors/conversation", "actors/mcp", "actors/a2a"},
+    "actors": {"actors/conversation", "actors/mcp", "actors/a2a", "runtime/stores"},
     "actors/conversation": {"actors/nodes"},
     "actors/nodes": {"actors/calls"},
     "actors/calls": {"actors/log"},
@@ -37,6 +37,7 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "actors/a2a": {"actors/tools", "actors/common"},
     "actors/tools": {"config", "runtime/journal"},
     "actors/common": {"runtime/journal", "config"},
+    "runtime/stores": {"runtime/journal/postgres"},
     "runtime/journal/postgres": {"runtime/journal"},
     "runtime/journal": {"runtime"},
     "runtime": set(),
@@ -285,7 +286,8 @@ def test_help_loads_commands_and_configuration_and_nothing_else(tmp_path: Path) 
     found = loaded(tmp_path, code) - loaded(tmp_path, "")
     rest = {name for name in found if not name.startswith(("stopgo.config", "stopgo.gateway.cli", "_cython"))}
     libraries = {"attr", "attrs", "cython_runtime", "regex", "yaml"}
-    assert rest - libraries == {"stopgo", "stopgo.gateway", "stopgo.gateway.loopback"}
+    journal = {"stopgo.runtime", "stopgo.runtime.journal", "stopgo.runtime.journal.store_address"}
+    assert rest - libraries - journal == {"stopgo", "stopgo.gateway", "stopgo.gateway.loopback"}
 
 
 def test_every_name_of_the_interface_is_there() -> None:

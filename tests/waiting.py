@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import trio
@@ -15,3 +16,8 @@ async def until(condition: Callable[[], bool]) -> None:
     with trio.fail_after(PATIENCE):
         while not condition():  # noqa: ASYNC110 - there is no event for it
             await trio.sleep(0.01)
+
+
+def pause(seconds: float) -> None:
+    """Let real time pass, in tests of processes whose leases and faults take some."""
+    threading.Event().wait(seconds)

@@ -100,6 +100,8 @@ class Halts:
 
     _journal: Journal
     _wall: WallClock
+    _tell: Callable[[HaltState], None] = lambda _: None
+    """Called when another node has halted the agent, or ended the halt."""
     latest: Halt = NEVER
     _keys: dict[str, str] = attrs.field(factory=dict)
     """The idempotency keys of the last commands and digests of the commands, oldest first."""
@@ -110,7 +112,10 @@ class Halts:
         """The note was changed, by an earlier process or another node (`FollowedNotes`). Raises
         `JournalError`."""
         async with self._changing:
+            before = self.latest
             await self._read()
+        if self.latest is not before:
+            self._tell(self.state)
         await self._departed()
         if await self._others():
             number = self.latest.number

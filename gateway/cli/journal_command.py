@@ -40,7 +40,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _address(text: str) -> Path | str:
-    from ...runtime.journal.address import is_postgres
+    from ...runtime.journal.store_address import is_postgres
 
     if is_postgres(text):
         return text
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     import sqlite3
 
     from ...runtime.journal.errors import JournalError
-    from ...runtime.journal.transfer import copy_journal
+    from ...runtime.stores.transfer import copy_journal
     from ..auth.key_file import KeyFileError
     from .key_copy import copy_keys
 

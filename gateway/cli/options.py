@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ...runtime.journal.address import is_postgres
+from ...runtime.journal.store_address import is_postgres
 from ..loopback import is_loopback
 
 if TYPE_CHECKING:
@@ -72,9 +72,8 @@ def add_journal_option(parser: argparse.ArgumentParser) -> None:
         type=_journal,
         default=os.environ.get(JOURNAL) or None,
         metavar="URL",
-        help="PostgreSQL database of the journal, which several processes may use, as a postgresql:// URL; "
-        f"default: ${JOURNAL}, else a file in the data directory. Other users of the machine can see the "
-        "options of a process, so put a password into the variable, or into a password file of PostgreSQL",
+        help="PostgreSQL database of the journal, as a postgresql:// URL, which several processes may use; "
+        f"default: ${JOURNAL}, else a file in the data directory",
     )
 
 

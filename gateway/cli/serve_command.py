@@ -7,7 +7,7 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from ...runtime.journal.address import LEASE
+from ...runtime.journal.store_address import LEASE
 from ..loopback import is_loopback
 from .options import (
     WRONG,

@@ -9,8 +9,8 @@ from typing import TypeVar
 import trio
 
 from ...runtime.journal.errors import JournalUnavailable
-from ...runtime.journal.open_journal import open_journal
 from ...runtime.journal.protocol import Journal
+from ...runtime.stores.open_journal import open_journal
 
 T = TypeVar("T")
 

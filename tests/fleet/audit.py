@@ -9,6 +9,8 @@ from typing import Any
 
 import psycopg
 
+from tests.waiting import pause
+
 from .cluster import Cluster
 from .people import PATIENCE, Person, Reader, request
 
@@ -86,6 +88,6 @@ def _check_answer(cluster: Cluster, person: Person, number: int, sentence: str) 
 def _check_stream(reader: Reader, events: list[tuple[int, str, str]]) -> None:
     deadline = time.monotonic() + PATIENCE
     while len(reader.seen) < len(events) and time.monotonic() < deadline:
-        time.sleep(0.05)
+        pause(0.05)
     reader.stopped = True
     assert reader.seen == [(seq, type) for seq, type, _ in events], "the stream has a gap or a repeat"

@@ -10,6 +10,8 @@ from typing import Any
 import attrs
 import httpx2
 
+from tests.waiting import pause
+
 from .cluster import Cluster
 
 Json = dict[str, Any]
@@ -35,7 +37,7 @@ def request(cluster: Cluster, path: str, body: Json, key: str) -> Json:
             assert response.status_code in (429, 503), response.text
             last = response.text
         assert time.monotonic() < deadline, f"no answer to {path} {body}: {last}"
-        time.sleep(PAUSE)
+        pause(PAUSE)
 
 
 @attrs.define(eq=False)
@@ -129,7 +131,7 @@ class Reader(threading.Thread):
             except (httpx2.TransportError, RuntimeError):
                 pass
             self.reconnects += 1
-            time.sleep(PAUSE)
+            pause(PAUSE)
 
     def _events(self) -> Iterator[tuple[int, str]]:
         path, after = f"/conversations/{self.conversation}/events", self.seen[-1][0] if self.seen else 0

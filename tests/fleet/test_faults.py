@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -14,6 +13,7 @@ import pytest
 
 from tests.postgres_server import PostgresServer, running_postgres
 from tests.postgres_wire import Fault, wire_to
+from tests.waiting import pause
 
 from .audit import audit, finish
 from .cluster import LEASE, Cluster, cluster, url_of
@@ -41,7 +41,7 @@ def load(cluster: Cluster, dsn: str, people: int = 6, sentences: int = 6) -> Ite
     while not all(each.answers for each in crowd):
         for each in crowd:
             assert each.failure is None, each.failure
-        time.sleep(0.02)
+        pause(0.02)
     readers = [Reader(cluster, each.conversation) for each in crowd[:3]]
     for reader in readers:
         reader.start()
@@ -52,7 +52,7 @@ def load(cluster: Cluster, dsn: str, people: int = 6, sentences: int = 6) -> Ite
 
 def kill_and_start(site: Site, position: int) -> None:
     site.cluster.kill(position)
-    time.sleep(2 * LEASE)
+    pause(2 * LEASE)
     site.cluster.start(position)
 
 
@@ -61,14 +61,14 @@ def stop_and_start(site: Site, position: int) -> None:
     site.cluster.start(position)
 
 
-def pause(site: Site, position: int) -> None:
+def suspend(site: Site, position: int) -> None:
     site.cluster.signal(position, signal.SIGSTOP)
-    time.sleep(3 * LEASE)
+    pause(3 * LEASE)
     site.cluster.signal(position, signal.SIGCONT)
-    time.sleep(LEASE)
+    pause(LEASE)
 
 
-@pytest.mark.parametrize("fault", [kill_and_start, stop_and_start, pause])
+@pytest.mark.parametrize("fault", [kill_and_start, stop_and_start, suspend])
 def test_each_node_in_turn(site: Site, fault: Callable[[Site, int], None]) -> None:
     """kill -9, a rolling restart, and SIGSTOP with a takeover before SIGCONT."""
     with load(site.cluster, site.dsn, sentences=12):
@@ -82,9 +82,9 @@ def test_database_is_restarted(site: Site, number: signal.Signals) -> None:
     with load(site.cluster, site.dsn):
         for _ in range(2):
             site.server.stop(number)
-            time.sleep(LEASE)
+            pause(LEASE)
             site.server.start()
-            time.sleep(LEASE)
+            pause(LEASE)
 
 
 @pytest.mark.parametrize("fault", ["silence", "requests lost", "answers lost", "cut"])
@@ -97,7 +97,7 @@ def test_one_node_is_cut_off_from_the_database(server: PostgresServer, tmp_path:
                 wire.fault = broken
                 if fault == "cut":
                     wire.cut()
-                time.sleep(4 * LEASE)
+                pause(4 * LEASE)
                 wire.fault = "none"
                 wire.cut()
             created = made.nodes[0].post("/conversations", {"message": "hello"}, status=201)

@@ -40,6 +40,7 @@ from tests.bench.served import (
 from tests.bench.test_turn_bench import AGENT, BODY, SCRIPT, is_done
 from tests.postgres_server import PostgresServer
 from tests.runtime.journal.kept import claimed
+from tests.waiting import pause
 
 from .cluster import url_of
 
@@ -192,15 +193,15 @@ def test_commit_to_watcher_at_another_node(plain: Path, url: str, rate: int) -> 
     with nodes(plain, url, 2) as [(here, _), (there, _)], ExitStack() as stack:
         watched = new_conversations(here, 10)
         all_lags = [stack.enter_context(watching(there, id)) for id in watched]
-        time.sleep(0.5)
+        pause(0.5)
         for each in all_lags:
             each.clear()
         connection = stack.enter_context(closing(http.client.HTTPConnection(here)))
         for number in range(200):
             began = time.monotonic()
             post(connection, f"/conversations/{watched[number % 10]}/messages", BODY)
-            time.sleep(max(0.0, 1 / rate - (time.monotonic() - began)))
-        time.sleep(0.5)
+            pause(max(0.0, 1 / rate - (time.monotonic() - began)))
+        pause(0.5)
         lags = [each for found in all_lags for each in found]
     cut = quantiles(lags, n=100)
     report(
@@ -223,12 +224,12 @@ def test_takeover(plain: Path, url: str) -> None:
                 connection = stack.enter_context(closing(http.client.HTTPConnection(owner)))
                 connection.request("POST", f"/conversations/{id}/messages", b'{"message": "slow"}')
                 while not _owner_is_busy(url, id):
-                    time.sleep(0.01)
+                    pause(0.01)
                 before = _epoch(url, id)
                 process.send_signal(signal.SIGKILL)
                 began = time.monotonic()
                 while _epoch(url, id) == before:
-                    time.sleep(0.005)
+                    pause(0.005)
                 times.append(time.monotonic() - began)
     report(bench="takeover", lease=LEASE, p50=median(times), most=max(times), target=LEASE + 1)
 

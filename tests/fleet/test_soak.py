@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from tests.waiting import pause
+
 from .audit import audit, finish
 from .cluster import LEASE
 from .conftest import Site
@@ -45,11 +47,11 @@ def test_soak(site: Site) -> None:
         if time.monotonic() > next_kill:
             position = chance.randrange(3)
             site.cluster.kill(position)
-            time.sleep(chance.uniform(0.0, 2 * LEASE))
+            pause(chance.uniform(0.0, 2 * LEASE))
             site.cluster.start(position)
             kills += 1
             next_kill = time.monotonic() + chance.uniform(1.0, 4.0)
-        time.sleep(0.02)
+        pause(0.02)
     finish(people)
     audit(site.cluster, site.dsn, people, readers)
     messages, asked = sum(len(each.answers) for each in people), sum(each.unknown for each in people)
@@ -63,7 +65,7 @@ def test_soak(site: Site) -> None:
 
 def _reader(site: Site, person: Person) -> Reader:
     while not person.conversation:
-        time.sleep(0.01)
+        pause(0.01)
     reader = Reader(site.cluster, person.conversation)
     reader.start()
     return reader

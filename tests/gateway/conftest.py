@@ -22,6 +22,7 @@ from stopgo.actors.access.principal import Principal
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
+from stopgo.actors.common.fleet import Fleet, FleetNode, Process
 from stopgo.actors.conversation.lists import (
     ApprovalPage,
     ConversationItem,
@@ -32,7 +33,6 @@ from stopgo.actors.conversation.lists import (
 from stopgo.actors.conversation.precedents import Precedent
 from stopgo.actors.conversation.result import Result, Turn, turn_of
 from stopgo.actors.conversation.watch import Announced, Watched
-from stopgo.actors.fleet import Fleet, FleetNode, Process
 from stopgo.actors.gate.halt import HaltState
 from stopgo.actors.log import events
 from stopgo.actors.log.deltas import AnyDelta

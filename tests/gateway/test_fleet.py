@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from stopgo.gateway.cli.fleet_command import lines_of
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.open_journal import open_journal
+from stopgo.runtime.stores.open_journal import open_journal
 from tests.actors.world import World
 
 

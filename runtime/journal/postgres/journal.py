@@ -31,7 +31,6 @@ from ... import json_text
 from ...event_bus import EventBus, Subscription
 from .. import cursor as cursors
 from .. import note
-from ..address import LEASE
 from ..ownership import Fence, Fleet, Held, Renewed
 from ..patience import until_available
 from ..protocol import (
@@ -59,6 +58,7 @@ from ..question import (
     Unknown,
     Won,
 )
+from ..store_address import LEASE
 from ..summary import Among, Census, Page, Row, Summary
 from ..vote import Outdated, Vote, Voted
 from ..writer import OnCommit, ignore_commit

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from stopgo.runtime.journal.errors import JournalBusy, JournalError
-from stopgo.runtime.journal.open_journal import open_journal
 from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
-from stopgo.runtime.journal.transfer import Copied, copy_journal
+from stopgo.runtime.stores.open_journal import open_journal
+from stopgo.runtime.stores.transfer import Copied, copy_journal
 from tests.fleet.cluster import url_of
 from tests.postgres_server import PostgresServer
 from tests.runtime.journal.kept import claimed, intents_of, reply_of

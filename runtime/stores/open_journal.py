@@ -6,11 +6,11 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from ..clock import WallClock, system_clock
-from .address import LEASE, is_postgres
-from .errors import JournalError
-from .protocol import Journal
-from .sqlite import open_sqlite
-from .writer import OnCommit, ignore_commit
+from ..journal.errors import JournalError
+from ..journal.protocol import Journal
+from ..journal.sqlite import open_sqlite
+from ..journal.store_address import LEASE, is_postgres
+from ..journal.writer import OnCommit, ignore_commit
 
 
 def open_journal(
@@ -33,7 +33,7 @@ def open_journal(
     """
     if isinstance(address, str) and is_postgres(address):
         try:
-            from .postgres.journal import open_postgres
+            from ..journal.postgres.journal import open_postgres
         except ModuleNotFoundError as error:
             raise JournalError(
                 "a journal on PostgreSQL needs psycopg: pip install 'agent-stop-and-go[postgres]'"

@@ -10,10 +10,10 @@ from importlib.metadata import version
 import attrs
 import trio
 
-from ..runtime import json_text
-from ..runtime.journal import ownership
-from ..runtime.journal.protocol import Journal
-from .common.stored_json import new_converter
+from ...runtime import json_text
+from ...runtime.journal import ownership
+from ...runtime.journal.protocol import Journal
+from .stored_json import new_converter
 
 
 @attrs.frozen

@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 import attrs
 
 from .. import json_text
-from . import database
-from .address import is_postgres
-from .errors import JournalError, StreamDamaged
-from .files import check_directory, locked, make_directory
-from .sqlite import FILE
+from ..journal import database
+from ..journal.errors import JournalError, StreamDamaged
+from ..journal.files import check_directory, locked, make_directory
+from ..journal.sqlite import FILE
+from ..journal.store_address import is_postgres
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -221,7 +221,7 @@ def _sqlite(db: sqlite3.Connection) -> _Store:
 def _opened(address: Path | str, *, writes: bool) -> Iterator[_Store]:
     """The tables of a journal, in a transaction that is committed at the end if `writes`."""
     if isinstance(address, str) and is_postgres(address):
-        from .postgres.whole import open_tables
+        from ..journal.postgres.whole import open_tables
 
         with open_tables(address, writes=writes) as (run, run_all):
             yield _Store(run, run_all, "stream", "work", is_postgres=True)
