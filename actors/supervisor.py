@@ -152,8 +152,7 @@ async def _start(
     halts = Halts(journal, wall, lambda state: bus.publish(EVERYTHING, state))
     await notes.follow(halt.NOTE, halts.apply)
     spending = Spending(journal, wall, None if config.auth is None else config.auth.limits.cost_usd_per_day)
-    if spending.limit is not None:
-        await notes.follow(spent.NOTE, spending.apply)
+    await notes.follow(spent.NOTE, spending.apply)
     registry_ref = await kernel.start(
         "registry", registry(config, directory.set_catalogue, known), mailbox=LOOKUPS
     )
