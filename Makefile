@@ -18,7 +18,7 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
+.PHONY: help run test check docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page postgres fleet fleet-steps figures soak screenshots conformance fuzz a2a-tck setup clean
 
 help:
 	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
@@ -30,6 +30,7 @@ help:
 	@echo "make streams      watch live events in hundreds, over restarts and disconnects, and abuse the websocket"
 	@echo "make postgres     the journal on a real PostgreSQL (needs the package postgresql)"
 	@echo "make fleet        three processes on one PostgreSQL, while something fails"
+	@echo "make fleet-steps  kill -9 of a node, and of the one that takes over, at each write: ten minutes"
 	@echo "make figures      measure the journal on PostgreSQL"
 	@echo "make soak         the same for ten minutes: kill -9 every few seconds"
 	@echo "make crash        kill the server, replay every crash point"
@@ -98,13 +99,16 @@ postgres: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m postgres $(ARGS)
 
 fleet: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests/fleet" -m fleet $(ARGS)
+	@$(PYTEST) "$(ROOT)/tests/fleet/test_faults.py" -m fleet $(ARGS)
+
+fleet-steps: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests/fleet/test_kill_steps.py" -m fleet $(ARGS)
 
 figures: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests/fleet" -m figures -s $(ARGS)
 
 soak: $(SETUP)
-	@STOPGO_SOAK=600 $(PYTEST) "$(ROOT)/tests/fleet" -m fleet -k soak -s $(ARGS)
+	@STOPGO_SOAK=$${STOPGO_SOAK:-600} $(PYTEST) "$(ROOT)/tests/fleet" -m fleet -k soak -s $(ARGS)
 
 streams: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m streams $(ARGS)

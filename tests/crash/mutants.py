@@ -60,6 +60,7 @@ ORDER = "tests/actors/calls/test_ask_order.py"
 SAVES = "tests/runtime/journal/test_saves.py"
 INBOX = "tests/runtime/journal/test_commands.py"
 REVIEW = "tests/actors/gate/test_review.py"
+SHARED_NOTES = "tests/actors/test_shared_notes.py"
 GATE_TESTS = "tests/actors/gate/test_gate.py"
 WIRE = "tests/actors/mcp/test_wire.py"
 MISTAKES = "tests/config/test_mistakes.py"
@@ -1026,6 +1027,69 @@ NODES = (
         "                for each in {id for topic",
         "                for each in () and {id for topic",
         (OTHER_NODES,),
+    ),
+    (
+        "nodes: a call that may be repeated fails with the lease",
+        DISPATCH,
+        'if step.effect != "once":  # it can',
+        "if False:  # it can",
+        (OTHER_NODES,),
+    ),
+    (
+        "nodes: a halt is acknowledged before other nodes have seen it",
+        HALT,
+        "        await self._confirmed(number)\n",
+        "",
+        (SHARED_NOTES,),
+    ),
+    (
+        "nodes: a halt is confirmed while an intent is being committed",
+        HALT,
+        "            self._tell(self.state)\n        await self._departed()\n",
+        "            self._tell(self.state)\n",
+        (SHARED_NOTES,),
+    ),
+    (
+        "nodes: hints that another node has recorded are overwritten",
+        "actors/tools/known.py",
+        ", notes, at=at)",
+        ", notes)",
+        (SHARED_NOTES,),
+    ),
+    (
+        "nodes: dollars that another node has added are overwritten",
+        "actors/models/spending.py",
+        ", notes, at=at)",
+        ", notes)",
+        (SHARED_NOTES,),
+    ),
+    (
+        "postgres: a save does not look at its fence",
+        "runtime/journal/postgres/save.py",
+        "AND epoch = %(epoch)s AND last_seq",
+        "AND last_seq",
+        ("tests/runtime/journal/test_ownership.py",),
+    ),
+    (
+        "postgres: an attempt begins twice",
+        "runtime/journal/postgres/tables.py",
+        "PRIMARY KEY (stream, key, attempt)",
+        "CHECK (attempt > 0)",
+        (SAVES,),
+    ),
+    (
+        "postgres: a key is delivered twice",
+        "runtime/journal/postgres/intake.py",
+        "_repeated(new.stream, new.key, kept, is_same) or _refused(kept, new)",
+        "_refused(kept, new)",
+        (INBOX,),
+    ),
+    (
+        "postgres: a note is written at any revision",
+        "runtime/journal/postgres/note_table.py",
+        "WHERE coalesce(%(at)s, note_kind.revision) = note_kind.revision",
+        "",
+        ("tests/runtime/journal/test_notes.py",),
     ),
 )
 
