@@ -525,12 +525,12 @@ DELEGATED = (
     ),
 )
 HALTED = (
-    ("a halt is forgotten by a restart", SUPERVISOR, "    await halts.load()\n", "", HALTS),
+    ("a halt is forgotten by a restart", SUPERVISOR, "    await notes.follow(halt.NOTE, halts.apply)\n", "", HALTS),
     (
         "a note that cannot be read is no halt",
         HALT,
-        "self.latest = Halt(int(now), True,",
-        "self.latest = Halt(int(now), False,",
+        "found = Halt(int(now), True,",
+        "found = Halt(int(now), False,",
         HALTS,
     ),
     (
@@ -643,8 +643,8 @@ HALTED = (
     (
         "a repeated request ends another halt",
         HALT,
-        "                    if command in keys:",
-        "                    if False:",
+        "            if command in keys:",
+        "            if False:",
         HALTS,
     ),
 )
@@ -1442,16 +1442,17 @@ MUTANTS = (
         (
             Edit(
                 KNOWN,
-                "await until_available(lambda: self._journal.write_notes(_kind(server), notes))",
+                "if notes and not await self._journal.write_notes(kind_of(server), notes, at=at):",
                 "from trio.lowlevel import spawn_system_task as soon\n"
-                "            soon(self._journal.write_notes, _kind(server), notes)",
+                "            soon(self._journal.write_notes, kind_of(server), notes)\n"
+                "            if False:",
             ),
         ),
         (HINTS,),
     ),
     Mutant(
         "hints that are known are not read at the start",
-        (Edit(KNOWN, "for key, note in notes.items()}", "for key, note in ()}"),),
+        (Edit(KNOWN, "for key, note in notes.items())", "for key, note in ())"),),
     ),
     Mutant(
         "hints that cannot be read are none",
