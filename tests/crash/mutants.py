@@ -525,7 +525,13 @@ DELEGATED = (
     ),
 )
 HALTED = (
-    ("a halt is forgotten by a restart", SUPERVISOR, "    await notes.follow(halt.NOTE, halts.apply)\n", "", HALTS),
+    (
+        "a halt is forgotten by a restart",
+        SUPERVISOR,
+        "    await notes.follow(halt.NOTE, halts.apply)\n",
+        "",
+        HALTS,
+    ),
     (
         "a note that cannot be read is no halt",
         HALT,
