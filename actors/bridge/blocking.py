@@ -112,6 +112,7 @@ class BlockingAgent:
     approval = _blocking(Agent.approval)
     title = _blocking(Agent.title)
     precedents = _blocking(Agent.precedents)
+    fleet = _blocking(Agent.fleet)
 
     def tools(self) -> tuple[ListedTool, ...]:
         """See `Agent.tools`."""

@@ -120,6 +120,7 @@ class AsyncioAgent:
     approval = _awaited(Agent.approval)
     title = _awaited(Agent.title)
     precedents = _awaited(Agent.precedents)
+    fleet = _awaited(Agent.fleet)
 
     async def tools(self) -> tuple[ListedTool, ...]:
         """See `Agent.tools`."""
