@@ -108,7 +108,7 @@ figures: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests/fleet" -m figures -s $(ARGS)
 
 soak: $(SETUP)
-	@STOPGO_SOAK=$${STOPGO_SOAK:-600} $(PYTEST) "$(ROOT)/tests/fleet" -m fleet -k soak -s -o faulthandler_timeout=1800 $(ARGS)
+	@export STOPGO_SOAK=$${STOPGO_SOAK:-600}; $(PYTEST) "$(ROOT)/tests/fleet" -m fleet -k soak -s -o faulthandler_timeout=1800 $(ARGS)
 
 streams: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m streams $(ARGS)
