@@ -213,14 +213,14 @@ async def test_watchers_of_all_conversations_get_each_event_once_and_deletions(
     async with nodes.agents("a", "b") as (a, b):
         with b.all_events() as watched:
             id = (await a.start_conversation("go")).conversation.id
-            await trio.sleep(POLL)
-            await b.send(id, "two")
             await trio.sleep(2 * POLL)
+            await b.send(id, "two")
+            await trio.sleep(4 * POLL)
             await a.send(id, "three")
             count = len(await types(nodes.store, id))
             await trio.sleep(1)
             await a.delete(id)
-            await trio.sleep(2 * POLL)
+            await trio.sleep(4 * POLL)
             with trio.move_on_after(1):
                 async for each in watched:
                     assert isinstance(each, Announced)
@@ -244,7 +244,7 @@ async def test_open_work_that_stays_delays_no_other(nodes: Nodes, autojump_clock
             async with nodes.agents("b") as (b,):
                 lost = (await b.start_conversation("work", wait=False)).conversation.id
                 await trio.sleep_forever()
-        await trio.sleep(3 * POLL)
+        await trio.sleep(6 * POLL)
         assert (await types(nodes.store, lost))[-1] == "run.waiting"
         saves, save = 0, nodes.store.save
 
