@@ -700,7 +700,7 @@ ONE_EDIT = (
         "actors/log/step.py",
         "            await log.flush()\n            return saved",
         "            return saved",
-        f"{SEEDS}::test_random_story_has_no_violations[6009795]",
+        "tests/actors/log/test_write_behind.py::test_failure_is_on_disk_before_a_model_hears_of_it",
     ),
     (
         "a branch starts after a rejection",
@@ -1026,6 +1026,20 @@ NODES = (
         "    return isinstance(error, EndsActor)",
         "    return False",
         ("tests/runtime/test_virtual.py",),
+    ),
+    (
+        "nodes: events of a stopped node are not published to watchers of all",
+        "actors/conversation/conversation.py",
+        "        await services.relay.load(log)\n",
+        "",
+        ("tests/actors/test_lost_nodes.py",),
+    ),
+    (
+        "nodes: an unloaded conversation is no longer followed for watchers of all",
+        "actors/conversation/conversation.py",
+        "        services.relay.unload(log)\n",
+        "        pass\n",
+        ("tests/actors/test_lost_nodes.py",),
     ),
     (
         "nodes: without hints, nothing is noticed",

@@ -28,6 +28,7 @@ from tests.actors.world import (
     once,
     parallel,
     say,
+    sequential,
     use,
     wall,
 )
@@ -104,6 +105,24 @@ async def test_once_result_is_on_disk_before_the_model_gets_it(
     assert kept[0] == (True, [])
     assert not kept[1][0]
     assert kept[1][1][-1] == [outcome]
+
+
+async def test_failure_is_on_disk_before_a_model_hears_of_it(
+    world: World, commits: Commits, autojump_clock: MockClock
+) -> None:
+    """Another process might not fail in the same way."""
+    kept: list[str] = []
+
+    async def hear(_: ModelRequest) -> ModelReply:
+        kept.extend(commits.saved[-1])
+        return say("done")
+
+    world.settings["agent"] = sequential("root", llm("fails", on_error="continue"), llm("hears"))
+    world.plan("fails", ValueError("no"))
+    world.plan("hears", hear)
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert kept == ["step.finished"]
 
 
 async def test_result_is_flushed_while_the_model_is_asked(
