@@ -34,7 +34,7 @@ from ..common import errors
 from ..log import stored
 from ..log.head import Head
 from ..log.inbox import Delete
-from ..log.log import open_log
+from ..log.log import ConversationLog, open_log
 from ..log.topics import ConversationTopic, Idle, ReplyTopic
 from ..nodes.services import Services
 from .commands import Commands
@@ -105,11 +105,11 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
     if log is None:  # the node that owns it finds the commands itself
         services.bus.publish(ConversationTopic(id), Idle())
         return
-    services.seen.pop(id, None)
     commands = Commands(ctx, log, services)
     services.live[id] = log
     is_released = False
     try:
+        await services.relay.load(log)
         if crash is not None:
             await commands.give_up(crash)
 
@@ -122,16 +122,20 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
         await ctx.serve(look, idle_timeout=IDLE, busy=commands.busy)
         await log.wait_inactive()  # at a shutdown, calls in flight get the grace period
         await log.flush()
-        log.close()
-        services.live.pop(id, None)
+        _unload(services, log, commands)
         if not await journal.release(log.tenure.fence, commands.left):
             services.wake(id)
         is_released = True
     finally:
-        log.close()
-        services.live.pop(id, None)
+        _unload(services, log, commands)
         if services.lease.can_be_lost and not is_released:
             services.unreleased.append(log.tenure.fence)
+
+
+def _unload(services: Services, log: ConversationLog, commands: Commands) -> None:
+    log.close()
+    if services.live.pop(log.state.id, None) is not None and not commands.deleted:
+        services.relay.unload(log)
 
 
 async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage: StreamDamaged) -> None:

@@ -25,23 +25,17 @@ import attrs
 import trio
 
 from ...runtime.context import Behaviour, Context
-from ...runtime.journal.errors import JournalError, StreamDamaged
+from ...runtime.journal.errors import JournalError
 from ...runtime.journal.ownership import Hint
-from ...runtime.journal.protocol import Event
 from ...runtime.message import Message
-from ..log import stored
-from ..log.events import CONVERSATION_DELETED
-from ..log.topics import EVERYTHING, Changed, ConversationTopic, Published, ReplyTopic
+from ..log.topics import Changed, ConversationTopic, ReplyTopic
 from ..nodes.services import Services
-from .follow import PAGE
 from .startup import AT_ONCE
 
 POLL = 1.0
 """Seconds between two polls, and so the longest delay by a lost hint."""
 LONGEST_PAUSE = 60.0
 """Maximum number of seconds between two attempts to do open work."""
-MOST_FOLLOWED = 1000
-"""Maximum number of conversations whose last event is remembered for watchers of all conversations."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +53,6 @@ class _Try:
 class OtherNodes:
     _services: Services
     _tries: dict[str, _Try] = attrs.field(factory=dict)
-    _publishing: trio.Lock = attrs.field(factory=trio.Lock)
 
     def actor(self) -> Behaviour[Message[Any]]:
         async def behaviour(ctx: Context[Message[Any]]) -> None:
@@ -89,10 +82,7 @@ class OtherNodes:
                 await self._resume()
                 for each in {id for topic in services.bus.topics if (id := _conversation(topic))}:
                     await self._look(each, None)
-                if EVERYTHING not in services.bus.topics:
-                    services.seen.clear()
-                for each in tuple(services.seen):
-                    await self._publish(each, None)
+                await services.relay.look_again()
                 for each in services.tokens.conversations:
                     await self._use_tokens(each)
             except JournalError as error:
@@ -141,44 +131,7 @@ class OtherNodes:
         for topic in topics:
             if _conversation(topic) == id:
                 services.bus.publish(topic, Changed())
-        if EVERYTHING in topics:
-            await self._publish(id, after)
-
-    async def _publish(self, id: str, after: int | None) -> None:
-        """Publish the events of a conversation that another node works on to the watchers of all."""
-        services = self._services
-        async with self._publishing:
-            seen = services.seen.pop(id, None)
-            last = after if seen is None else _seq(seen)
-            if last is None or id in services.live:
-                return
-            try:
-                row = await services.journal.row(id)
-                if row is None:
-                    self._publish_deletion(seen)
-                    return
-                head = stored.head_of(row)
-                while events := await services.journal.events_since(id, last, PAGE):
-                    for event in events:
-                        seen = Published(event, head.status, head.owner)
-                        services.bus.publish(EVERYTHING, seen)
-                    last = events[-1].seq
-            except StreamDamaged:
-                return
-            if seen is not None:
-                services.seen[id] = seen
-                if len(services.seen) > MOST_FOLLOWED:
-                    services.seen.popitem(last=False)
-
-    def _publish_deletion(self, seen: Published | None) -> None:
-        if seen is not None:
-            event = Event(seen.conversation, _seq(seen) + 1, CONVERSATION_DELETED, self._services.wall(), {})
-            self._services.bus.publish(EVERYTHING, seen._replace(item=event))
-
-
-def _seq(seen: Published) -> int:
-    assert isinstance(seen.item, Event)
-    return seen.item.seq
+        await services.relay.look(id, after)
 
 
 def _conversation(topic: object) -> str | None:

@@ -85,6 +85,11 @@ class ConversationLog(Waits):
             raise LookupError("no run is live")
         return self.state.live_run
 
+    @property
+    def committed_seq(self) -> int:
+        """The seq of the last event that was committed and published."""
+        return self.state.last_seq - len(self._pending_writes.events)
+
     def begin(self, on_blocked: Callable[[], None]) -> None:
         """Start a run in this process. Model and tool calls are counted anew, from what is on record."""
         self._used.clear()
@@ -128,7 +133,7 @@ class ConversationLog(Waits):
             save = partial(
                 self.journal.save,
                 self.tenure.fence,
-                self.state.last_seq - len(pending.events),
+                self.committed_seq,
                 (*pending.events, *written),
                 intents=intents,
                 settle=(*pending.settle, *settle),

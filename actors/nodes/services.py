@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -20,7 +19,7 @@ from ..gate.halt import Halts
 from ..log.branches import ActiveRuns
 from ..log.log import ConversationLog
 from ..log.observer import Observer
-from ..log.topics import Published
+from ..log.relay import Relay
 from ..log.write_behind import Flusher
 from ..models.model_actors import StartedModel
 from ..models.spending import Spending
@@ -67,9 +66,13 @@ class Services:
     arguments: Arguments = attrs.field(factory=Arguments)
     live: dict[str, ConversationLog] = attrs.field(factory=dict)
     """The logs of the conversations active in this process, for readers."""
-    seen: OrderedDict[str, Published] = attrs.field(factory=OrderedDict)
-    """The last event of another node in each conversation that was published here to the watchers of all
-    conversations."""
+    relay: Relay = attrs.field(
+        init=False,
+        default=attrs.Factory(
+            lambda self: Relay(self.journal, self.bus, self.wall, self.live, self.lease.can_be_lost),
+            takes_self=True,
+        ),
+    )
     unreleased: list[Fence] = attrs.field(factory=list)
     """The fences of activations that could not give up their streams."""
 

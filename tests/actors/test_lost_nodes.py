@@ -14,6 +14,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.conversation.commands import Commands
+from stopgo.actors.conversation.conversation import IDLE
 from stopgo.actors.conversation.other_nodes import POLL
 from stopgo.actors.conversation.run import _crash
 from stopgo.actors.conversation.watch import Announced
@@ -203,29 +204,57 @@ async def test_sender_hears_that_its_conversation_was_deleted_although_it_exists
         assert codes == ["conversation_not_found"]
 
 
+@pytest.mark.parametrize("pause", [IDLE, 2 * IDLE])
+@pytest.mark.parametrize("hinted", [True, False])
 async def test_watchers_of_all_conversations_get_each_event_once_and_deletions(
-    nodes: Nodes, autojump_clock: MockClock
+    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, pause: float, hinted: bool
 ) -> None:
-    """Also of a conversation that moves to their node and is unloaded there."""
+    """Also of a conversation that moves to their node, even as it is unloaded at the other, and back. Hints
+    can be lost, once an event has been seen."""
     for name in ("a", "b"):
         nodes.world(name).plan("agent", say("done"))
     found: list[int | str] = []
     async with nodes.agents("a", "b") as (a, b):
         with b.all_events() as watched:
             id = (await a.start_conversation("go")).conversation.id
-            await trio.sleep(2 * POLL)
+            await trio.sleep(pause)
+            if not hinted:
+                monkeypatch.setattr(MemoryJournal, "_changed", lambda *_: None)
             await b.send(id, "two")
-            await trio.sleep(4 * POLL)
+            await trio.sleep(pause + POLL)
             await a.send(id, "three")
             count = len(await types(nodes.store, id))
-            await trio.sleep(1)
+            await trio.sleep(POLL + 0.1)
             await a.delete(id)
-            await trio.sleep(4 * POLL)
+            await trio.sleep(2 * POLL)
             with trio.move_on_after(1):
                 async for each in watched:
                     assert isinstance(each, Announced)
                     found.append(each.event.seq)
     assert found == [*range(1, count + 2)]
+
+
+async def test_watchers_of_all_conversations_get_what_a_node_committed_before_it_stopped(
+    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its hints are lost, and before a poll finds the events, another node adds its own."""
+    nodes.world("a").plan("agent", after(0.3, say("one")))
+    nodes.world("b").plan("agent", say("two"))
+    found: list[int | str] = []
+    async with nodes.agents("b") as (b,):
+        with b.all_events() as watched:
+            async with nodes.agents("a") as (a,):
+                id = (await a.start_conversation("go", wait=False)).conversation.id
+                await trio.sleep(0.1)
+                monkeypatch.setattr(MemoryJournal, "_changed", lambda *_: None)
+                await trio.sleep(0.3)
+            await b.send(id, "again")
+            await trio.sleep(2 * POLL)
+            with trio.move_on_after(1):
+                async for each in watched:
+                    assert isinstance(each, Announced)
+                    found.append(each.event.seq)
+    assert found == [*range(1, len(await types(nodes.store, id)) + 1)]
 
 
 # --------------------------------------------------------------------- lost nodes
