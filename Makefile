@@ -99,7 +99,7 @@ postgres: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" -m postgres $(ARGS)
 
 fleet: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests/fleet/test_faults.py" -m fleet $(ARGS)
+	@$(PYTEST) "$(ROOT)/tests/fleet/test_faults.py" "$(ROOT)/tests/fleet/test_deltas.py" -m fleet $(ARGS)
 
 fleet-steps: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests/fleet/test_kill_steps.py" -m fleet $(ARGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from typing import overload
 
 import attrs
@@ -22,6 +22,7 @@ from .approvals.kinds import Approval
 from .common import errors
 from .common.errors import AgentError
 from .conversation import follow
+from .conversation.delta_exchange import DeltaExchange
 from .conversation.guard import Guard, Sight
 from .conversation.lists import (
     ApprovalPage,
@@ -40,7 +41,7 @@ from .log import stored
 from .log.deltas import AnyDelta
 from .log.inbox import Received
 from .log.state import Conversation
-from .log.topics import EVERYTHING, Published
+from .log.topics import EVERY_DELTA, EVERYTHING, Published
 from .supervisor import Cast
 from .tools.catalogue import Catalogue
 from .tools.health import Health, health_of
@@ -260,6 +261,11 @@ class AgentReads:
         return self._cast.followed_notes
 
     @property
+    def delta_exchange(self) -> DeltaExchange:
+        """The deltas that this process and others on the same journal pass to each other."""
+        return DeltaExchange(self._cast.services)
+
+    @property
     def node(self) -> str:
         """The name of this process among those on the same journal."""
         return self._journal.node
@@ -329,5 +335,7 @@ class AgentReads:
                 return True
             return (guard is None or guard.admits(published)) and wanted.wants(published)
 
-        with self._cast.services.bus.subscribe(EVERYTHING, BUFFER, wants) as live:
+        bus = self._cast.services.bus
+        others = bus.subscribe(EVERY_DELTA) if deltas else nullcontext()
+        with others, bus.subscribe(EVERYTHING, BUFFER, wants) as live:
             yield Watch(live, None if guard is None else Sight(guard).sees)

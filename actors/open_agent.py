@@ -50,6 +50,7 @@ async def open_agent(
     *,
     journal: Journal | str | None = None,
     lease: float = LEASE,
+    advertise_url: str | None = None,
     wall: WallClock = system_clock,
     servers: Mapping[str, ServerObject] | None = None,
     open_server: OpenServer | None = None,
@@ -67,6 +68,7 @@ async def open_agent(
       default is an SQLite database in `config.data_dir`.
     * `lease` is the time in seconds after which other processes take over the conversations of this one, if
       it dies.
+    * `advertise_url` is the URL at which the other processes on the journal reach the server of this one.
     * `servers` are MCP servers that run in this process, by their name in the agent: `mcp.server.MCPServer`
       or `mcp.server.Server` objects. An entry in the agent file is optional and has `brought_by: program`.
     * `open_server`, `open_remote_agent` and `open_model` replace the implementation of tool servers, other
@@ -92,7 +94,7 @@ async def open_agent(
             address,
             lease=lease,
             version=LOG_VERSION,
-            about=written(this_process(wall())),
+            about=written(this_process(wall(), advertise_url)),
             wall=wall,
             on_commit=observer.committed,
         )

@@ -25,7 +25,7 @@ from ..config.tree import tree_from_stored, tree_id
 from ..runtime.clock import WallClock
 from ..runtime.context import Behaviour, background
 from ..runtime.event_bus import EventBus
-from ..runtime.journal.followed_notes import FollowedNotes
+from ..runtime.journal.followed_notes import FollowedNotes, made_once
 from ..runtime.journal.lease import Lease
 from ..runtime.journal.protocol import Journal, Json
 from ..runtime.ref import ActorRef
@@ -231,14 +231,7 @@ async def _hold(lease: Lease, kernel: Supervisor, wall: WallClock) -> WallClock:
 
 async def _agent_id(journal: Journal) -> str:
     """Return the id of this journal, created at the first start. It detects cycles of delegating agents."""
-    while True:
-        at = (await journal.note_revisions()).get("agent", 0)
-        known = (await journal.notes("agent")).get("id")
-        if known is not None and isinstance(known.get("id"), str):
-            return str(known["id"])
-        made = uuid.uuid4().hex
-        if await journal.write_notes("agent", {"id": {"id": made}}, at=at):
-            return made
+    return await made_once(journal, "agent", "id", "id", lambda: uuid.uuid4().hex)
 
 
 def _check_rules(config: AgentConfig, directory: ServerDirectory) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from ..actors.agent import Agent
 from .a2a.a2a_routes import A2A
 from .a2a.agent_card import ALL_OFFERED, Offered
@@ -14,7 +16,8 @@ from .auth.authenticator import Authenticator
 from .auth.login import with_login
 from .auth.session_routes import SessionRoutes
 from .conversation_routes import Conversations
-from .fleet_routes import FleetRoutes
+from .fleet.delta_source import DeltaSource
+from .fleet.fleet_routes import FleetRoutes
 from .halt_routes import Emergency
 from .http.host_and_origin import allowed_by
 from .http.quart_app import Application
@@ -34,11 +37,12 @@ def make_app(
     push: PushNotifier | None = None,
     authenticator: Authenticator | None = None,
     observers: Sequence[RequestObserver] = (),
+    deltas: DeltaSource | None = None,
 ) -> Application:
     """Build the application: every route of the contract, A2A, and the page.
 
     Without `push`, A2A offers no push notifications. An agent with `auth:` needs an authenticator.
-    `observers` are told of each request.
+    `observers` are told of each request. `deltas` has routes for other processes on the same journal.
     """
     if agent.config.auth is not None and authenticator is None:
         raise ValueError("an agent with `auth:` is not served without authentication")
@@ -46,6 +50,8 @@ def make_app(
         agent.credential_is_live = authenticator.credential_is_live
     login = None if authenticator is None else authenticator.login
     allowed = allowed_by(agent.config.server)
+    if deltas is not None and deltas.host is not None:
+        allowed = attrs.evolve(allowed, hosts=allowed.hosts | {deltas.host})
     app = Application(__name__, allowed if login is None else with_login(allowed), authenticator, observers)
     auth = agent.config.auth
     described = document(
@@ -72,6 +78,8 @@ def make_app(
             app.add(operation.path, operation.id, view, [operation.method], public=operation.is_public)
     A2A.of(agent, offered, push).add_to(app)
     Page(agent).add_to(app)
+    if deltas is not None:
+        deltas.add_to(app)
     if login is not None:
         login.add_to(app)
     return app

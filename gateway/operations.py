@@ -11,7 +11,7 @@ from ..actors.log.head import Status
 from ..runtime.journal.question import QuestionState
 from . import examples as ex
 from .auth_operations import AUTH
-from .fleet_operations import FLEET
+from .fleet.fleet_operations import FLEET
 from .halt_operations import EMERGENCY
 from .http.query import MAX_LIMIT, MAX_TEXT
 from .operation import (

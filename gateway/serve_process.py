@@ -34,6 +34,7 @@ from ..runtime.journal.store_address import LEASE
 from .a2a.push import open_push
 from .app import make_app
 from .auth.open_authenticator import open_authenticator
+from .fleet.delta_peers import exchange_deltas
 from .http.http_server import BindError, Server, bind, open_server
 from .http.unix_socket import unix_socket
 from .log_lines import LogFormat, configure
@@ -68,6 +69,8 @@ class Serving:
     journal: str | None = None
     """The URL of the journal in PostgreSQL; None: the journal is in the data directory."""
     lease: float = LEASE
+    advertise_url: str | None = None
+    """The URL at which other processes on the journal reach this one; None: they get no deltas of it."""
     traces: str | None = None
     """The URL to export traces to; empty: that of the environment; None: no traces."""
 
@@ -105,13 +108,21 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
                     config,
                     journal=serving.journal,
                     lease=serving.lease,
+                    advertise_url=serving.advertise_url,
                     record=serving.record,
                     observers=observation.runs,
                 ) as agent,
                 open_push(agent) as push,
                 open_authenticator(agent) as authenticator,
+                exchange_deltas(agent, serving.advertise_url) as deltas,
                 open_server(
-                    make_app(agent, push=push, authenticator=authenticator, observers=observation.requests),
+                    make_app(
+                        agent,
+                        push=push,
+                        authenticator=authenticator,
+                        observers=observation.requests,
+                        deltas=deltas,
+                    ),
                     sockets,
                     config.server.max_connections,
                 ) as server,

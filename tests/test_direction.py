@@ -51,6 +51,7 @@ WITHIN = {
     "gateway/a2a": "gateway",
     "gateway/auth": "gateway",
     "gateway/agui": "gateway",
+    "gateway/fleet": "gateway",
     "gateway/telemetry": "gateway",
     "gateway/web": "gateway",
     "gateway/wire": "gateway",

@@ -26,6 +26,8 @@ class Process:
     """Of the product."""
     started: float
     """UTC seconds."""
+    url: str | None = None
+    """The URL at which the other processes reach its server, if it has told them."""
 
 
 @attrs.frozen
@@ -64,8 +66,8 @@ class Fleet:
 _converter = new_converter()
 
 
-def this_process(started: float) -> Process:
-    return Process(platform.node(), os.getpid(), version("agent-stop-and-go"), started)
+def this_process(started: float, url: str | None = None) -> Process:
+    return Process(platform.node(), os.getpid(), version("agent-stop-and-go"), started, url)
 
 
 def written(process: Process) -> str:
@@ -87,7 +89,7 @@ async def read_fleet(journal: Journal, started: float) -> Fleet:
 
     def described(node: ownership.Node) -> FleetNode:
         is_this = node.name == journal.node
-        process = this_process(started) if is_this else _read(node.about)
+        process = _read(node.about) or (this_process(started) if is_this else None)
         return FleetNode(node.name, process, is_this, node.seconds, node.streams, node.open)
 
     return Fleet(found.store, round_trip, found.standbys, found.unowned, [*map(described, found.nodes)])

@@ -31,6 +31,7 @@ async def follow(
     """
     cursor = after
     # The subscription drops live events of a slow reader, which are then read from the journal.
+    early: AnyDelta | None = None  # a delta that arrived before the events that it follows
     with bus.subscribe(ConversationTopic(conversation)) as live:
         while (read := await _read(journal, conversation, cursor, live)) is not None:
             page, gone = read
@@ -42,9 +43,13 @@ async def follow(
             if gone:  # deleted before the subscription
                 yield _deleted(conversation, cursor, wall())
                 return
+            if early is not None and early.after == cursor:
+                yield early
+            early = None
             async for item in live:
                 match _place(item, cursor, missed=live.take_missed() > 0):
                     case "gap":
+                        early = item if deltas and isinstance(item, ModelDelta | ToolProgress) else None
                         break
                     case "deleted":
                         yield _deleted(conversation, cursor, wall())

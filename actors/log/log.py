@@ -47,7 +47,7 @@ from .record import Run
 from .state import Conversation
 from .stored import read
 from .tenure import Tenure, claim
-from .topics import EVERYTHING, EXPIRIES, ConversationTopic, Published, ReplyTopic
+from .topics import DELTAS, EVERYTHING, EXPIRIES, ConversationTopic, Published, ReplyTopic
 from .waits import Waits
 from .write_behind import Flusher, PendingWrites
 
@@ -308,6 +308,8 @@ class ConversationLog(Waits):
         self.bus.publish(ConversationTopic(self.state.id), item)
         head = self.state.head
         self.bus.publish(EVERYTHING, Published(item, head.status, head.owner))
+        if not isinstance(item, Event):
+            self.bus.publish(DELTAS, item)
 
     def _asked(self, approval: str) -> Asked[Any]:
         return self.state.approvals[approval].asked

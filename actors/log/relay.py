@@ -1,9 +1,9 @@
-"""The events of other nodes, published on the bus of this process to the watchers of all conversations.
+"""The events and deltas of other nodes, for the watchers of all conversations at this one.
 
 The events of a conversation that is loaded here are published by its log. Those that another node commits are
-read from the journal and published by `Relay`. When a conversation moves between nodes, each event must still
-come once: `load` publishes the rest of the other node's events before this node adds its own, and `unload`
-remembers the last of this node's.
+read from the journal and published by `Relay`, on the bus of this process. When a conversation moves between
+nodes, each event must still come once: `load` publishes the rest of the other node's events before this node
+adds its own, and `unload` remembers the last of this node's.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from ...runtime.event_bus import EventBus
 from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import Event, Journal
 from . import stored
+from .deltas import AnyDelta
 from .events import CONVERSATION_DELETED
 from .head import Head
 from .log import ConversationLog
-from .topics import EVERYTHING, Published
+from .topics import EVERYTHING, ConversationTopic, Published
 
 PAGE = 16
 """Events that are read at a time."""
@@ -81,6 +82,22 @@ class Relay:
         """Later events are those of other nodes."""
         if self._is_watched:
             self._remember(log.state.id, _Last(log.committed_seq, log.state.head))
+
+    async def pass_on(self, delta: AnyDelta) -> None:
+        """Publish a delta of another node, in its place among the events. Raises `JournalError`."""
+        id = delta.conversation
+        if id in self._loaded:
+            return  # it is late
+        self._bus.publish(ConversationTopic(id), delta)
+        if not self._is_watched:
+            return
+        async with self._publishing:
+            last = self._last.get(id)
+            if last is not None and last.seq < delta.after and id not in self._loaded:
+                await self._publish(id, None)
+                last = self._last.get(id)
+            if last is not None and last.seq == delta.after:
+                self._bus.publish(EVERYTHING, Published(delta, last.head.status, last.head.owner))
 
     @property
     def _is_watched(self) -> bool:

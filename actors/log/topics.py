@@ -16,6 +16,12 @@ EXPIRIES = "expiries"
 EVERYTHING = "everything"
 """The events and deltas of all conversations, as `Published`, and changes of `HaltState`."""
 
+DELTAS = "deltas"
+"""The deltas of the conversations that are loaded in this process, for other nodes."""
+
+EVERY_DELTA = "every delta"
+"""Without items: subscribed to as long as a watcher of all conversations wants deltas."""
+
 
 class Published(NamedTuple):
     """An item of the topic `EVERYTHING`."""

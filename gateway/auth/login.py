@@ -19,7 +19,7 @@ import attrs
 
 from ...actors.access.principal import Principal
 from ...config.auth import LoginConfig
-from ...runtime.journal.followed_notes import FollowedNotes
+from ...runtime.journal.followed_notes import FollowedNotes, made_once
 from ..http.errors import RequestError
 from ..http.host_and_origin import Allowed
 from ..http.quart_app import Application
@@ -92,15 +92,8 @@ class Login:
     async def load(self) -> None:
         """Read the key, or make it; and read the sessions. Raises `JournalError`."""
         await self.sessions.load()
-        notes = self._notes.notes
-        while not self._key:
-            at = (await notes.note_revisions()).get(NOTE, 0)
-            stored = (await notes.notes(NOTE)).get(NOTE)
-            match stored:
-                case {"key": str(key)}:
-                    self._key = bytes.fromhex(key)
-                case _:
-                    await notes.write_notes(NOTE, {NOTE: {"key": secrets.token_hex(32)}}, at=at)
+        key = await made_once(self._notes.notes, NOTE, NOTE, "key", lambda: secrets.token_hex(32))
+        self._key = bytes.fromhex(key)
 
     def add_to(self, app: Application) -> None:
         app.add("/login", "login", self.begin, ["GET"], public=True)

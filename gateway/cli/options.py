@@ -149,20 +149,20 @@ def is_installed(extra: str, command: str) -> bool:
 
 
 def add_url_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", type=_url, default=URL, help=f"address of the agent; default: {URL}")
+    parser.add_argument("--url", type=base_url, default=URL, help=f"address of the agent; default: {URL}")
 
 
 def collector_url(text: str) -> str:
     """The type of the address of a collector; empty: that of the environment."""
     try:
-        return text and _url(text)
+        return text and base_url(text)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
             "not a valid address; example: http://127.0.0.1:4318/v1/traces"
         ) from None
 
 
-def _url(text: str) -> str:
+def base_url(text: str) -> str:
     try:
         parts = urlsplit(text)
         _ = parts.port

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from .options import (
     add_mcp_option,
     add_override_options,
     agent_config,
+    base_url,
     collector_url,
     is_installed,
     listen_address,
@@ -26,6 +28,7 @@ from .options import (
 )
 from .undumpable import make_undumpable
 
+ADVERTISE_URL = "STOPGO_ADVERTISE_URL"
 MIN_LEASE = 1.0
 """Seconds. Renewals of a shorter lease would come too late on a busy machine."""
 MAX_LEASE = 600.0
@@ -47,6 +50,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="SECONDS",
         help="time after which other processes on the same database take over the conversations of this one, "
         f"if it dies; default: {LEASE:g}",
+    )
+    serve.add_argument(
+        "--advertise-url",
+        type=base_url,
+        default=os.environ.get(ADVERTISE_URL) or None,
+        metavar="URL",
+        help="address at which the other processes on the same database reach this one, to show the replies "
+        f"of its models as they arrive; default: ${ADVERTISE_URL}",
     )
     serve.add_argument(
         "--record",
@@ -120,6 +131,7 @@ def run(args: argparse.Namespace) -> int:
         log_level=args.log_level,
         journal=args.journal,
         lease=LEASE if args.lease is None else args.lease,
+        advertise_url=args.advertise_url,
     )
     code, failures = run_process(config, serving)
     for failure in failures:  # it may quote a tool server

@@ -121,6 +121,7 @@ class FleetNode(Shape):
     pid: int | None = maybe("Its process id.")
     version: str | None = maybe("Its version of the product.")
     started_at: Time | None = maybe("The time of its start.")
+    url: str | None = maybe("The address at which the others reach it, if it has told them.")
     lease_seconds: float | None = maybe(
         "Seconds until others take over its conversations, unless it renews its lease; 0 if they do. "
         "Absent if there can be no others."

@@ -25,6 +25,22 @@ Apply: TypeAlias = Callable[[Mapping[str, Json | None]], Awaitable[None]]
 logger = logging.getLogger(__name__)
 
 
+async def made_once(notes: Notes, kind: str, key: str, field: str, make: Callable[[], str]) -> str:
+    """Return the text in a field of a note; the first node writes the note with the text of `make`.
+
+    Raises:
+        JournalError
+    """
+    while True:
+        at = (await notes.note_revisions()).get(kind, 0)
+        stored = (await notes.notes(kind)).get(key)
+        if stored is not None and isinstance(stored.get(field), str):
+            return str(stored[field])
+        made = make()
+        if await notes.write_notes(kind, {key: {field: made}}, at=at):
+            return made
+
+
 @attrs.define
 class _Followed:
     apply: Apply

@@ -1042,6 +1042,20 @@ NODES = (
         ("tests/actors/test_lost_nodes.py",),
     ),
     (
+        "nodes: a delta that arrives before its events is lost",
+        "actors/conversation/follow.py",
+        "if early is not None and early.after == cursor:",
+        "if False:",
+        ("tests/actors/test_deltas_of_others.py",),
+    ),
+    (
+        "nodes: deltas are given to requests without the key",
+        "gateway/fleet/delta_source.py",
+        "            raise unauthenticated()\n",
+        "            pass\n",
+        ("tests/gateway/test_delta_peers.py",),
+    ),
+    (
         "nodes: without hints, nothing is noticed",
         "actors/conversation/other_nodes.py",
         "                for each in {id for topic",

@@ -35,6 +35,7 @@ OF_TRIO = {
     "catalogue",
     "check_right",
     "credential_is_live",
+    "delta_exchange",
     "drain",
     "draining",
     "followed_notes",

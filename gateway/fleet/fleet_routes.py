@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import attrs
 
-from ..actors.agent import Agent
-from ..actors.common.fleet import FleetNode
-from .http.request import Request
-from .http.responses import Reply, View, reply
-from .views import timestamp
-from .wire import system_shapes as s
+from ...actors.agent import Agent
+from ...actors.common.fleet import FleetNode
+from ..http.request import Request
+from ..http.responses import Reply, View, reply
+from ..views import timestamp
+from ..wire import system_shapes as s
 
 
 @attrs.frozen
@@ -45,6 +45,7 @@ def _node(node: FleetNode) -> s.FleetNode:
         pid=None if process is None else process.pid,
         version=None if process is None else process.version,
         started_at=None if process is None else timestamp(process.started),
+        url=None if process is None else process.url,
         lease_seconds=round(node.seconds, 1) if math.isfinite(node.seconds) else None,
         conversations=node.conversations,
         open=node.open,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import examples as ex
-from .operation import Answer, Operation
-from .wire import system_shapes as s
+from .. import examples as ex
+from ..operation import Answer, Operation
+from ..wire import system_shapes as s
 
 NODE = s.FleetNode(
     name="37eff7b4d867",
@@ -13,6 +13,7 @@ NODE = s.FleetNode(
     pid=7,
     version="0.1.0",
     started_at=ex.AT,
+    url="http://agent-1:8080",
     lease_seconds=9.2,
     conversations=12,
     open=3,

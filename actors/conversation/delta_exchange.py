@@ -1,0 +1,51 @@
+"""The deltas that nodes pass to each other, because deltas are not in the journal.
+
+A node says which conversations are watched there; the nodes that work on them send their deltas. The gateway
+has the connections (`gateway/fleet`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import attrs
+
+from ...runtime.event_bus import Subscription
+from ..log.deltas import AnyDelta
+from ..log.topics import DELTAS, EVERY_DELTA, ConversationTopic
+from ..nodes.services import Services
+
+BUFFER = 1000
+"""Deltas that wait for a slow node, before the oldest are dropped."""
+
+
+@attrs.frozen
+class Wanted:
+    """The conversations whose deltas a node wants."""
+
+    conversations: frozenset[str] = frozenset()
+    all: bool = False
+    """Whether it wants those of all conversations."""
+
+    def covers(self, conversation: str) -> bool:
+        return self.all or conversation in self.conversations
+
+
+@attrs.frozen(eq=False)
+class DeltaExchange:
+    _services: Services
+
+    def wanted(self) -> Wanted:
+        """The deltas that watchers at this node want, and that other nodes may have."""
+        topics, live = self._services.bus.topics, self._services.live
+        watched = (topic.conversation for topic in topics if isinstance(topic, ConversationTopic))
+        return Wanted(frozenset(id for id in watched if id not in live), EVERY_DELTA in topics)
+
+    def deltas(self, wants: Callable[[str], bool]) -> AbstractContextManager[Subscription]:
+        """Subscribe to the deltas of conversations at this node. `wants` takes the id of a conversation."""
+        return self._services.bus.subscribe(DELTAS, BUFFER, lambda delta: wants(delta.conversation))
+
+    async def take(self, delta: AnyDelta) -> None:
+        """Pass a delta of another node to the watchers at this node. Raises `JournalError`."""
+        await self._services.relay.pass_on(delta)

@@ -1,0 +1,51 @@
+"""The messages between two nodes that pass deltas on. Pure.
+
+The node of a watcher reads ``GET /fleet/deltas`` of each other node, a stream of server-sent events with one
+delta each. By ``PUT /fleet/deltas`` it says which conversations the deltas shall be of: the whole list at
+each change. Both have ``?node=`` with its name, and `Authorization: Bearer` with the key of the fleet, a note
+in the journal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ...actors.common.stored_json import new_converter
+from ...actors.conversation.delta_exchange import Wanted
+from ...actors.log.deltas import AnyDelta
+from ...runtime import json_text
+from ..http import sse
+from ..http.errors import RequestError
+
+PATH = "/fleet/deltas"
+MOST_LISTED = 20_000
+"""Maximum number of conversations in a list; a node that watches more wants the deltas of all."""
+
+_converter = new_converter()
+
+
+def encode(delta: AnyDelta) -> bytes:
+    return sse.encode(_converter.unstructure(delta))
+
+
+def decode(text: str) -> AnyDelta | None:
+    """None: the other node is of a version with other deltas."""
+    try:
+        return cast(AnyDelta, _converter.structure(json_text.load(text), cast(Any, AnyDelta)))
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
+def as_body(wanted: Wanted) -> dict[str, object]:
+    if len(wanted.conversations) > MOST_LISTED:
+        wanted = Wanted(all=True)
+    return {"conversations": sorted(wanted.conversations), "all": wanted.all}
+
+
+def wanted_from(body: dict[str, Any]) -> Wanted:
+    """Raises `RequestError` ``invalid_request_body``."""
+    match body:
+        case {"conversations": [*ids], "all": bool(all)} if {*map(type, ids)} <= {str}:
+            return Wanted(frozenset(ids), all)
+        case _:
+            raise RequestError(400, "invalid_request_body", "the body does not say which deltas are wanted")

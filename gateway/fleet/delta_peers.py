@@ -1,0 +1,162 @@
+"""The connections to other nodes whose deltas are watched here (`delta_frames.py`).
+
+One task looks for nodes that advertise a URL. Each of them gets a task that reads its stream and connects
+again when it has ended, and one that tells it which conversations are watched here. Deltas that are lost on
+the way are missing at the watchers; the events that follow have the whole text.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import attrs
+import trio
+
+from ...actors.agent import Agent
+from ...actors.common.errors import AgentError, StartError
+from ...actors.common.sse_parser import EventTooLarge, SseParser
+from ...actors.conversation.delta_exchange import Wanted
+from ...runtime.journal.errors import JournalError
+from ...runtime.journal.followed_notes import made_once
+from ...runtime.restart import Backoff, Streak
+from .delta_frames import PATH, as_body, decode
+from .delta_source import DeltaSource
+
+if TYPE_CHECKING:
+    import httpx2
+
+LOOK = 1.0
+"""Seconds between two looks for nodes."""
+TELL = 0.1
+"""Seconds between two looks for conversations that are watched here."""
+RECONNECTS = Backoff(first=0.2, limit=5.0, jitter=0.5, healthy=5.0)
+CONNECT_TIMEOUT = 3.0
+SILENCE = 45.0
+"""Seconds without a byte after which a connection counts as lost. A comment comes every 15 seconds."""
+
+log = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    """A node has no deltas for this one. The text says why."""
+
+
+@attrs.define(eq=False)
+class DeltaPeers:
+    _agent: Agent
+    _key: str = attrs.field(repr=False)
+    """The key of the fleet."""
+    _client: httpx2.AsyncClient
+    _connected: dict[str, trio.CancelScope] = attrs.field(factory=dict)
+    """By URL."""
+
+    async def run(self) -> None:
+        """Read the deltas of all other nodes until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                try:
+                    urls = await self._urls()
+                except AgentError as error:
+                    log.debug("could not look for nodes: %s", error)
+                else:
+                    for gone in self._connected.keys() - urls:
+                        self._connected.pop(gone).cancel()
+                    for url in urls - self._connected.keys():
+                        scope = self._connected[url] = trio.CancelScope()
+                        nursery.start_soon(self._keep, url, scope)
+                await trio.sleep(LOOK)
+
+    async def _urls(self) -> set[str]:
+        """Of the other nodes that are alive."""
+        nodes = [each for each in (await self._agent.fleet()).nodes if not each.is_this and each.seconds]
+        return {each.process.url for each in nodes if each.process is not None and each.process.url}
+
+    async def _keep(self, url: str, scope: trio.CancelScope) -> None:
+        streak, level = Streak(RECONNECTS), logging.WARNING
+        with scope:
+            while True:
+                began = trio.current_time()
+                if (why := await self._connection(url)) is not None:
+                    log.log(level, "there are no deltas of the node at %s: %s", url, why)
+                    level = logging.DEBUG
+                else:
+                    level = logging.WARNING
+                await trio.sleep(streak.fail(trio.current_time() - began))
+
+    async def _connection(self, url: str) -> str | None:
+        """Read deltas until the other node ends their stream. Returns why that failed, if it did."""
+        import httpx2
+
+        why = None
+        try:
+            await self._receive(url)
+        except* (httpx2.HTTPError, httpx2.InvalidURL, JournalError, EventTooLarge, Refused) as group:
+            why = "; ".join(str(each) or type(each).__name__ for each in group.exceptions)
+        return why
+
+    async def _receive(self, url: str) -> None:
+        async with trio.open_nursery() as nursery, self._client.stream("GET", self._at(url)) as answer:
+            if answer.status_code != 200:
+                raise Refused(f"it answers with HTTP {answer.status_code}")
+            nursery.start_soon(self._tell, url)
+            parser = SseParser()
+            async for chunk in answer.aiter_raw():
+                for text in parser.texts(chunk):
+                    if (delta := decode(text)) is not None:
+                        await self._agent.delta_exchange.take(delta)
+            nursery.cancel_scope.cancel()
+
+    async def _tell(self, url: str) -> None:
+        told = Wanted()
+        while True:
+            wanted = self._agent.delta_exchange.wanted()
+            if wanted != told:
+                answer = await self._client.put(self._at(url), json=as_body(wanted))
+                if answer.status_code != 204:
+                    raise Refused(f"it answers with HTTP {answer.status_code}")
+                told = wanted
+            await trio.sleep(TELL)
+
+    def _at(self, url: str) -> str:
+        return f"{url}{PATH}?node={self._agent.node}"
+
+
+@asynccontextmanager
+async def exchange_deltas(agent: Agent, advertised: str | None) -> AsyncIterator[DeltaSource | None]:
+    """Read the deltas of other nodes during the block. Yields the routes for theirs; None if no other process
+    can open the journal. `advertised` is the URL by which other nodes reach this one.
+
+    Raises:
+        StartError: the certificates of this machine cannot be read.
+        JournalError
+    """
+    if not agent.followed_notes.are_shared:
+        yield None
+        return
+    # Here, because they take long to import.
+    import httpx2
+
+    from ...actors.common.tls import TlsUnusable, trusted
+
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs every request
+    try:
+        context = trusted()
+    except TlsUnusable as error:
+        raise StartError(str(error)) from error
+    key = await made_once(agent.notes, "fleet", "fleet", "key", lambda: secrets.token_hex(32))
+    client = httpx2.AsyncClient(
+        verify=context,
+        trust_env=False,
+        follow_redirects=False,
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=httpx2.Timeout(SILENCE, connect=CONNECT_TIMEOUT),
+    )
+    async with client, trio.open_nursery() as nursery:
+        nursery.start_soon(DeltaPeers(agent, key, client).run)
+        yield DeltaSource(agent, key, None if advertised is None else urlsplit(advertised).hostname)
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,164 @@
+"""Deltas from node to node over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx2
+import pytest
+import trio
+
+from stopgo.actors.agent import Agent
+from stopgo.actors.common.fleet import this_process, written
+from stopgo.actors.conversation.delta_exchange import Wanted
+from stopgo.actors.log.deltas import AnyDelta, ModelDelta, ToolProgress
+from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
+from stopgo.actors.tools.tool import Progress
+from stopgo.gateway.app import make_app
+from stopgo.gateway.fleet import delta_peers
+from stopgo.gateway.fleet.delta_frames import MOST_LISTED, PATH, as_body, decode, encode
+from stopgo.gateway.fleet.delta_peers import exchange_deltas
+from stopgo.gateway.fleet.delta_source import DeltaSource
+from stopgo.gateway.http.http_server import Server, bind, open_server
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.ownership import Fleet
+from tests.actors.several_nodes import LEASE, Nodes
+from tests.actors.world import Streamed, say, wall
+from tests.waiting import until
+
+TEXT = "abcdef"
+
+
+@attrs.define(eq=False)
+class Urls:
+    of_a: str | None = None
+
+
+URLS = Urls()
+
+
+class Advertised(MemoryJournal):
+    """Its node `a` advertises a URL."""
+
+    async def fleet(self) -> Fleet:
+        found = await super().fleet()
+        about = {"a": written(this_process(0.0, URLS.of_a))}
+        return attrs.evolve(
+            found, nodes=[attrs.evolve(each, about=about.get(each.name, "")) for each in found.nodes]
+        )
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
+    """On the real clock, because their connections are real."""
+    monkeypatch.setattr(delta_peers, "LOOK", 0.1)
+    nodes = Nodes(tmp_path, Advertised(wall, lease=LEASE, node="a"))
+    nodes.world("a").plan("agent", Streamed(tuple(map(TextDelta, TEXT)), say(TEXT), pause=0.01))
+    return nodes
+
+
+@asynccontextmanager
+async def serving(agent: Agent) -> AsyncIterator[tuple[Server, DeltaSource]]:
+    async with exchange_deltas(agent, None) as deltas:
+        assert deltas is not None
+        async with open_server(make_app(agent, deltas=deltas), bind("127.0.0.1", 0)) as server:
+            yield server, deltas
+
+
+async def text_of_a_turn(a: Agent, b: Agent, id: str, asked: Callable[[], bool]) -> str:
+    """What a watcher at `b` sees of the reply to a message, sent once `b` has asked for it."""
+    found = ""
+    end = (await b.log_end(id)).last_seq
+
+    async def send() -> None:
+        await until(asked)
+        await a.send(id, "go")
+
+    async with trio.open_nursery() as nursery, aclosing(b.events(id, end, deltas=True)) as items:
+        nursery.start_soon(send)
+        async for item in items:
+            if isinstance(item, ModelDelta) and isinstance(item.delta, TextDelta):
+                found += item.delta.text
+            elif not isinstance(item, ModelDelta | ToolProgress) and item.type == "run.finished":
+                break
+    return found
+
+
+async def test_watcher_gets_the_deltas_of_the_other_node(nodes: Nodes) -> None:
+    """Also after its server was away."""
+    async with nodes.agents("a", "b") as (a, b), serving(b):
+        id = (await a.start_conversation()).conversation.id
+        for _ in range(2):
+            async with serving(a) as (server, source):
+                URLS.of_a = server.url
+
+                def asked(source: DeltaSource = source) -> bool:
+                    return any(each.wanted.covers(id) for each in source._peers.values())
+
+                assert await text_of_a_turn(a, b, id, asked) == TEXT
+        assert await text_of_a_turn(a, b, id, lambda: True) == ""
+
+
+async def test_node_out_of_reach_is_reported_once(nodes: Nodes, caplog: pytest.LogCaptureFixture) -> None:
+    URLS.of_a = "http://127.0.0.1:1"
+    caplog.set_level("DEBUG", "stopgo.gateway.fleet")
+    async with nodes.agents("a", "b") as (_, b), serving(b):
+        await until(lambda: len(caplog.records) > 2)
+    assert {each.levelname for each in caplog.records[1:]} == {"DEBUG"}
+    text = (
+        "there are no deltas of the node at http://127.0.0.1:1: all attempts to connect to 127.0.0.1:1 failed"
+    )
+    assert (caplog.records[0].levelname, caplog.records[0].message) == ("WARNING", text)
+
+
+async def test_only_nodes_get_deltas(nodes: Nodes) -> None:
+    async with nodes.agents("a", "b") as (a, _), serving(a) as (server, source):
+        key = (await a.notes.notes("fleet"))["fleet"]["key"]  # type: ignore[index]
+        with_key = {"Authorization": f"Bearer {key}"}
+        body: Any = as_body(Wanted())
+        async with httpx2.AsyncClient(base_url=server.url) as client:
+            for value in (b"", b"Bearer x", "Bearer é".encode()):
+                headers = [(b"Authorization", value)]
+                assert (await client.get(PATH, headers=headers)).status_code == 401
+                assert (await client.put(PATH, headers=headers, json=body)).status_code == 401
+            where = f"{PATH}?node=b"
+            assert (await client.put(where, headers=with_key, json=body)).status_code == 404
+            async with client.stream("GET", where, headers=with_key) as stream:
+                assert stream.status_code == 200
+                for wrong in ({}, {"conversations": [1], "all": False}, {"conversations": "c", "all": True}):
+                    answer = await client.put(where, headers=with_key, json=wrong)
+                    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request_body")
+                assert (await client.put(where, headers=with_key, json=body)).status_code == 204
+        await until(lambda: not source._peers)
+        async with httpx2.AsyncClient(base_url=server.url) as client:
+            assert (await client.put(where, headers=with_key, json=body)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        *(
+            ModelDelta("c", 3, "k", "n", "m", 2, each)
+            for each in (TextDelta("é\0"), ArgumentsDelta(1, "t", "{"))
+        ),
+        ToolProgress("c", 3, "k", 1, "n", "t", "s", Progress(0.5)),
+        ToolProgress("c", 3, "k", 1, "n", "t", "s", Progress(1, 2.0, "half")),
+    ],
+)
+def test_deltas_arrive_as_they_were(delta: AnyDelta) -> None:
+    assert decode(encode(delta).decode().removeprefix("data: ").strip()) == delta
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"conversation": "c"}', '{"a": 1, "delta": {}}'])
+def test_other_messages_are_no_deltas(text: str) -> None:
+    assert decode(text) is None
+
+
+def test_list_of_conversations_is_bounded() -> None:
+    most = frozenset(map(str, range(MOST_LISTED)))
+    assert len(as_body(Wanted(most))["conversations"]) == MOST_LISTED  # type: ignore[arg-type]
+    assert as_body(Wanted(most | {"one more"})) == {"conversations": [], "all": True}
