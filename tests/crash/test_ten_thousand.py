@@ -1,12 +1,13 @@
 """Ten thousand runs that wait for people, each in two branches at once: all of them come to their end.
 
-Real time and a real disk. What it takes is printed, for whoever wants to know what a machine can hold.
+Real time and a real disk. STOPGO_RUNS sets another number. What it takes is printed, for whoever wants to know what a machine can hold.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import json
+import os
 import random
 import time
 from collections import Counter
@@ -32,7 +33,7 @@ from stopgo.runtime.journal.sqlite import open_sqlite
 
 from .crowd import all_pending, resident
 
-RUNS = 10_000
+RUNS = int(os.environ.get("STOPGO_RUNS", "10000"))
 AT_ONCE = 100
 BRANCHES = ("left", "right")
 SEED = 20261121
