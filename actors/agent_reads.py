@@ -41,7 +41,7 @@ from .log import stored
 from .log.deltas import AnyDelta
 from .log.inbox import Received
 from .log.state import Conversation
-from .log.topics import EVERY_DELTA, EVERYTHING, Published
+from .log.topics import EVERY_DELTA, EVERYTHING, Missed, Published
 from .supervisor import Cast
 from .tools.catalogue import Catalogue
 from .tools.health import Health, health_of
@@ -330,8 +330,8 @@ class AgentReads:
         wanted = Filter(statuses, types, conversations, deltas)
         guard = self._guard
 
-        def wants(published: Published | HaltState) -> bool:
-            if isinstance(published, HaltState):
+        def wants(published: Published | HaltState | Missed) -> bool:
+            if isinstance(published, HaltState | Missed):
                 return True
             return (guard is None or guard.admits(published)) and wanted.wants(published)
 

@@ -106,10 +106,10 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
         services.bus.publish(ConversationTopic(id), Idle())
         return
     commands = Commands(ctx, log, services)
-    services.live[id] = log
     is_released = False
     try:
         await services.relay.load(log)
+        services.live[id] = log  # without a checkpoint in between, so that no event is published twice
         if crash is not None:
             await commands.give_up(crash)
 

@@ -28,7 +28,7 @@ from ...runtime.context import Behaviour, Context
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.ownership import Hint
 from ...runtime.message import Message
-from ..log.topics import Changed, ConversationTopic, ReplyTopic
+from ..log.topics import EVERYTHING, Changed, ConversationTopic, Missed, ReplyTopic
 from ..nodes.services import Services
 from .startup import AT_ONCE
 
@@ -66,6 +66,8 @@ class OtherNodes:
         with self._services.journal.watch() as hints:
             async for each in hints:
                 hint = cast(Hint, each)
+                if hints.take_missed() or not hint.stream:
+                    self._services.bus.publish(EVERYTHING, Missed())
                 try:
                     if self._services.tokens.holds(hint.stream):
                         self._services.wake(hint.stream)

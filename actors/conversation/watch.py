@@ -12,7 +12,7 @@ from ...runtime.journal.protocol import Event
 from ..gate.halt import HaltState
 from ..log.deltas import MODEL_DELTA, TOOL_PROGRESS, AnyDelta, ModelDelta
 from ..log.head import Status
-from ..log.topics import Published
+from ..log.topics import Missed, Published
 
 BUFFER = 1024
 """Events that are kept for a slow watcher. When more arrive, the oldest are dropped."""
@@ -30,7 +30,8 @@ class Announced:
 
 @attrs.frozen
 class Gap:
-    """Events were dropped here, because the watcher was slow. Reload the data that you show."""
+    """Events may be missing here: the watcher was slow, or the news of another process was lost. Reload the
+    data that you show."""
 
 
 Watched: TypeAlias = Announced | AnyDelta | HaltState | Gap
@@ -80,8 +81,8 @@ class Watch:
 
     async def __anext__(self) -> Watched:
         while True:
-            published = cast(Published | HaltState, await anext(self._live))
-            if self._live.take_missed():
+            published = cast(Published | HaltState | Missed, await anext(self._live))
+            if self._live.take_missed() or isinstance(published, Missed):
                 self._live.skip()  # the buffered events are older than the data that the watcher reloads
                 return Gap()
             if isinstance(published, HaltState):

@@ -104,27 +104,34 @@ class Relay:
         return self._others_exist and EVERYTHING in self._bus.topics
 
     async def _publish(self, id: str, after: int | None) -> None:
-        last = self._last.pop(id, None)
+        last = self._last.get(id)
         seq = after if last is None else last.seq
         if seq is None:
             return
         try:
             row = await self._journal.row(id)
             if row is None:
-                if last is not None:
-                    deleted = Event(id, last.seq + 1, CONVERSATION_DELETED, self._wall(), {})
-                    self._bus.publish(EVERYTHING, Published(deleted, last.head.status, last.head.owner))
+                self._publish_deletion(id)
                 return
             head = stored.head_of(row)
-            while events := await self._journal.events_since(id, seq, PAGE):
+            while True:
+                self._remember(id, _Last(seq, head))
+                events = await self._journal.events_since(id, seq, PAGE)
+                if not events:
+                    return
                 for event in events:
                     self._bus.publish(EVERYTHING, Published(event, head.status, head.owner))
                 seq = events[-1].seq
         except StreamDamaged:
-            return
-        self._remember(id, _Last(seq, head))
+            self._last.pop(id, None)
+
+    def _publish_deletion(self, id: str) -> None:
+        if (last := self._last.pop(id, None)) is not None:
+            event = Event(id, last.seq + 1, CONVERSATION_DELETED, self._wall(), {})
+            self._bus.publish(EVERYTHING, Published(event, last.head.status, last.head.owner))
 
     def _remember(self, id: str, last: _Last) -> None:
         self._last[id] = last
+        self._last.move_to_end(id)
         if len(self._last) > MOST_FOLLOWED:
             self._last.popitem(last=False)

@@ -14,7 +14,7 @@ EXPIRIES = "expiries"
 """The seconds until the first of the approvals that a commit added expires."""
 
 EVERYTHING = "everything"
-"""The events and deltas of all conversations, as `Published`, and changes of `HaltState`."""
+"""The events and deltas of all conversations, as `Published`; changes of `HaltState`; and `Missed`."""
 
 DELTAS = "deltas"
 """The deltas of the conversations that are loaded in this process, for other nodes."""
@@ -49,6 +49,11 @@ class ReplyTopic(NamedTuple):
 
     conversation: str
     key: str
+
+
+@attrs.frozen
+class Missed:
+    """Events of other nodes may not have been published, of conversations that `Relay` does not know."""
 
 
 @attrs.frozen

@@ -13,7 +13,6 @@ NODE = s.FleetNode(
     pid=7,
     version="0.1.0",
     started_at=ex.AT,
-    url="http://agent-1:8080",
     lease_seconds=9.2,
     conversations=12,
     open=3,

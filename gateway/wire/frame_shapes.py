@@ -79,7 +79,7 @@ class HaltFrame(Halt):
 
 
 class Gap(Shape):
-    """The client read too slowly and missed frames; read the lists of conversations and approvals again.
+    """Frames may be missing here: the client was slow, or the news of a node was lost. Read the lists again.
 
     Only in streams over all conversations.
     """

@@ -87,6 +87,7 @@ class Hint:
     """A stream was changed by another node."""
 
     stream: str
+    """Empty: hints may have been lost."""
     node: str
     after: int | None = None
     """The last seq before the change; None if it added no events."""

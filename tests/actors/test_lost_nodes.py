@@ -17,7 +17,7 @@ from stopgo.actors.conversation.commands import Commands
 from stopgo.actors.conversation.conversation import IDLE
 from stopgo.actors.conversation.other_nodes import POLL
 from stopgo.actors.conversation.run import _crash
-from stopgo.actors.conversation.watch import Announced
+from stopgo.actors.conversation.watch import Announced, Gap
 from stopgo.actors.tools.delegation import Delegate, Delegated, RemoteAgentMessage, RemoteTask
 from stopgo.actors.tools.tool import ToolResult, ToolUnavailable
 from stopgo.config.a2a import RemoteAgentConfig
@@ -25,6 +25,7 @@ from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed
 from stopgo.runtime.journal.errors import Fenced, JournalUnavailable
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.ownership import Hint
 from tests.actors.conversation.test_approvers_tokens import BOSS
 from tests.actors.gate.test_halt import only
 from tests.actors.several_nodes import LEASE, YES, Nodes
@@ -232,6 +233,44 @@ async def test_watchers_of_all_conversations_get_each_event_once_and_deletions(
                     assert isinstance(each, Announced)
                     found.append(each.event.seq)
     assert found == [*range(1, count + 2)]
+
+
+async def test_watchers_of_all_conversations_get_what_happened_while_the_journal_was_away(
+    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From one node."""
+    nodes.world("a").plan("agent", say("done"))
+    found: list[int | str] = []
+
+    async def away(*_: Any) -> None:
+        raise JournalUnavailable("away")
+
+    async with nodes.agents("a", "b") as (a, b):
+        with b.all_events() as watched:
+            id = (await a.start_conversation()).conversation.id
+            await trio.sleep(POLL)
+            with monkeypatch.context() as patch:
+                patch.setattr(nodes.nodes["b"].world.journal, "events_since", away)
+                await a.send(id, "go")
+                await trio.sleep(2 * POLL)
+            await trio.sleep(2 * POLL)
+            with trio.move_on_after(1):
+                async for each in watched:
+                    assert isinstance(each, Announced)
+                    found.append(each.event.seq)
+    assert found == [*range(1, len(await types(nodes.store, id)) + 1)]
+
+
+async def test_watchers_of_all_conversations_hear_of_lost_hints(
+    nodes: Nodes, autojump_clock: MockClock
+) -> None:
+    async with nodes.agents("a", "b") as (_, b):
+        with b.all_events(types=["run.finished"]) as watched:
+            nodes.store._hints.publish("hints", Hint("", ""))
+            assert await anext(watched) == Gap()
+            for number in range(300):
+                nodes.store._hints.publish("hints", Hint(f"c{number}", "a"))
+            assert await anext(watched) == Gap()
 
 
 async def test_watchers_of_all_conversations_get_what_a_node_committed_before_it_stopped(

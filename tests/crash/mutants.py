@@ -1056,6 +1056,13 @@ NODES = (
         ("tests/gateway/test_delta_peers.py",),
     ),
     (
+        "nodes: watchers of all do not hear that hints were lost",
+        "actors/conversation/other_nodes.py",
+        "if hints.take_missed() or not hint.stream:",
+        "if False:",
+        ("tests/actors/test_lost_nodes.py",),
+    ),
+    (
         "nodes: without hints, nothing is noticed",
         "actors/conversation/other_nodes.py",
         "                for each in {id for topic",

@@ -1,6 +1,7 @@
 """Ten thousand runs that wait for people, each in two branches at once: all of them come to their end.
 
-Real time and a real disk. STOPGO_RUNS sets another number. What it takes is printed, for whoever wants to know what a machine can hold.
+Real time and a real disk. STOPGO_RUNS sets another number. What it takes is printed, for whoever wants to
+know what a machine can hold.
 """
 
 from __future__ import annotations

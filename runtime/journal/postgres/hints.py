@@ -40,12 +40,15 @@ class Hints:
     _channel: str
     _changed: dict[tuple[str, str], int | None] = attrs.field(factory=dict)
     """The streams that have changed, by node, with the last seq before the change."""
+    _lost: bool = False
+    """Whether changes of this node were not sent."""
     _wake: trio.Event = attrs.field(factory=trio.Event)
 
     def changed(self, node: str, stream: str, after: int | None = None) -> None:
         place = (node, stream)
-        first = self._changed.get(place)
-        if first is None and (place in self._changed or len(self._changed) < _MOST):
+        if place not in self._changed and len(self._changed) >= _MOST:
+            self._lost = True
+        elif self._changed.get(place) is None:
             self._changed[place] = after
         self._wake.set()
 
@@ -55,7 +58,9 @@ class Hints:
             await self._wake.wait()
             self._wake = trio.Event()
             changed, self._changed = self._changed, {}
-            texts = payloads([Hint(stream, node, after) for (node, stream), after in changed.items()])
+            hints = [Hint(stream, node, after) for (node, stream), after in changed.items()]
+            texts = payloads([*hints, Hint("", "")] if self._lost else hints)
+            self._lost = False
 
             def notify(db: Connection, texts: list[str] = texts) -> None:
                 db.execute(
@@ -66,6 +71,7 @@ class Hints:
                 await self._pool.run(notify)
             except JournalError as error:
                 logger.debug("hints are lost: %s", error)
+                self._lost = True
             await trio.sleep(GATHER)
 
     async def listen(self) -> None:
@@ -78,6 +84,7 @@ class Hints:
                 await trio.sleep(RETRY)
                 continue
             try:
+                self.bus.publish(TOPIC, Hint("", ""))  # those sent before it listened
                 while True:
                     for each in db.notifies(timeout=0):
                         for hint in parsed(each.payload):

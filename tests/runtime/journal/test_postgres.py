@@ -47,6 +47,10 @@ async def opened(dsn: str, node: str) -> AsyncIterator[PostgresJournal]:
         yield journal
 
 
+LOST = Hint("", "")
+"""Hints may have been lost."""
+
+
 async def until_hint(live: Subscription, hint: Hint) -> None:
     with trio.fail_after(LONG):
         async for each in live:
@@ -84,8 +88,22 @@ async def test_hints_come_again_after_a_connection_was_lost(
     monkeypatch.setattr(hints_module, "RETRY", 0.05)
     async with opened(database.dsn, "a") as a, opened(wire.dsn, "b") as b:
         await _hears(a, b)
-        wire.cut()
+        with b.watch() as live:
+            wire.cut()
+            await until_hint(live, LOST)
         await _hears(a, b)
+
+
+async def test_hints_that_are_not_sent_are_reported(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints_module, "_MOST", 2)
+    async with opened(database.dsn, "a") as a, opened(database.dsn, "b") as b:
+        await _hears(a, b)
+        with b.watch() as live:
+            for number in range(3):
+                a._hints.changed("a", f"s{number}")
+            await until_hint(live, LOST)
 
 
 short = st.text(max_size=5)
