@@ -83,6 +83,10 @@ class Relay:
         if self._is_watched:
             self._remember(log.state.id, _Last(log.committed_seq, log.state.head))
 
+    def forget(self, id: str) -> None:
+        """The conversation was deleted at this node, and its watchers know."""
+        self._last.pop(id, None)
+
     async def pass_on(self, delta: AnyDelta) -> None:
         """Publish a delta of another node, in its place among the events. Raises `JournalError`."""
         id = delta.conversation

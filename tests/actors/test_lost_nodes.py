@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.conversation import conversation
 from stopgo.actors.conversation.commands import Commands
 from stopgo.actors.conversation.conversation import IDLE
 from stopgo.actors.conversation.other_nodes import POLL
@@ -23,7 +24,7 @@ from stopgo.actors.tools.tool import ToolResult, ToolUnavailable
 from stopgo.config.a2a import RemoteAgentConfig
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed
-from stopgo.runtime.journal.errors import Fenced, JournalUnavailable
+from stopgo.runtime.journal.errors import Fenced, JournalUnavailable, StreamDamaged
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import Hint
 from tests.actors.conversation.test_approvers_tokens import BOSS
@@ -259,6 +260,24 @@ async def test_watchers_of_all_conversations_get_what_happened_while_the_journal
                     assert isinstance(each, Announced)
                     found.append(each.event.seq)
     assert found == [*range(1, len(await types(nodes.store, id)) + 1)]
+
+
+async def test_watchers_of_all_conversations_hear_once_that_a_damaged_one_was_deleted(
+    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def damaged(*_: Any, **__: Any) -> None:
+        raise StreamDamaged("c", "damaged")
+
+    async with nodes.agents("a", "b") as (a, b):
+        with b.all_events(types=["conversation.deleted"]) as watched:
+            id = (await a.start_conversation()).conversation.id
+            await trio.sleep(2 * IDLE)
+            monkeypatch.setattr(conversation, "open_log", damaged)
+            await b.delete(id)
+            await trio.sleep(2 * POLL)
+            assert isinstance(await anext(watched), Announced)
+            with pytest.raises(trio.TooSlowError), trio.fail_after(POLL):
+                await anext(watched)
 
 
 async def test_watchers_of_all_conversations_hear_of_lost_hints(
