@@ -198,7 +198,7 @@ async def compare(todo: list[Step], version: int) -> None:
 
 
 few = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
-many = settings(few, max_examples=3000)
+many = settings(few, max_examples=1000)
 
 
 @few
