@@ -48,6 +48,8 @@ def test_nodes_of_the_fleet_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOPGO_DB_PASSWORD", "secret")
     services = resolved("compose.fleet.yaml")["services"]
     nodes = [services[f"agent-{number}"] for number in (1, 2, 3)]
+    urls = [each["environment"].pop("STOPGO_ADVERTISE_URL") for each in nodes]
+    assert urls == [f"http://agent-{number}:8082" for number in (1, 2, 3)]
     assert nodes[0] == nodes[1] == nodes[2]
     [file] = [each["source"] for each in nodes[0]["volumes"]]
     port = load_config(Path(file)).port
