@@ -23,7 +23,7 @@ from .served import report
 
 MESSAGES = 200
 ACTIVATION_MS = 5.0
-SLOW_MACHINE = 2
+SLOW_MACHINE = 4
 """How many times as long it may take in bad hours of a shared machine."""
 CALLS = 100
 """Of the model, each with a tool call; a replay passes all of them, one by one."""
