@@ -30,8 +30,8 @@ async def follow(
     is when the deletion was noticed. Close the generator (`contextlib.aclosing`) when leaving it early.
     """
     cursor = after
-    # The subscription drops live events of a slow reader, which are then read from the journal.
     early: AnyDelta | None = None  # a delta that arrived before the events that it follows
+    # The subscription drops live events of a slow reader, which are then read from the journal.
     with bus.subscribe(ConversationTopic(conversation)) as live:
         while (read := await _read(journal, conversation, cursor, live)) is not None:
             page, gone = read

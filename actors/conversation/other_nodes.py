@@ -26,7 +26,7 @@ import trio
 
 from ...runtime.context import Behaviour, Context
 from ...runtime.journal.errors import JournalError
-from ...runtime.journal.ownership import Hint
+from ...runtime.journal.ownership import HINTS_LOST, Hint
 from ...runtime.message import Message
 from ..log.topics import EVERYTHING, Changed, ConversationTopic, Missed, ReplyTopic
 from ..nodes.services import Services
@@ -66,7 +66,7 @@ class OtherNodes:
         with self._services.journal.watch() as hints:
             async for each in hints:
                 hint = cast(Hint, each)
-                if hints.take_missed() or not hint.stream:
+                if hints.take_missed() or hint == HINTS_LOST:
                     self._services.bus.publish(EVERYTHING, Missed())
                 try:
                     if self._services.tokens.holds(hint.stream):

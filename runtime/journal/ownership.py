@@ -87,10 +87,13 @@ class Hint:
     """A stream was changed by another node."""
 
     stream: str
-    """Empty: hints may have been lost."""
     node: str
     after: int | None = None
     """The last seq before the change; None if it added no events."""
+
+
+HINTS_LOST = Hint("", "")
+"""In place of hints that may have been lost."""
 
 
 @attrs.frozen

@@ -393,5 +393,5 @@ class Journal(Notes, Protocol):
 
     def watch(self) -> AbstractContextManager[Subscription]:
         """Subscribe to the changes of streams by other nodes: to `Hint`s, which may come twice or never. If
-        some may be lost, the subscription has `missed`, or a hint says so."""
+        some may be lost, the subscription has `missed`, or `HINTS_LOST` comes."""
         ...

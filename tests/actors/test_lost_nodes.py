@@ -3,7 +3,7 @@ done in vain again and again, and no node disturbs what another goes on with."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from stopgo.actors.conversation.commands import Commands
 from stopgo.actors.conversation.conversation import IDLE
 from stopgo.actors.conversation.other_nodes import POLL
 from stopgo.actors.conversation.run import _crash
-from stopgo.actors.conversation.watch import Announced, Gap
+from stopgo.actors.conversation.watch import Announced, Gap, Watched
 from stopgo.actors.tools.delegation import Delegate, Delegated, RemoteAgentMessage, RemoteTask
 from stopgo.actors.tools.tool import ToolResult, ToolUnavailable
 from stopgo.config.a2a import RemoteAgentConfig
@@ -26,7 +26,7 @@ from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed
 from stopgo.runtime.journal.errors import Fenced, JournalUnavailable, StreamDamaged
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.ownership import Hint
+from stopgo.runtime.journal.ownership import HINTS_LOST, Hint
 from tests.actors.conversation.test_approvers_tokens import BOSS
 from tests.actors.gate.test_halt import only
 from tests.actors.several_nodes import LEASE, YES, Nodes
@@ -206,6 +206,16 @@ async def test_sender_hears_that_its_conversation_was_deleted_although_it_exists
         assert codes == ["conversation_not_found"]
 
 
+async def seqs(watched: AsyncIterator[Watched]) -> list[int]:
+    """Of the events that have come."""
+    found = []
+    with trio.move_on_after(1):
+        async for each in watched:
+            assert isinstance(each, Announced)
+            found.append(each.event.seq)
+    return found
+
+
 @pytest.mark.parametrize("pause", [IDLE, 2 * IDLE])
 @pytest.mark.parametrize("hinted", [True, False])
 async def test_watchers_of_all_conversations_get_each_event_once_and_deletions(
@@ -215,7 +225,6 @@ async def test_watchers_of_all_conversations_get_each_event_once_and_deletions(
     can be lost, once an event has been seen."""
     for name in ("a", "b"):
         nodes.world(name).plan("agent", say("done"))
-    found: list[int | str] = []
     async with nodes.agents("a", "b") as (a, b):
         with b.all_events() as watched:
             id = (await a.start_conversation("go")).conversation.id
@@ -229,10 +238,7 @@ async def test_watchers_of_all_conversations_get_each_event_once_and_deletions(
             await trio.sleep(POLL + 0.1)
             await a.delete(id)
             await trio.sleep(2 * POLL)
-            with trio.move_on_after(1):
-                async for each in watched:
-                    assert isinstance(each, Announced)
-                    found.append(each.event.seq)
+            found = await seqs(watched)
     assert found == [*range(1, count + 2)]
 
 
@@ -241,7 +247,6 @@ async def test_watchers_of_all_conversations_get_what_happened_while_the_journal
 ) -> None:
     """From one node."""
     nodes.world("a").plan("agent", say("done"))
-    found: list[int | str] = []
 
     async def away(*_: Any) -> None:
         raise JournalUnavailable("away")
@@ -255,10 +260,7 @@ async def test_watchers_of_all_conversations_get_what_happened_while_the_journal
                 await a.send(id, "go")
                 await trio.sleep(2 * POLL)
             await trio.sleep(2 * POLL)
-            with trio.move_on_after(1):
-                async for each in watched:
-                    assert isinstance(each, Announced)
-                    found.append(each.event.seq)
+            found = await seqs(watched)
     assert found == [*range(1, len(await types(nodes.store, id)) + 1)]
 
 
@@ -285,7 +287,7 @@ async def test_watchers_of_all_conversations_hear_of_lost_hints(
 ) -> None:
     async with nodes.agents("a", "b") as (_, b):
         with b.all_events(types=["run.finished"]) as watched:
-            nodes.store._hints.publish("hints", Hint("", ""))
+            nodes.store._hints.publish("hints", HINTS_LOST)
             assert await anext(watched) == Gap()
             for number in range(300):
                 nodes.store._hints.publish("hints", Hint(f"c{number}", "a"))
@@ -298,7 +300,6 @@ async def test_watchers_of_all_conversations_get_what_a_node_committed_before_it
     """Its hints are lost, and before a poll finds the events, another node adds its own."""
     nodes.world("a").plan("agent", after(0.3, say("one")))
     nodes.world("b").plan("agent", say("two"))
-    found: list[int | str] = []
     async with nodes.agents("b") as (b,):
         with b.all_events() as watched:
             async with nodes.agents("a") as (a,):
@@ -308,10 +309,7 @@ async def test_watchers_of_all_conversations_get_what_a_node_committed_before_it
                 await trio.sleep(0.3)
             await b.send(id, "again")
             await trio.sleep(2 * POLL)
-            with trio.move_on_after(1):
-                async for each in watched:
-                    assert isinstance(each, Announced)
-                    found.append(each.event.seq)
+            found = await seqs(watched)
     assert found == [*range(1, len(await types(nodes.store, id)) + 1)]
 
 

@@ -1,7 +1,6 @@
 """Ten thousand runs that wait for people, each in two branches at once: all of them come to their end.
 
-Real time and a real disk. STOPGO_RUNS sets another number. What it takes is printed, for whoever wants to
-know what a machine can hold.
+Real time and a real disk. The test prints the costs of a run. `STOPGO_RUNS` sets another number of runs.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import sqlite3
 import sys
 import threading
@@ -198,6 +199,13 @@ class Servers:
         finally:
             for server in running:
                 server.run.close()
+
+
+def free_port() -> int:
+    """A port for a server whose address others must know before it starts."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port
 
 
 @pytest.fixture

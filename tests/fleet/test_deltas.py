@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Server, Servers
+from tests.e2e.conftest import Server, Servers, free_port
 from tests.gateway.slow_model import slow_model
 from tests.postgres_server import PostgresServer
 from tests.waiting import pause
@@ -43,13 +42,6 @@ def nodes(server: PostgresServer, tmp_path: Path) -> Iterator[list[Server]]:
             )
             for port in ports
         ]
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def frames(node: Server, path: str) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import httpx2
@@ -33,20 +33,14 @@ from tests.waiting import until
 TEXT = "abcdef"
 
 
-@attrs.define(eq=False)
-class Urls:
-    of_a: str | None = None
-
-
-URLS = Urls()
-
-
 class Advertised(MemoryJournal):
     """Its node `a` advertises a URL."""
 
+    url: ClassVar[str | None] = None
+
     async def fleet(self) -> Fleet:
         found = await super().fleet()
-        about = {"a": written(this_process(0.0, URLS.of_a))}
+        about = {"a": written(this_process(0.0, self.url))}
         return attrs.evolve(
             found, nodes=[attrs.evolve(each, about=about.get(each.name, "")) for each in found.nodes]
         )
@@ -56,14 +50,15 @@ class Advertised(MemoryJournal):
 def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     """On the real clock, because their connections are real."""
     monkeypatch.setattr(delta_peers, "LOOK", 0.1)
+    monkeypatch.setattr(Advertised, "url", None)
     nodes = Nodes(tmp_path, Advertised(wall, lease=LEASE, node="a"))
     nodes.world("a").plan("agent", Streamed(tuple(map(TextDelta, TEXT)), say(TEXT), pause=0.01))
     return nodes
 
 
 @asynccontextmanager
-async def serving(agent: Agent) -> AsyncIterator[tuple[Server, DeltaSource]]:
-    async with exchange_deltas(agent, None) as deltas:
+async def serving(agent: Agent, advertised: str | None = None) -> AsyncIterator[tuple[Server, DeltaSource]]:
+    async with exchange_deltas(agent, advertised) as deltas:
         assert deltas is not None
         async with open_server(make_app(agent, deltas=deltas), bind("127.0.0.1", 0)) as server:
             yield server, deltas
@@ -94,7 +89,7 @@ async def test_watcher_gets_the_deltas_of_the_other_node(nodes: Nodes) -> None:
         id = (await a.start_conversation()).conversation.id
         for _ in range(2):
             async with serving(a) as (server, source):
-                URLS.of_a = server.url
+                Advertised.url = server.url
 
                 def asked(source: DeltaSource = source) -> bool:
                     return any(each.wanted.covers(id) for each in source._peers.values())
@@ -104,7 +99,7 @@ async def test_watcher_gets_the_deltas_of_the_other_node(nodes: Nodes) -> None:
 
 
 async def test_node_out_of_reach_is_reported_once(nodes: Nodes, caplog: pytest.LogCaptureFixture) -> None:
-    URLS.of_a = "http://127.0.0.1:1"
+    Advertised.url = "http://127.0.0.1:1"
     caplog.set_level("DEBUG", "stopgo.gateway.fleet")
     async with nodes.agents("a", "b") as (_, b), serving(b):
         await until(lambda: len(caplog.records) > 2)
@@ -113,6 +108,16 @@ async def test_node_out_of_reach_is_reported_once(nodes: Nodes, caplog: pytest.L
         "there are no deltas of the node at http://127.0.0.1:1: all attempts to connect to 127.0.0.1:1 failed"
     )
     assert (caplog.records[0].levelname, caplog.records[0].message) == ("WARNING", text)
+
+
+async def test_others_may_use_the_advertised_name(nodes: Nodes) -> None:
+    async with nodes.agents("a") as (a,), serving(a, "http://Agent-1:8080") as (server, _):
+        async with httpx2.AsyncClient(base_url=server.url) as client:
+            statuses = [
+                (await client.get(PATH, headers={"Host": host})).status_code
+                for host in ("agent-1:8080", "agent-2:8080")
+            ]
+    assert statuses == [401, 421]
 
 
 async def test_only_nodes_get_deltas(nodes: Nodes) -> None:

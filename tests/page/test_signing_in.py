@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import attrs
 import pytest
 
 from tests.e2e.chains import written
-from tests.e2e.conftest import BIN
+from tests.e2e.conftest import BIN, free_port
 
 from .browser import EXPECTED_OF_A_LOST_SERVER, EXPECTED_OF_A_REFUSAL, Browser, Tab
 from .other_site import other_site
@@ -54,12 +53,6 @@ class Site:
         return subprocess.run(
             [BIN / "stopgo", "keys", *args, *place], capture_output=True, text=True, check=True, timeout=60
         ).stdout
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")

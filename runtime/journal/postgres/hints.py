@@ -15,7 +15,7 @@ from psycopg import sql
 from ... import json_text
 from ...event_bus import EventBus
 from ..errors import JournalError, JournalUnavailable
-from ..ownership import Hint
+from ..ownership import HINTS_LOST, Hint
 from .pool import Pool, connect
 from .tables import Connection
 
@@ -59,7 +59,7 @@ class Hints:
             self._wake = trio.Event()
             changed, self._changed = self._changed, {}
             hints = [Hint(stream, node, after) for (node, stream), after in changed.items()]
-            texts = payloads([*hints, Hint("", "")] if self._lost else hints)
+            texts = payloads([*hints, HINTS_LOST] if self._lost else hints)
             self._lost = False
 
             def notify(db: Connection, texts: list[str] = texts) -> None:
@@ -84,7 +84,7 @@ class Hints:
                 await trio.sleep(RETRY)
                 continue
             try:
-                self.bus.publish(TOPIC, Hint("", ""))  # those sent before it listened
+                self.bus.publish(TOPIC, HINTS_LOST)  # those sent before it listened
                 while True:
                     for each in db.notifies(timeout=0):
                         for hint in parsed(each.payload):

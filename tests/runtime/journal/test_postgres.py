@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stopgo.runtime.event_bus import Subscription
 from stopgo.runtime.journal.errors import JournalError, JournalTooNew, JournalUnavailable
-from stopgo.runtime.journal.ownership import Hint
+from stopgo.runtime.journal.ownership import HINTS_LOST, Hint
 from stopgo.runtime.journal.postgres import hints as hints_module
 from stopgo.runtime.journal.postgres import pool as pool_module
 from stopgo.runtime.journal.postgres.hints import parsed, payloads
@@ -45,10 +45,6 @@ async def opened(dsn: str, node: str) -> AsyncIterator[PostgresJournal]:
     async with open_postgres(dsn, node=node) as journal:
         await journal.renew()
         yield journal
-
-
-LOST = Hint("", "")
-"""Hints may have been lost."""
 
 
 async def until_hint(live: Subscription, hint: Hint) -> None:
@@ -90,7 +86,7 @@ async def test_hints_come_again_after_a_connection_was_lost(
         await _hears(a, b)
         with b.watch() as live:
             wire.cut()
-            await until_hint(live, LOST)
+            await until_hint(live, HINTS_LOST)
         await _hears(a, b)
 
 
@@ -103,7 +99,7 @@ async def test_hints_that_are_not_sent_are_reported(
         with b.watch() as live:
             for number in range(3):
                 a._hints.changed("a", f"s{number}")
-            await until_hint(live, LOST)
+            await until_hint(live, HINTS_LOST)
 
 
 short = st.text(max_size=5)
