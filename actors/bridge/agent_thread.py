@@ -32,6 +32,8 @@ RETURN_GRACE = 0.2
 """Seconds that calls have to return after the agent has ended."""
 EXIT_CHECK_INTERVAL = 0.5
 """Seconds between checks whether the main thread has ended without closing the agent."""
+SIGNAL_CHECK_INTERVAL = 0.5
+"""Seconds between checks of a waiting main thread for a signal that has not woken it."""
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +81,7 @@ class AgentThread:
     def join(self) -> None:
         """Wait for the end of the thread. Can be interrupted and called again."""
         if self._thread.is_alive():
-            self.ended.result()  # up to Python 3.12, an interrupted `Thread.join` marks the thread as ended
+            result_of(self.ended)  # up to Python 3.12, an interrupted `Thread.join` marks the thread as ended
             self._thread.join()
 
     def is_alive(self) -> bool:
@@ -288,6 +290,15 @@ class Stream(Generic[T]):
 
     def _free(self) -> None:
         self._freed.set()
+
+
+def result_of(future: Future[T]) -> T:
+    """Wait for a result. A signal ends the wait also if another thread received it, or if it came just before
+    the wait began: neither wakes the main thread, in which Python handles signals."""
+    while not future.done():
+        with suppress(TimeoutError):
+            future.exception(SIGNAL_CHECK_INTERVAL)
+    return future.result()
 
 
 def _settle(future: Future[T], result: T) -> None:

@@ -24,7 +24,7 @@ from ..conversation.watch import Watched
 from ..gate.halt import HaltState
 from ..log.deltas import AnyDelta
 from ..tools.health import Health
-from .agent_thread import AgentThread, Stream
+from .agent_thread import AgentThread, Stream, result_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def blocking(opening: AbstractAsyncContextManager[Agent]) -> Iterator[BlockingAg
     ended = False
     try:
         thread.start()
-        yield BlockingAgent(thread, thread.opened.result())
+        yield BlockingAgent(thread, result_of(thread.opened))
         ended = True
     except Exception:
         ended = True
@@ -171,7 +171,7 @@ class BlockingAgent:
         try:
             if self._thread.is_current():
                 raise RuntimeError("cannot wait for the agent in its own thread: call it from another thread")
-            return future.result()
+            return result_of(future)
         except BaseException:
             future.cancel()
             raise
