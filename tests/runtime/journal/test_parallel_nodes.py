@@ -42,8 +42,11 @@ async def together(*operations: Operation) -> list[Any]:
     return results
 
 
-async def valid_of(nodes: Nodes, fences: list[Any]) -> list[Fence]:
-    return [each for each in fences if isinstance(each, Fence) and await nodes.a.holds(each)]
+async def valid_of(nodes: Nodes, results: list[Any]) -> list[Fence]:
+    """Return the fences that hold. Each takes a read of its own, so the latest comes first: no
+    earlier one may hold after it."""
+    fences = sorted((each for each in results if isinstance(each, Fence)), key=lambda each: -each.epoch)
+    return [each for each in fences if await nodes.a.holds(each)]
 
 
 async def test_no_command_is_stranded(nodes: Nodes) -> None:
