@@ -6,6 +6,8 @@ The figures are those of a quiet machine. The tests allow `NOISE` times as much,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.page
 
 NOISE = 2
+ATTEMPTS = 5
 LAST = re.compile("they hold")
 
 WATCH = """(() => {
@@ -51,7 +54,8 @@ def grown(server: Server, events: int) -> Long:
     id = server.new()
     last = 0
     while last < events:
-        server.say(id, f"look at everything, {last}")
+        for _ in range(1 + (events - last) // 150):  # a turn has fewer; reading the conversation takes long
+            server.say(id, f"look at everything, {last}")
         last = server.conversation(id)["last_seq"]
     return Long(server, id, last)
 
@@ -82,19 +86,20 @@ def has_events(tab: Tab, number: int) -> None:
 
 
 def interactions(tab: Tab) -> dict[str, float]:
-    """The milliseconds that a click on a bar, and a typed letter, take until the page shows it."""
+    """The milliseconds that a click on a bar, and typed text, take until the page shows it. The fastest of
+    `ATTEMPTS`: a busy machine delays some of them, a slow page all."""
     tab.order("measure", WATCH)
-    took: dict[str, float] = {}
-    bars = tab.main.role("button", re.compile("echo"))
-    bars.last.see()
-    bars.last.click()
-    took["select a bar"] = tab.order("measure", SLOWEST)
-    message_box(tab).click()
-    tab.order("measure", SLOWEST)
-    tab.type("abc")
-    took["type"] = tab.order("measure", SLOWEST)
-    assert message_box(tab).value == "abc"
-    return took
+
+    def slowest(act: Callable[[], None]) -> float:
+        act()
+        return float(tab.order("measure", SLOWEST))
+
+    bar = tab.main.role("button", re.compile("echo")).last
+    selected = [slowest(bar.click) for _ in range(ATTEMPTS)]
+    slowest(message_box(tab).click)
+    typed = [slowest(partial(tab.type, "abc")) for _ in range(ATTEMPTS)]
+    assert message_box(tab).value == "abc" * ATTEMPTS
+    return {"select a bar": min(selected), "type": min(typed)}
 
 
 def told(long: Long, *figures: dict[str, float]) -> None:
