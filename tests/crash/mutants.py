@@ -40,7 +40,7 @@ AT_ONCE = 2
 FORKS = multiprocessing.get_context("forkserver")
 """Imports once what all tests need beside `stopgo`."""
 FORKS.set_forkserver_preload(
-    ["cattrs", "httpx2", "mcp", "pytest", "quart_trio", "trio.testing", "trustme", "yaml"]
+    ["cattrs", "httpx2", "hypothesis", "mcp", "pytest", "quart_trio", "trio.testing", "trustme", "yaml"]
 )
 TIMEOUT = 300.0
 """Seconds. A mutant that makes the tests hang is noticed, too."""
@@ -2020,10 +2020,12 @@ def _run_in_copy(tree: Path, tests: Sequence[str], sender: Connection) -> None:
     found = find_spec("stopgo")
     if found is None or not Path(str(found.origin)).resolve().is_relative_to(tree.resolve()):
         raise RuntimeError(f"the copy is not what would be tested: {found}")
+    # If pytest loaded the plugin of `stopgo` by itself, it would rewrite the assertions of the whole product.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     first = FirstFailure()
     options = ["-c", f"{tree}/pyproject.toml", "--rootdir", str(tree), "-p", "no:cacheprovider", "-x", "-q"]
-    options += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
-    code = pytest.main([*options, "-m", "not crash", *(f"{tree}/{test}" for test in tests)], [first])
+    options += ["-p", "pytest_trio.plugin", "-m", "not crash"]
+    code = pytest.main([*options, *(f"{tree}/{test}" for test in tests)], [first])
     sender.send((int(code), first.name, sum(os.times()[:4])))
 
 
