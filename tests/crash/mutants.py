@@ -2046,9 +2046,11 @@ def judge(mutant: Mutant) -> Outcome:
         for edit in mutant.edits:
             edit.apply(tree)
         code, failed, seconds = run_tests(tree, mutant.tests)
+        output = (Path(folder) / "output").read_text(errors="replace")[-4000:]
         if code not in (0, None) and not failed:
-            output = (Path(folder) / "output").read_text()
-            raise RuntimeError(f"{mutant.name}: the tests did not run\n{output[-4000:]}")
+            raise RuntimeError(f"{mutant.name}: the tests did not run\n{output}")
+        if code != 0 and not mutant.edits:
+            print(output)
     return Outcome(mutant, code != 0, seconds, failed)
 
 
