@@ -5,6 +5,7 @@ The figures are those of a quiet machine. The tests allow `NOISE` times as much,
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.page
 
-NOISE = 2
+NOISE = 3
 ATTEMPTS = 5
 LAST = re.compile("they hold")
 
@@ -54,8 +55,7 @@ def grown(server: Server, events: int) -> Long:
     id = server.new()
     last = 0
     while last < events:
-        for _ in range(1 + (events - last) // 150):  # a turn has fewer; reading the conversation takes long
-            server.say(id, f"look at everything, {last}")
+        server.say(id, f"look at everything, {last}")
         last = server.conversation(id)["last_seq"]
     return Long(server, id, last)
 
@@ -64,7 +64,9 @@ def grown(server: Server, events: int) -> Long:
 def server(serve_once: Serve, tmp_path_factory: pytest.TempPathFactory) -> Server:
     folder = tmp_path_factory.mktemp("long")
     ledger = {"LEDGER": str(folder / "ledger")}
-    return serve_once(folder / "data", config=busy_agent(folder / "agent"), env=ledger)
+    server = serve_once(folder / "data", config=busy_agent(folder / "agent"), env=ledger)
+    server.client.event_hooks = {}  # to check such long answers against the contract takes minutes
+    return server
 
 
 def opened(browser: Browser, long: Long) -> tuple[Tab, dict[str, float]]:
@@ -85,21 +87,28 @@ def has_events(tab: Tab, number: int) -> None:
     eventually(lambda: re.sub(r"\D", "", events.content) == str(number))
 
 
-def interactions(tab: Tab) -> dict[str, float]:
-    """The milliseconds that a click on a bar, and typed text, take until the page shows it. The fastest of
-    `ATTEMPTS`: a busy machine delays some of them, a slow page all."""
+def interactions(tab: Tab, bound: float) -> dict[str, float]:
+    """The milliseconds that a click on a bar, and typed text, take until the page shows it. Each is repeated
+    if it took longer than `bound`: a busy machine delays some interactions, a slow page all."""
     tab.order("measure", WATCH)
+    bars = tab.main.role("button", re.compile("echo"))
+    bars.last.see()
 
-    def slowest(act: Callable[[], None]) -> float:
-        act()
-        return float(tab.order("measure", SLOWEST))
+    def fastest(act: Callable[[], None]) -> float:
+        best = math.inf
+        for _ in range(ATTEMPTS):
+            act()
+            best = min(best, tab.order("measure", SLOWEST))
+            if best < bound:
+                break
+        return best
 
-    bar = tab.main.role("button", re.compile("echo")).last
-    selected = [slowest(bar.click) for _ in range(ATTEMPTS)]
-    slowest(message_box(tab).click)
-    typed = [slowest(partial(tab.type, "abc")) for _ in range(ATTEMPTS)]
-    assert message_box(tab).value == "abc" * ATTEMPTS
-    return {"select a bar": min(selected), "type": min(typed)}
+    took = {"select a bar": fastest(bars.last.click)}
+    message_box(tab).click()
+    tab.order("measure", SLOWEST)
+    took["type"] = fastest(partial(tab.type, "abc"))
+    assert set(re.findall("...", message_box(tab).value)) == {"abc"}
+    return took
 
 
 def told(long: Long, *figures: dict[str, float]) -> None:
@@ -110,7 +119,7 @@ def told(long: Long, *figures: dict[str, float]) -> None:
 def test_1000_events(browser: Browser, server: Server) -> None:
     long = grown(server, 1000)
     tab, drawn = opened(browser, long)
-    took = interactions(tab)
+    took = interactions(tab, bound=100 * NOISE)
     told(long, drawn, took)
     assert 0 < drawn["first paint"] < 1000 * NOISE
     assert 0 < drawn["work"] < 500 * NOISE  # of the page itself: a busy machine delays, but adds little
@@ -121,7 +130,7 @@ def test_10000_events(browser: Browser, server: Server) -> None:
     """Usable: the end is there within seconds, a click and a letter take half a second, it goes on."""
     long = grown(server, 10_000)
     tab, drawn = opened(browser, long)
-    took = interactions(tab)
+    took = interactions(tab, bound=500 * NOISE)
     told(long, drawn, took)
     assert 0 < drawn["first paint"] < 1000 * NOISE
     assert drawn["last message"] < 5000 * NOISE
