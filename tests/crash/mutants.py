@@ -40,7 +40,7 @@ AT_ONCE = 2
 FORKS = multiprocessing.get_context("forkserver")
 """Imports once what all tests need beside `stopgo`."""
 FORKS.set_forkserver_preload(
-    ["cattrs", "httpx2", "hypothesis", "mcp", "pytest", "quart_trio", "trio.testing", "trustme", "yaml"]
+    ["cattrs", "httpx2", "mcp", "pytest", "quart_trio", "trio.testing", "trustme", "yaml"]
 )
 TIMEOUT = 300.0
 """Seconds. A mutant that makes the tests hang is noticed, too."""

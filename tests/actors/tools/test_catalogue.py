@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stopgo.actors.tools.catalogue import Catalogue, DuplicateTool, catalogue
@@ -146,6 +146,7 @@ def test_equal_prefixed_names_become_unique() -> None:
 own_names = st.text(st.sampled_from("ab._-/é3 \ud800") | st.characters(), max_size=70)
 
 
+@example({name: ["c", "b__c"] for name in ("a", "a__b")}, "plain", "prefix")
 @settings(max_examples=200)
 @given(
     st.dictionaries(st.sampled_from(["a", "a__b", "s" * 70]), st.lists(own_names, unique=True, max_size=6)),
@@ -155,11 +156,14 @@ own_names = st.text(st.sampled_from("ab._-/é3 \ud800") | st.characters(), max_s
 def test_every_name_is_one_that_every_provider_takes_and_leads_to_one_tool(
     offers: dict[str, list[str]], tool_names: str, on_duplicate: str
 ) -> None:
-    made_of = made(
-        *((name, tuple(listed)) for name, listed in offers.items()),
-        tool_names=tool_names,
-        on_duplicate=on_duplicate,
-    )
+    servers = [(name, tuple(listed)) for name, listed in offers.items()]
+    try:
+        made_of = made(*servers, tool_names=tool_names, on_duplicate=on_duplicate)
+    except DuplicateTool:
+        prefixed = [prefixed_name(name, own) for name, listed in servers for own in listed]
+        assert on_duplicate == "prefix"
+        assert len(set(prefixed)) < len(prefixed)
+        return
     assert all(ALLOWED.fullmatch(name) for name in made_of.entries)
     assert len(made_of.entries) == len(made_of.tools)
     if on_duplicate == "prefix":
