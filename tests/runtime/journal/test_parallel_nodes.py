@@ -53,8 +53,8 @@ async def in_any_order(attempt: int, *operations: Operation) -> list[Any]:
 
 
 async def valid_of(nodes: Nodes, results: list[Any]) -> list[Fence]:
-    """Return the fences that hold. Each takes a read of its own, so the latest comes first: no
-    earlier one may hold after it."""
+    """Return the fences that hold. Each takes a read of its own, so the latest comes first: no earlier one
+    may hold after it."""
     fences = sorted((each for each in results if isinstance(each, Fence)), key=lambda each: -each.epoch)
     return [each for each in fences if await nodes.a.holds(each)]
 
