@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests.authority import Authority
 from tests.canary import KEY, TOKEN
+from tests.real_clock import install_guard
 
 if TYPE_CHECKING:
     from tests.postgres_server import Database, PostgresServer
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # Wall time says nothing on a busy machine.
 settings.register_profile("stopgo", deadline=None)
 settings.load_profile("stopgo")
+
+
+install_guard()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

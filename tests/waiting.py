@@ -1,21 +1,48 @@
-"""Waiting for what other processes and real sockets do: there is no event for it."""
+"""The waits of tests for what other processes, threads and real sockets do. Tests use no other.
+
+None of them has a limit of its own, because a limit that suits a quiet machine fails on a busy one without a
+defect. pytest limits each test: after `LIMIT` it prints all stacks and ends the process, which means "hangs".
+Whatever runs on trio's virtual clock needs none of this; an event or `process.wait()` is better than a poll.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import IO
 
 import trio
 
-PATIENCE = 60.0
-"""Seconds after which what has to happen counts as not happening: only a test that fails waits for so long.
-What would happen later anyway, and must not be waited for, happens later than this."""
+LIMIT = 300.0
+"""Seconds after which a test hangs: `faulthandler_timeout` in pyproject.toml. What would happen later anyway, and
+must not be waited for, happens later than this."""
+POLL = 0.01
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - there is no event for it
-            await trio.sleep(0.01)
+    """In a task of trio, on the real clock."""
+    while not condition():  # noqa: ASYNC110 - there is no event for it
+        await trio.sleep(POLL)
+
+
+def until_true(condition: Callable[[], bool]) -> None:
+    """In a thread, or in a test without trio."""
+    never = threading.Event()
+    while not condition():
+        never.wait(POLL)
+
+
+def line_with(text: str, stream: IO[str]) -> str:
+    """The next line of a process's output that has this text. Raises EOFError with the output if there is none."""
+    lines: list[str] = []
+    for line in stream:
+        if text in line:
+            return line
+        lines.append(line)
+    raise EOFError(f"the output ended without {text!r}:\n{''.join(lines)}")
+
+
+PATIENCE = LIMIT
 
 
 def pause(seconds: float) -> None:
