@@ -1,7 +1,7 @@
 """No test waits for the real clock: what it waits for tells when it has happened (`tests/waiting.py`).
 
-A sleep or a time limit of trio in a file of the tests is refused while trio's clock is the real one. A check of
-the source could not tell, because most tests run on a clock that jumps.
+A sleep or a time limit of trio in a file of the tests is refused while trio's clock is the real one. A check
+of the source could not tell, because most tests run on a clock that jumps.
 """
 
 from __future__ import annotations

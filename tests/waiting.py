@@ -14,8 +14,8 @@ from typing import IO
 import trio
 
 LIMIT = 300.0
-"""Seconds after which a test hangs: `faulthandler_timeout` in pyproject.toml. What would happen later anyway, and
-must not be waited for, happens later than this."""
+"""Seconds after which a test hangs: `faulthandler_timeout` in pyproject.toml. What would happen later anyway,
+and must not be waited for, happens later than this."""
 POLL = 0.01
 
 
@@ -33,7 +33,7 @@ def until_true(condition: Callable[[], bool]) -> None:
 
 
 def line_with(text: str, stream: IO[str]) -> str:
-    """The next line of a process's output that has this text. Raises EOFError with the output if there is none."""
+    """The next line of a process's output with this text. Raises EOFError with the output if there is none."""
     lines: list[str] = []
     for line in stream:
         if text in line:
