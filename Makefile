@@ -18,62 +18,83 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page postgres fleet fleet-steps figures soak screenshots conformance fuzz a2a-tck setup clean
+.PHONY: help run test check all tier docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
 
 help:
-	@echo "make run          set up and serve (ARGS='--port 0' adds arguments)"
-	@echo "make test         set up and run the tests (ARGS='-k gate' adds arguments)"
-	@echo "make check        format, lint, types, tests: what a change must pass"
-	@echo "make docs         run every example of the documentation and of testdata/examples"
-	@echo "make providers    every model provider against everything that can go wrong with it"
-	@echo "make agents       delegate to chains of agents, to agents of others, and to some that lie"
-	@echo "make streams      watch live events in hundreds, over restarts and disconnects, and abuse the websocket"
-	@echo "make postgres     the journal on a real PostgreSQL (needs the package postgresql)"
-	@echo "make fleet        three processes on one PostgreSQL, while something fails"
-	@echo "make fleet-steps  kill -9 of a node, and of the one that takes over, at each write: ten minutes"
-	@echo "make figures      measure the journal on PostgreSQL"
-	@echo "make soak         the same for ten minutes: kill -9 every few seconds"
-	@echo "make crash        kill the server, replay every crash point"
-	@echo "make simulate     2,600 seeded stories of people, failures and crashes (ARGS=17 tells that one)"
-	@echo "make mutants      remove each safety clause and expect the crash tests to notice"
-	@echo "make bench        measure"
-	@echo "make build        wheel and sdist into dist/; the wheel is for all platforms, so build-all is the same"
-	@echo "make matrix       install the wheel with each supported Python (ARGS=--all checks other platforms, too)"
-	@echo "make npm          tests with public tool servers, and clients of A2A and AG-UI (needs node)"
-	@echo "make npm-servers  public tool servers, clients of A2A and AG-UI, and what drives a browser into build/npm (needs node)"
-	@echo "make page         drive the page in a real browser (needs node and chromium)"
-	@echo "make screenshots  take the pictures of docs/images (needs node and chromium)"
-	@echo "make conformance  the official MCP conformance suite, client side (needs npm)"
-	@echo "make fuzz         schemathesis with the API key of each role, from the OpenAPI document"
-	@echo "make a2a-tck      the official A2A test kits, whose archives lie in A2A_KITS"
-	@echo "make reference    write the generated tables of docs/reference"
-	@echo "make lock         compile the lock files again after a change of the dependencies (ARGS=--upgrade)"
-	@echo "make clean        remove what was built; keeps data/ and .venv/"
+	@echo "For users"
+	@echo "  make run          set up and serve (ARGS='--port 0' adds arguments)"
+	@echo "  make test         set up and run the proof of the product: one or two minutes"
+	@echo "                    (ARGS='-k gate' or ARGS='tests/config -x' selects from all tests instead)"
+	@echo
+	@echo "For each change"
+	@echo "  make check        format, lint, types, and all tests that need no other program"
+	@echo "  .ci/run           the gate: the same, and a slice of each family (SLICE=3/8 SEED=7 .ci/run repeats one)"
+	@echo
+	@echo "Before a release"
+	@echo "  make all          everything, whole, with figures (make all FROM=agents begins there)"
+	@echo
+	@echo "Families, each of which ARGS='-k WORD' narrows"
+	@echo "  make agents       delegate to chains of agents, to agents of others, and to some that lie"
+	@echo "  make a2a-tck      the official A2A test kits, whose archives lie in A2A_KITS"
+	@echo "  make conformance  the official MCP conformance suite, client side (needs npm)"
+	@echo "  make crash        kill the server, replay every crash point"
+	@echo "  make deploy       the files for operators; runs the compose file as processes"
+	@echo "  make docs         every example of the documentation and of testdata/examples"
+	@echo "  make fleet        three processes on one PostgreSQL, while something fails"
+	@echo "  make fuzz         schemathesis with the API key of each role, from the OpenAPI document"
+	@echo "  make matrix       install the wheel with each supported Python (ARGS=--all checks other platforms, too)"
+	@echo "  make mutants      remove each safety clause and expect the tests to notice"
+	@echo "  make npm          public tool servers, and clients of A2A and AG-UI (needs node)"
+	@echo "  make page         the page in a real browser (needs node and chromium); page-units needs node only"
+	@echo "  make postgres     the journal on a real PostgreSQL (needs the package postgresql)"
+	@echo "  make providers    every model provider against everything that can go wrong with it"
+	@echo "  make simulate     seeded stories of people, failures and crashes (ARGS=17 tells that one)"
+	@echo "  make streams      watch live events in hundreds, over restarts and disconnects, and abuse the websocket"
+	@echo
+	@echo "Figures, which no gate compares"
+	@echo "  make bench        measure"
+	@echo "  make figures      measure the journal on PostgreSQL"
+	@echo "  make soak         what takes ten minutes: kill -9 of nodes and servers all the time, and at each write"
+	@echo
+	@echo "Other"
+	@echo "  make build        wheel and sdist into dist/; the wheel is for all platforms, so build-all is the same"
+	@echo "  make npm-servers  npm packages of the tests into build/npm (needs node)"
+	@echo "  make screenshots  take the pictures of docs/images (needs node and chromium)"
+	@echo "  make reference    write the generated tables of docs/reference"
+	@echo "  make lock         compile the lock files again after a change of the dependencies (ARGS=--upgrade)"
+	@echo "  make clean        remove what was built; keeps data/ and .venv/"
 
 run: $(RUNTIME)
 	@"$(BIN)/stopgo" serve $(ARGS)
 
-# Two halves side by side, of about the same length. Selecting tests with ARGS may leave a half without any (exit
-# code 5).
-FAST := -m "not providers and not crash and not bench and not npm and not docs and not agents and not streams and not page and not deploy and not postgres and not fleet and not figures"
-HALF := config e2e gateway simulation streams telemetry testing
-OTHER_HALF := $(filter-out $(addprefix $(ROOT)/tests/,$(HALF) bench conftest.py __pycache__),$(wildcard $(ROOT)/tests/*))
+# Two workers take files from one queue. A worker that ends ends the run: a test that hangs is not begun again.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+export STOPGO_NPM_DIR := $(ROOT)/build/npm
+# ARGS with a path select the tests themselves, else the tests of a tier or a family.
+PATHS := $(findstring tests/,$(ARGS))
+CHOSEN = $(subst tests/,$(ROOT)/tests/,$(ARGS)) $(if $(FAILURES),--failures "$(FAILURES)")
 
 test: $(SETUP)
-	@mkdir -p build; \
-	($(PYTEST) $(addprefix "$(ROOT)"/tests/,$(HALF)) $(FAST) $(ARGS)) >build/test-half.log 2>&1 & half=$$!; \
-	($(PYTEST) $(OTHER_HALF) $(FAST) $(ARGS)); other=$$?; \
-	wait $$half; half=$$?; cat build/test-half.log; \
-	case "$$half $$other" in "0 0" | "0 5" | "5 0") ;; *) exit 1 ;; esac
+	@$(PYTEST) $(if $(PATHS),,"$(ROOT)/tests" $(WORKERS) --tier $(if $(ARGS),all,test)) $(CHOSEN)
 
-check:
+# For the programs of tests/tiers.
+tier: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests" $(WORKERS) $(CHOSEN)
+
+check: $(SETUP)
 	@./check
 
-docs: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests" -m docs $(ARGS)
+all: $(SETUP)
+	@"$(BIN)/python" -m tests.tiers.run all $(FROM)
 
-deploy: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests/deployment" -m deploy $(ARGS)
+providers agents streams crash docs deploy postgres fleet: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests" $(WORKERS) --family $@ $(CHOSEN)
+
+npm page: $(SETUP) npm-servers
+	@$(PYTEST) "$(ROOT)/tests" $(WORKERS) --family $@ $(CHOSEN)
+
+bench figures soak: $(SETUP)
+	@$(PYTEST) "$(ROOT)/tests" --family $@ -s $(CHOSEN)
 
 compose-up: $(SETUP)
 	@deploy/compose/make-keys "$(BIN)/stopgo"
@@ -89,41 +110,11 @@ run-up: $(SETUP)
 run-down: $(SETUP)
 	@"$(BIN)/python" -m tests.deployment.processes down
 
-providers: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests" -m providers $(ARGS)
-
-agents: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests" -m "agents and not npm" $(ARGS)
-
-postgres: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests" -m postgres $(ARGS)
-
-fleet: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests/fleet/test_faults.py" "$(ROOT)/tests/fleet/test_deltas.py" -m fleet $(ARGS)
-
-fleet-steps: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests/fleet/test_kill_steps.py" -m fleet $(ARGS)
-
-figures: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests/fleet" -m figures -s $(ARGS)
-
-soak: $(SETUP)
-	@export STOPGO_SOAK=$${STOPGO_SOAK:-600}; $(PYTEST) "$(ROOT)/tests/fleet" -m fleet -k soak -s -o faulthandler_timeout=1800 $(ARGS)
-
-streams: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests" -m streams $(ARGS)
-
-crash: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests" -m crash $(ARGS)
-
 simulate: $(SETUP)
 	@"$(BIN)/python" -W error -m tests.simulation.simulate $(ARGS)
 
 mutants: $(SETUP)
-	@"$(BIN)/python" tests/crash/mutants.py $(ARGS)
-
-bench: $(SETUP)
-	@$(PYTEST) "$(ROOT)/tests" -m bench -s $(ARGS)
+	@"$(BIN)/python" -m tests.crash.mutants $(ARGS)
 
 # The wheel is made from the sdist: files left in build/ by an older tree cannot slip into it. Its files have the time of
 # the commit, so that each build of a commit makes the same wheel.
@@ -137,16 +128,11 @@ build-all: build
 matrix: build
 	@"$(BIN)/python" -m tests.matrix $(ARGS)
 
-npm: $(SETUP) npm-servers
-	@export STOPGO_NPM_DIR="$(ROOT)/build/npm"; $(PYTEST) "$(ROOT)/tests" -m npm $(ARGS)
-
-# Its unit tests need no browser, so they come first.
-page: $(SETUP) npm-servers
+page-units:
 	@node --test tests/page/unit/*.test.mjs
-	@export STOPGO_NPM_DIR="$(ROOT)/build/npm"; $(PYTEST) "$(ROOT)/tests/page" -m page -s $(ARGS)
 
 screenshots: $(SETUP) npm-servers
-	@STOPGO_NPM_DIR="$(ROOT)/build/npm" "$(BIN)/python" -m tests.page.screenshots docs/images $(ARGS)
+	@"$(BIN)/python" -m tests.page.screenshots docs/images $(ARGS)
 
 npm-servers: build/npm/.installed
 

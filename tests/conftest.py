@@ -18,8 +18,10 @@ from tests.real_clock import install_guard
 if TYPE_CHECKING:
     from tests.postgres_server import Database, PostgresServer
 
+pytest_plugins = ["tests.tiers.selection"]
+
 # Wall time says nothing on a busy machine.
-settings.register_profile("stopgo", deadline=None)
+settings.register_profile("stopgo", deadline=None, print_blob=True)
 settings.load_profile("stopgo")
 
 

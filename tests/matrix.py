@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -28,6 +28,8 @@ from typing import Any
 
 import attrs
 from packaging.requirements import Requirement
+
+from tests.tiers.slices import chosen
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "matrix"
@@ -229,11 +231,13 @@ def table(cells: Mapping[tuple[str, str], str]) -> str:
     return "\n".join(lines)
 
 
-def results(wheel: Path, *, everywhere: bool) -> Iterator[tuple[System, str, str | None]]:
+def results(
+    wheel: Path, pythons: Sequence[str], *, everywhere: bool
+) -> Iterator[tuple[System, str, str | None]]:
     here = next((system for system in SYSTEMS if system.is_here), None)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        tried = list(pool.map(lambda version: try_here(version, wheel), PYTHONS))
-    for version, result in zip(PYTHONS, tried, strict=True):
+        tried = list(pool.map(lambda version: try_here(version, wheel), pythons))
+    for version, result in zip(pythons, tried, strict=True):
         for system in SYSTEMS:
             if system is here and result is not None:
                 yield system, version, result
@@ -243,11 +247,14 @@ def results(wheel: Path, *, everywhere: bool) -> Iterator[tuple[System, str, str
 
 def main() -> int:
     [wheel] = (ROOT / "dist").glob("*.whl")
-    everywhere = sys.argv[1:] == ["--all"]
+    pythons, options = chosen([each for each in PYTHONS if interpreter(each)], sys.argv[1:])
+    everywhere = options == ["--all"]
     try:
         cells = {
             (system.name, version): result
-            for system, version, result in results(wheel, everywhere=everywhere)
+            for system, version, result in results(
+                wheel, PYTHONS if everywhere else pythons, everywhere=everywhere
+            )
             if result
         }
     except Failed as failure:

@@ -33,7 +33,8 @@ def until_true(condition: Callable[[], bool]) -> None:
 
 
 def line_with(text: str, stream: IO[str]) -> str:
-    """The next line of a process's output with this text. Raises EOFError with the output if there is none."""
+    """The next line of a process's output with this text. Raises EOFError with the output if there is
+    none."""
     lines: list[str] = []
     for line in stream:
         if text in line:

@@ -23,6 +23,7 @@ from stopgo.config.load import load_config
 from stopgo.gateway.a2a.push import open_push
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import bind, open_server
+from tests.tiers.slices import chosen
 
 from .kit_reports import Outcome, outcomes
 from .kit_settings import KNOWN_FAILURES, PLACEHOLDERS, SETTINGS, Kit, Setting
@@ -38,9 +39,14 @@ SHOWN = 300
 
 
 def main(wanted: Sequence[str]) -> int:
-    """`wanted`: words that the titles of settings have; none: all settings."""
+    """`wanted`: words that the titles of settings have, or a slice; none: all settings."""
     kits = Path(os.environ["A2A_KITS"])
-    settings = [each for each in SETTINGS if not wanted or any(word in each.title for word in wanted)]
+    part, words = chosen([each.title for each in SETTINGS], wanted)
+    settings = [
+        each
+        for each in SETTINGS
+        if each.title in part and (not words or any(word in each.title for word in words))
+    ]
     found: dict[Setting, list[Outcome]] = {}
     for setting in settings:
         print(f"{setting.title} ...", flush=True)

@@ -10,9 +10,11 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
+
+from tests.tiers.slices import chosen
 
 ROOT = Path(__file__).parents[2]
 MODULES = ROOT / "build" / "npm-conformance" / "node_modules"
@@ -59,22 +61,23 @@ def run(revision: str, scenario: str) -> tuple[bool, str]:
     return done.returncode == 0, done.stdout
 
 
-def failures(revision: str, wanted: list[str]) -> Iterator[str]:
-    """Run the scenarios, tell of each, and yield those that fail."""
-    for scenario in required(revision):
-        if wanted and scenario not in wanted:
-            continue
-        began = monotonic()
-        passed, output = run(revision, scenario)
-        verdict = "passed" if passed else "failed"
-        print(f"{revision} {scenario}: {verdict} ({monotonic() - began:.0f} s)", flush=True)
-        if not passed:
-            print("\n".join(output.splitlines()[-SHOWN_LINES:]), flush=True)
-            yield f"{revision} {scenario}"
+def passes(revision: str, scenario: str) -> bool:
+    """Run a scenario, and tell of it."""
+    began = monotonic()
+    passed, output = run(revision, scenario)
+    verdict = "passed" if passed else "failed"
+    print(f"{revision} {scenario}: {verdict} ({monotonic() - began:.0f} s)", flush=True)
+    if not passed:
+        print("\n".join(output.splitlines()[-SHOWN_LINES:]), flush=True)
+    return passed
 
 
-def main(wanted: list[str]) -> int:
-    failed = [each for revision in REVISIONS for each in failures(revision, wanted)]
+def main(arguments: Sequence[str]) -> int:
+    """`arguments`: names of scenarios, or a slice."""
+    scenarios = [f"{revision} {scenario}" for revision in REVISIONS for scenario in required(revision)]
+    part, wanted = chosen(scenarios, arguments)
+    named = [each for each in part if not wanted or each.split()[1] in wanted]
+    failed = [each for each in named if not passes(*each.split())]
     if failed:
         print("failed:", *failed, sep="\n  ", file=sys.stderr)
     return bool(failed)

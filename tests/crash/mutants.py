@@ -1,6 +1,7 @@
 """Remove the safety clauses one at a time, and expect the crash tests to notice.
 
-    python tests/crash/mutants.py [WORD...]      only the mutants whose names have one of the words
+    python -m tests.crash.mutants [WORD...]               only those whose names have one of the words
+    python -m tests.crash.mutants --slice=3/8 --seed=5    a part of them
 
 Each mutant is a copy of the source tree with one exact change, and the tests in that copy. Exit code 1 when a
 mutant survives or the unchanged tree is red, 2 when a change does not fit the source any more.
@@ -23,6 +24,8 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tests.tiers import slices
+
 ROOT = Path(__file__).parents[2]
 COPIED = (
     ".dev",
@@ -36,7 +39,7 @@ COPIED = (
     "pyproject.toml",
 )
 BUILD = ROOT / "build"
-AT_ONCE = 2
+AT_ONCE = int(os.environ.get("WORKERS", "2"))
 FORKS = multiprocessing.get_context("forkserver")
 """Imports once what all tests need beside `stopgo`."""
 FORKS.set_forkserver_preload(
@@ -2055,7 +2058,12 @@ def judge(mutant: Mutant) -> Outcome:
 
 
 def main(words: Sequence[str]) -> int:
-    chosen = [each for each in MUTANTS if not words or any(word in each.name for word in words)]
+    part, named = slices.chosen([each.name for each in MUTANTS], words)
+    chosen = [
+        each
+        for each in MUTANTS
+        if each.name in part and (not named or any(word in each.name for word in named))
+    ]
     strange = [edit for each in chosen for edit in each.edits if not edit.fits(ROOT)]
     for edit in strange:
         print(f"{edit.path} does not have exactly once:\n{edit.old}\n", file=sys.stderr)

@@ -1,13 +1,12 @@
 """Ten thousand runs that wait for people, each in two branches at once: all of them come to their end.
 
-Real time and a real disk. The test prints the costs of a run. `STOPGO_RUNS` sets another number of runs.
+Real time and a real disk. The test prints the costs of a run.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import json
-import os
 import random
 import time
 from collections import Counter
@@ -33,7 +32,7 @@ from stopgo.runtime.journal.sqlite import open_sqlite
 
 from .crowd import all_pending, resident
 
-RUNS = int(os.environ.get("STOPGO_RUNS", "10000"))
+RUNS = 10_000
 AT_ONCE = 100
 BRANCHES = ("left", "right")
 SEED = 20261121
@@ -150,7 +149,7 @@ async def nobody_is_awake(agent: Agent) -> None:
         await trio.sleep(0.1)
 
 
-@pytest.mark.crash
+@pytest.mark.soak
 async def test_ten_thousand_runs_wait_in_two_branches_and_all_finish(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ from jsonschema import ValidationError
 from tests.contract import hold
 from tests.e2e.conftest import Server, Servers
 from tests.gateway.auth.parties import make_keys
+from tests.tiers.slices import chosen
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "schemathesis"
@@ -99,7 +100,8 @@ max-recorded-payload-size = 0
 
 
 def main(wanted: Sequence[str]) -> int:
-    """`wanted`: roles; none: all of them, and a client without a key."""
+    """`wanted`: roles; none: all of them, and a client without a key; or a slice."""
+    part, named = chosen((*ROLES, NO_KEY), wanted)
     servers = Servers()
     problems: list[str] = []
     with TemporaryDirectory() as folder:
@@ -107,7 +109,7 @@ def main(wanted: Sequence[str]) -> int:
         keys = make_keys(data, ROLES)
         server = servers(data, config=AGENT)
         try:
-            for role in wanted or (*ROLES, NO_KEY):
+            for role in named or part:
                 problems += [f"{role}: {problem}" for problem in fuzz(server, role, keys)]
         finally:
             servers.stop_all()

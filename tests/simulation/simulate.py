@@ -4,6 +4,7 @@
                                                       halts, too, and 500 on several nodes
     python -m tests.simulation.simulate 17            seed 17, with its story
     python -m tests.simulation.simulate 2000-9999     more of them
+    python -m tests.simulation.simulate --slice=3/8 --seed=5      a part of the seeds
 
 Exit code 1 when anything happened that may not.
 """
@@ -22,6 +23,8 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.tiers.slices import chosen
+
 from .fleet import simulate_fleet
 from .lives import Simulation, Wrong, simulate
 from .plan import FIRST_WITH_HALTS, FIRST_WITH_NODES, FIRST_WITH_PEER
@@ -32,7 +35,7 @@ SEEDS = [
     *range(FIRST_WITH_HALTS, FIRST_WITH_HALTS + 100),
     *range(FIRST_WITH_NODES, FIRST_WITH_NODES + 500),
 ]
-AT_ONCE = 2
+AT_ONCE = int(os.environ.get("WORKERS", "2"))
 LONGEST = 120.0
 """Seconds of CPU time after which a story counts as endless."""
 TOLD = 5
@@ -71,9 +74,10 @@ def _give_up(seed: int) -> None:
 
 
 def _seeds(words: Sequence[str]) -> Sequence[int]:
-    if not words:
-        return SEEDS
-    first, _, last = words[0].partition("-")
+    part, others = chosen([str(seed) for seed in SEEDS], words)
+    if not others:
+        return [int(seed) for seed in part]
+    first, _, last = others[0].partition("-")
     return range(int(first), int(last or first) + 1)
 
 

@@ -232,7 +232,9 @@ async def test_second_process_is_told_the_holder_of_the_lock(tmp_path: Path) -> 
         pass
 
 
-@pytest.mark.parametrize("left", ["4711\nin the cellar", f"{os.getpid()}\nin the\ncellar", ""])
+@pytest.mark.parametrize(
+    "left", ["4711\nin the cellar", f"{os.getpid()}\nin the\ncellar", ""], ids=["dead", "living", "none"]
+)
 async def test_notice_of_another_process_is_not_shown(tmp_path: Path, left: str) -> None:
     (tmp_path / "journal.notice").write_text(left)
     async with open_sqlite(tmp_path):

@@ -1,0 +1,194 @@
+"""A plugin of pytest: which tests a tier runs, in which order, and from which seed.
+
+* `--tier test` runs the proof for users, `--tier gate` all tests outside of the families and a slice of each
+  family, `--tier all` all tests outside of the families, `--family NAME` those of a family. Without any of
+  these, all tests that were named run.
+* Files come in the order of their times in `seconds.json`, the longest first, so that two workers end
+  together.
+* All chance comes from `--seed`: hypothesis, `random`, and the order in which trio runs tasks. Without the
+  option it is drawn. It is printed in any case, because it repeats a failure.
+* The time limit of a test (`faulthandler_timeout` in pyproject.toml) ends one that hangs, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+import trio._core._run as trio_run
+
+from tests.tiers.failures import first_difference
+from tests.tiers.families import EACH_CASE, MARKED, OF_THE_HOUSE
+from tests.tiers.slices import Slice, deal, file_of, units_of, weights_of
+
+SECONDS = Path(__file__).with_name("seconds.json")
+TIERS = ("test", "gate", "all")
+
+# Tasks that are ready at the same time run in an order that trio draws; without this, the order before the
+# draw is that of addresses in memory.
+trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tiers")
+    group.addoption("--tier", choices=TIERS, help="the tests of a tier")
+    group.addoption("--family", choices=[family.name for family in MARKED], help="the tests of a family")
+    group.addoption("--slice", default="1/8", help="the part of each family, such as 3/8")
+    group.addoption("--seed", type=int, help="the seed of all chance")
+    group.addoption("--failures", help="a file for what failed, a JSON text for each line")
+    group.addoption("--times", help="a file for the seconds that each file took, as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.seed is None:
+        config.option.seed = random.SystemRandom().randrange(1 << 32)
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(config.option.seed)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Reporter(config))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"seed: {config.option.seed} (to repeat: --seed={config.option.seed})"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    seed = crc32(f"{item.nodeid} {item.config.option.seed}".encode())
+    random.seed(seed)
+    trio_run._r.seed(seed)
+
+
+# ------------------------------------------------------------------ which tests, and in which order
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tier: str | None = config.option.tier
+    family: str | None = config.option.family
+    seconds: dict[str, float] = json.loads(SECONDS.read_text())
+    if tier is not None:
+        found = selected(items, tier, Slice.parse(config.option.slice), config.option.seed, seconds)
+    elif family is not None:
+        found = [item for item in items if family_of(item) == family]
+    else:
+        return
+    lasting = times(map(name_of, items), map(name_of, found), seconds)
+    kept = set(found)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = sorted(found, key=lambda item: -lasting[file_of(name_of(item))])
+
+
+def selected(
+    items: Sequence[pytest.Item], tier: str, part: Slice, seed: int, seconds: Mapping[str, float]
+) -> list[pytest.Item]:
+    """In the order of the items."""
+    families: dict[str, dict[str, pytest.Item]] = {}
+    for item in items:
+        families.setdefault(family_of(item), {})[name_of(item)] = item
+    light = list(families.pop("", {}))
+    found = set(proof(light) if tier == "test" else light)
+    for family in MARKED:
+        cases = list(families.get(family.name, {}))
+        if tier == "gate" and cases and family.slices:
+            units = units_of(cases, seconds, family.slices)
+            dealt = deal(weights_of(units, seconds), family.slices, seed)
+            mine = part.within(family.slices).number
+            found.update(
+                case
+                for case in cases
+                if dealt[units[case]] == mine or case.startswith(family.smoke or ("\0",))
+            )
+    return [item for item in items if name_of(item) in found]
+
+
+def family_of(item: pytest.Item) -> str:
+    """The name of the first family whose marker the test has, or ""."""
+    return next((family.name for family in MARKED if item.get_closest_marker(family.name)), "")
+
+
+def proof(cases: Iterable[str]) -> Iterable[str]:
+    """What `make test` runs: each test about the product, with its first case."""
+    tests: dict[str, str] = {}
+    for case in cases:
+        if not case.startswith(OF_THE_HOUSE):
+            tests.setdefault(case if case.startswith(EACH_CASE) else case.partition("[")[0], case)
+    return tests.values()
+
+
+def name_of(item: pytest.Item) -> str:
+    return item.nodeid.removeprefix("tests/")
+
+
+def times(all: Iterable[str], chosen: Iterable[str], seconds: Mapping[str, float]) -> dict[str, float]:
+    """The seconds of each file, of which only the chosen cases run."""
+    number: dict[str, int] = {}
+    for case in all:
+        number[file_of(case)] = number.get(file_of(case), 0) + 1
+    found: dict[str, float] = {}
+    for case in chosen:
+        file = file_of(case)
+        found[file] = found.get(file, 0.0) + seconds.get(file, 0.01 * number[file]) / number[file]
+    return found
+
+
+# ------------------------------------------------------------------ reports
+
+
+class Reporter:
+    """Of the controlling process: says how long the run will take, and keeps failures and times in files."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.seconds: dict[str, float] = {}
+        self.announced = False
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        if self.announced:
+            return
+        self.announced = True
+        seconds: dict[str, float] = json.loads(SECONDS.read_text())
+        names = [id.removeprefix("tests/") for id in ids]
+        workers = self.config.option.numprocesses
+        about = sum(times(names, names, seconds).values()) / workers
+        self.config.get_terminal_writer().line(
+            f"\n{len(ids):,} tests, about {about:.0f} s on {workers} idle cores"
+        )
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        file = file_of(report.nodeid.removeprefix("tests/"))
+        self.seconds[file] = self.seconds.get(file, 0.0) + report.duration
+        self.pytest_collectreport(report)
+
+    def pytest_collectreport(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.failed and self.config.option.failures:
+            with open(self.config.option.failures, "a") as file:
+                line = {"test": report.nodeid, "line": first_difference(report.longreprtext)}
+                file.write(json.dumps(line) + "\n")
+
+    def pytest_sessionfinish(self) -> None:
+        if self.config.option.times:
+            rounded = {file: round(seconds, 1) for file, seconds in sorted(self.seconds.items())}
+            Path(self.config.option.times).write_text(json.dumps(rounded, indent=0) + "\n")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable(report: object) -> Generator[None, Any, Any]:
+    """What tests print may have lone surrogates, which a worker cannot send."""
+    return encodable((yield))
+
+
+def encodable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case list() | tuple():
+            return type(value)(map(encodable, value))
+        case dict():
+            return {encodable(name): encodable(each) for name, each in value.items()}
+    return value
