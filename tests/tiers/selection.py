@@ -3,7 +3,7 @@
 * `--tier test` runs the proof for users, `--tier gate` all tests outside of the families and a slice of each
   family, `--tier all` all tests outside of the families, `--family NAME` those of a family. Without any of
   these, all tests that were named run.
-* Files come in the order of their times in `seconds.json`, the longest first, so that two workers end
+* Files come in the order of their times, the longest first, so that two workers end
   together.
 * All chance comes from `--seed`: hypothesis, `random`, and the order in which trio runs tasks. Without the
   option it is drawn. It is printed in any case, because it repeats a failure.
@@ -23,10 +23,11 @@ import pytest
 import trio._core._run as trio_run
 
 from tests.tiers.failures import first_difference
-from tests.tiers.families import EACH_CASE, MARKED, OF_THE_HOUSE
-from tests.tiers.slices import Slice, deal, file_of, units_of, weights_of
+from tests.tiers.families import EACH_CASE, MARKED, NO_PROOF
+from tests.tiers.slices import Slice, deal, file_of, times, units_of, weights_of
 
 SECONDS = Path(__file__).with_name("seconds.json")
+"""The mean time of a case of each file, written by `--times`."""
 TIERS = ("test", "gate", "all")
 
 # Tasks that are ready at the same time run in an order that trio draws; without this, the order before the
@@ -41,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--slice", default="1/8", help="the part of each family, such as 3/8")
     group.addoption("--seed", type=int, help="the seed of all chance")
     group.addoption("--failures", help="a file for what failed, a JSON text for each line")
-    group.addoption("--times", help="a file for the seconds that each file took, as JSON")
+    group.addoption("--times", help="a table like seconds.json, which gets the times of this run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,7 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         found = [item for item in items if family_of(item) == family]
     else:
         return
-    lasting = times(map(name_of, items), map(name_of, found), seconds)
+    lasting = times(map(name_of, found), seconds)
     kept = set(found)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = sorted(found, key=lambda item: -lasting[file_of(name_of(item))])
@@ -115,25 +116,13 @@ def proof(cases: Iterable[str]) -> Iterable[str]:
     """What `make test` runs: each test about the product, with its first case."""
     tests: dict[str, str] = {}
     for case in cases:
-        if not case.startswith(OF_THE_HOUSE):
+        if not case.startswith(NO_PROOF):
             tests.setdefault(case if case.startswith(EACH_CASE) else case.partition("[")[0], case)
     return tests.values()
 
 
 def name_of(item: pytest.Item) -> str:
     return item.nodeid.removeprefix("tests/")
-
-
-def times(all: Iterable[str], chosen: Iterable[str], seconds: Mapping[str, float]) -> dict[str, float]:
-    """The seconds of each file, of which only the chosen cases run."""
-    number: dict[str, int] = {}
-    for case in all:
-        number[file_of(case)] = number.get(file_of(case), 0) + 1
-    found: dict[str, float] = {}
-    for case in chosen:
-        file = file_of(case)
-        found[file] = found.get(file, 0.0) + seconds.get(file, 0.01 * number[file]) / number[file]
-    return found
 
 
 # ------------------------------------------------------------------ reports
@@ -145,6 +134,7 @@ class Reporter:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.seconds: dict[str, float] = {}
+        self.cases: dict[str, set[str]] = {}
         self.announced = False
 
     @pytest.hookimpl(optionalhook=True)
@@ -155,7 +145,7 @@ class Reporter:
         seconds: dict[str, float] = json.loads(SECONDS.read_text())
         names = [id.removeprefix("tests/") for id in ids]
         workers = self.config.option.numprocesses
-        about = sum(times(names, names, seconds).values()) / workers
+        about = sum(times(names, seconds).values()) / workers
         self.config.get_terminal_writer().line(
             f"\n{len(ids):,} tests, about {about:.0f} s on {workers} idle cores"
         )
@@ -163,6 +153,7 @@ class Reporter:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         file = file_of(report.nodeid.removeprefix("tests/"))
         self.seconds[file] = self.seconds.get(file, 0.0) + report.duration
+        self.cases.setdefault(file, set()).add(report.nodeid)
         self.pytest_collectreport(report)
 
     def pytest_collectreport(self, report: pytest.TestReport | pytest.CollectReport) -> None:
@@ -173,8 +164,11 @@ class Reporter:
 
     def pytest_sessionfinish(self) -> None:
         if self.config.option.times:
-            rounded = {file: round(seconds, 1) for file, seconds in sorted(self.seconds.items())}
-            Path(self.config.option.times).write_text(json.dumps(rounded, indent=0) + "\n")
+            path = Path(self.config.option.times)
+            table = json.loads(path.read_text()) if path.exists() else {}
+            for file, seconds in self.seconds.items():
+                table[file] = round(seconds / len(self.cases[file]), 3)
+            path.write_text(json.dumps(table, indent=0, sort_keys=True) + "\n")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,12 +12,14 @@ the whole family.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from zlib import crc32
 
 import attrs
 
 MOST_SLICES = 1000
+USUAL = 0.02
+"""Seconds of a case that is not in the table."""
 
 
 @attrs.frozen
@@ -63,22 +65,24 @@ def deal(units: Mapping[str, float], slices: int, seed: int) -> dict[str, int]:
 def units_of(cases: Sequence[str], seconds: Mapping[str, float], slices: int) -> dict[str, str]:
     """The unit of each case, which is the path of its file or, in a heavy file, the case itself.
 
-    `cases` are ids of pytest; `seconds` has the time of each file.
+    `cases` are ids of pytest; `seconds` has the mean time of a case of each file.
     """
-    files = {case: file_of(case) for case in cases}
-    share = sum(seconds.get(file, 0.0) for file in set(files.values())) / slices
-    return {case: case if seconds.get(file, 0.0) > share else file for case, file in files.items()}
+    lasting = times(cases, seconds)
+    share = sum(lasting.values()) / slices
+    return {case: case if lasting[file_of(case)] > share else file_of(case) for case in cases}
 
 
 def weights_of(units: Mapping[str, str], seconds: Mapping[str, float]) -> dict[str, float]:
-    """The weight of each unit, from the times of the files. A file that is not in the table weighs little."""
-    numbers: dict[str, int] = {}
-    for case in units:
-        numbers[file_of(case)] = numbers.get(file_of(case), 0) + 1
-    return {
-        unit: seconds.get(file, 0.01 * numbers[file]) / (1 if unit == file else numbers[file])
-        for unit, file in ((unit, file_of(unit)) for unit in units.values())
-    }
+    """The weight of each unit, from the mean time of a case of each file."""
+    weights: dict[str, float] = {}
+    for case, unit in units.items():
+        weights[unit] = weights.get(unit, 0.0) + seconds.get(file_of(case), USUAL)
+    return weights
+
+
+def times(cases: Iterable[str], seconds: Mapping[str, float]) -> dict[str, float]:
+    """The time of each file, of which these cases run."""
+    return weights_of({case: file_of(case) for case in cases}, seconds)
 
 
 def file_of(case: str) -> str:

@@ -36,7 +36,7 @@ def test_the_seed_decides_and_repeats() -> None:
 
 def test_a_heavy_file_is_dealt_by_its_cases() -> None:
     cases = ["a.py::one", "a.py::two[x::y]", "b.py::one", "b.py::two"]
-    seconds = {"a.py": 10.0, "b.py": 1.0}
+    seconds = {"a.py": 5.0, "b.py": 0.5}
     units = units_of(cases, seconds, 2)
     assert units == {"a.py::one": "a.py::one", "a.py::two[x::y]": "a.py::two[x::y]", "b.py::one": "b.py"} | {
         "b.py::two": "b.py"
