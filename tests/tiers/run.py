@@ -33,6 +33,7 @@ BUILD = ROOT / "build" / "tiers"
 TABLE = BUILD / "table.json"
 """The results of the last run of each stage, so that a run that begins later has the whole table."""
 CORES = 2
+AGAIN = {"check": "./check", "gate": ".ci/run", "all": "make all"}
 LONGEST_REPORT = 60
 """Lines."""
 LONGEST_OUTPUT = 400
@@ -167,7 +168,7 @@ def report(
         lines += [f"{stage.name} failed:", *reasons(stage, choice)]
     if failed:
         lines = lines[: LONGEST_REPORT - 3]
-        lines.append(f"the whole run again: {choice} make {tier}")
+        lines.append(f"the whole run again: {choice} {AGAIN[tier]}")
     return [*lines, f"{len(results) - len(failed)} passed, {len(failed)} failed"]
 
 
@@ -179,12 +180,13 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{tier}: {choice}", flush=True)
     stages: list[Stage] = []
     results: list[Result] = []
+    known = [stage.name for _, phase in phases(tier, choice) for stage in phase]
+    if first and first not in known:
+        print(f"no stage {first}; there are: {', '.join(known)}", file=sys.stderr)
+        return 2
+    left_out = set(known[: known.index(first)] if first else ())
     for workers, phase in phases(tier, choice):
-        names = [stage.name for stage in phase]
-        if first in names:
-            phase, first = phase[names.index(first) :], ""
-        elif first:
-            continue
+        phase = [stage for stage in phase if stage.name not in left_out]
         with ThreadPoolExecutor(workers) as pool:
             results += pool.map(partial(run, workers=CORES // workers), phase)
         stages += phase

@@ -32,7 +32,7 @@ TIERS = ("test", "gate", "all")
 
 # Tasks that are ready at the same time run in an order that trio draws; without this, the order before the
 # draw is that of addresses in memory.
-trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True
+trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]  # a switch for tests
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
