@@ -18,7 +18,7 @@ from tests.real_clock import install_guard
 if TYPE_CHECKING:
     from tests.postgres_server import Database, PostgresServer
 
-pytest_plugins = ["tests.tiers.selection"]
+pytest_plugins = ["tests.repetition", "tests.tiers.selection"]
 
 # Wall time says nothing on a busy machine.
 settings.register_profile("stopgo", deadline=None, print_blob=True)
@@ -26,14 +26,6 @@ settings.load_profile("stopgo")
 
 
 install_guard()
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`@pytest.mark.repeat(n)`: trio shuffles ready tasks, so one run of a race proves little."""
-    marker = metafunc.definition.get_closest_marker("repeat")
-    if marker is not None:
-        metafunc.fixturenames.append("repetition")
-        metafunc.parametrize("repetition", range(marker.args[0]))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,6 +22,7 @@ from zlib import crc32
 import pytest
 import trio._core._run as trio_run
 
+from tests.repetition import REPETITION
 from tests.tiers.failures import first_difference
 from tests.tiers.families import EACH_CASE, MARKED, NO_PROOF
 from tests.tiers.slices import Slice, deal, file_of, times, units_of, weights_of
@@ -60,7 +61,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    seed = crc32(f"{item.nodeid} {item.config.option.seed}".encode())
+    seed = crc32(f"{item.nodeid} {item.stash.get(REPETITION, 1)} {item.config.option.seed}".encode())
     random.seed(seed)
     trio_run._r.seed(seed)
 
