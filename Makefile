@@ -18,7 +18,7 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check all tier docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
+.PHONY: help run test check all tests docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
 
 help:
 	@echo "For users"
@@ -75,10 +75,10 @@ PATHS := $(findstring tests/,$(ARGS))
 CHOSEN = $(subst tests/,$(ROOT)/tests/,$(ARGS)) $(if $(FAILURES),--failures "$(FAILURES)")
 
 test: $(SETUP)
-	@$(PYTEST) $(if $(PATHS),,"$(ROOT)/tests" $(WORKERS) --tier $(if $(ARGS),all,test)) $(CHOSEN)
+	@$(PYTEST) $(if $(PATHS),,"$(ROOT)/tests" $(WORKERS) --tests $(if $(ARGS),light,proof)) $(CHOSEN)
 
-# For the programs of tests/tiers.
-tier: $(SETUP)
+# A stage of the tiers.
+tests: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" $(WORKERS) $(CHOSEN)
 
 check: $(SETUP)

@@ -39,7 +39,7 @@ COPIED = (
     "pyproject.toml",
 )
 BUILD = ROOT / "build"
-AT_ONCE = int(os.environ.get("WORKERS", "2"))
+AT_ONCE = int(os.environ.get("AT_ONCE", "2"))
 FORKS = multiprocessing.get_context("forkserver")
 """Imports once what all tests need beside `stopgo`."""
 FORKS.set_forkserver_preload(

@@ -35,7 +35,7 @@ SEEDS = [
     *range(FIRST_WITH_HALTS, FIRST_WITH_HALTS + 100),
     *range(FIRST_WITH_NODES, FIRST_WITH_NODES + 500),
 ]
-AT_ONCE = int(os.environ.get("WORKERS", "2"))
+AT_ONCE = int(os.environ.get("AT_ONCE", "2"))
 LONGEST = 120.0
 """Seconds of CPU time after which a story counts as endless."""
 TOLD = 5

@@ -100,15 +100,14 @@ def phases(tier: str, choice: Choice) -> Iterator[tuple[int, list[Stage]]]:
         ],
     )
     yield 2, [Stage("pyright", ("pyright",)), Stage("mypy", ("mypy", *TYPED, "tests"))]
-    seed = f"--seed={choice.seed}"
-    part = f"--slice={choice.part}"
-    scope = (f"--tier={tier if tier == 'gate' else 'all'}", part, *((seed,) if tier != "all" else ()))
-    yield 1, [Stage("tests", make("tier", *scope))]
+    seed = (f"--seed={choice.seed}",) if tier != "all" else ()
+    yield 1, [Stage("tests", make("tests", "--tests=light", *seed))]
     if tier == "gate":
+        yield 1, [Stage("slices", make("tests", "--tests=slices", f"--slice={choice.part}", *seed))]
         yield (
             2,
             [
-                Stage(each.name, make(each.name, f"--slice={choice.part.within(each.slices)}", seed))
+                Stage(each.name, make(each.name, f"--slice={choice.part.within(each.slices)}", *seed))
                 for each in PROGRAMS
             ],
         )
@@ -129,7 +128,7 @@ def run(stage: Stage, workers: int) -> Result:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "FAILURES": str(stage.failures), "WORKERS": str(workers)},
+            env={**os.environ, "FAILURES": str(stage.failures), "AT_ONCE": str(workers)},
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -1,8 +1,8 @@
 """A plugin of pytest: which tests a tier runs, in which order, and from which seed.
 
-* `--tier test` runs the proof for users, `--tier gate` all tests outside of the families and a slice of each
-  family, `--tier all` all tests outside of the families, `--family NAME` those of a family. Without any of
-  these, all tests that were named run.
+* `--tests proof` runs the proof for users, `--tests light` all tests outside of the families, `--tests
+  slices` a slice of each family, `--family NAME` all tests of a family. Without any of these, all tests that
+  were named run.
 * Files come in the order of their times, the longest first, so that two workers end
   together.
 * All chance comes from `--seed`: hypothesis, `random`, and the order in which trio runs tasks. Without the
@@ -29,7 +29,7 @@ from tests.tiers.slices import Slice, deal, file_of, times, units_of, weights_of
 
 SECONDS = Path(__file__).with_name("seconds.json")
 """The mean time of a case of each file, written by `--times`."""
-TIERS = ("test", "gate", "all")
+CHOICES = ("proof", "light", "slices")
 
 # Tasks that are ready at the same time run in an order that trio draws; without this, the order before the
 # draw is that of addresses in memory.
@@ -38,7 +38,7 @@ trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]  # a switc
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers")
-    group.addoption("--tier", choices=TIERS, help="the tests of a tier")
+    group.addoption("--tests", choices=CHOICES, help="which tests run")
     group.addoption("--family", choices=[family.name for family in MARKED], help="the tests of a family")
     group.addoption("--slice", default="1/8", help="the part of each family, such as 3/8")
     group.addoption("--seed", type=int, help="the seed of all chance")
@@ -71,11 +71,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    tier: str | None = config.option.tier
+    choice: str | None = config.option.tests
     family: str | None = config.option.family
     seconds: dict[str, float] = json.loads(SECONDS.read_text())
-    if tier is not None:
-        found = selected(items, tier, Slice.parse(config.option.slice), config.option.seed, seconds)
+    if choice is not None:
+        found = selected(items, choice, Slice.parse(config.option.slice), config.option.seed, seconds)
     elif family is not None:
         found = [item for item in items if family_of(item) == family]
     else:
@@ -87,17 +87,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def selected(
-    items: Sequence[pytest.Item], tier: str, part: Slice, seed: int, seconds: Mapping[str, float]
+    items: Sequence[pytest.Item], choice: str, part: Slice, seed: int, seconds: Mapping[str, float]
 ) -> list[pytest.Item]:
     """In the order of the items."""
     families: dict[str, dict[str, pytest.Item]] = {}
     for item in items:
         families.setdefault(family_of(item), {})[name_of(item)] = item
     light = list(families.pop("", {}))
-    found = set(proof(light) if tier == "test" else light)
+    found = set(proof(light) if choice == "proof" else light if choice == "light" else ())
     for family in MARKED:
         cases = list(families.get(family.name, {}))
-        if tier == "gate" and cases and family.slices:
+        if choice == "slices" and cases and family.slices:
             units = units_of(cases, seconds, family.slices)
             dealt = deal(weights_of(units, seconds), family.slices, seed)
             mine = part.within(family.slices).number

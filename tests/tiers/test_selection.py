@@ -38,8 +38,8 @@ ITEMS = [
 ]
 
 
-def names(tier: str, part: str = "1/4") -> list[str]:
-    chosen = selected(ITEMS, tier, Slice.parse(part), 7, {"crash/a.py": 1.0})
+def names(choice: str, part: str = "1/4") -> list[str]:
+    chosen = selected(ITEMS, choice, Slice.parse(part), 7, {"crash/a.py": 1.0})
     return [each.nodeid.removeprefix("tests/") for each in chosen]
 
 
@@ -49,7 +49,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_proof_is_each_test_with_its_first_case() -> None:
-    assert names("test") == [
+    assert names("proof") == [
         "light.py::test_cases[0]",
         "light.py::test_alone",
         "e2e/test_providers.py::test_the_story[a]",
@@ -57,19 +57,17 @@ def test_the_proof_is_each_test_with_its_first_case() -> None:
     ]
 
 
-def test_all_is_each_test_outside_of_the_families() -> None:
-    assert names("all") == [each.nodeid.removeprefix("tests/") for each in ITEMS[:7]]
+def test_light_is_each_test_outside_of_the_families() -> None:
+    assert names("light") == [each.nodeid.removeprefix("tests/") for each in ITEMS[:7]]
 
 
-def test_the_gate_adds_a_slice_and_the_smoke_of_each_family() -> None:
-    runs = [names("gate", f"{number}/4") for number in range(1, 5)]
-    light = names("all")
+def test_a_run_has_a_slice_and_the_smoke_of_each_family() -> None:
+    runs = [names("slices", f"{number}/4") for number in range(1, 5)]
     for run in runs:
-        assert run[: len(light)] == light
         assert "crash/a.py::test_smoke[1]" in run
         assert "bench.py::test_speed" not in run
         assert 1 <= sum(name.startswith("crash/a.py::test_kill") for name in run) <= 3
-    in_families = {name for run in runs for name in run} - set(light)
+    in_families = {name for run in runs for name in run}
     assert in_families == {each.nodeid.removeprefix("tests/") for each in ITEMS[7:-1]}
 
 
