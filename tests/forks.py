@@ -55,11 +55,11 @@ class Fork:
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
 
-    def end(self, timeout: float) -> str:
+    def end(self) -> str:
         """Wait for its end. Returns the rest of its output."""
         with self.stdout:
             rest = self.stdout.read()
-        self.wait(timeout)
+        self.wait()
         return rest
 
     def close(self) -> None:

@@ -13,3 +13,11 @@ def http_client(**options: Any) -> httpx2.AsyncClient:
 
 def blocking_client(**options: Any) -> httpx2.Client:
     return httpx2.Client(**{"timeout": None, **options})
+
+
+def get(url: str, **options: Any) -> httpx2.Response:
+    return httpx2.get(url, **{"timeout": None, **options})
+
+
+def post(url: str, **options: Any) -> httpx2.Response:
+    return httpx2.post(url, **{"timeout": None, **options})

@@ -8,7 +8,7 @@ Whatever runs on trio's virtual clock needs none of this; an event or `process.w
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import IO
 
 import trio
@@ -19,9 +19,9 @@ and must not be waited for, happens later than this."""
 POLL = 0.01
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
     """In a task of trio, on the real clock."""
-    while not condition():  # noqa: ASYNC110 - there is no event for it
+    while not (await found if isinstance(found := condition(), Awaitable) else found):  # noqa: ASYNC110 - there is no event for it
         await trio.sleep(POLL)
 
 

@@ -16,8 +16,6 @@ from typing import Any
 
 import attrs
 
-from tests.waiting import PATIENCE
-
 Json = dict[str, Any]
 
 HERE = Path(__file__).parent
@@ -93,7 +91,7 @@ class ClientProcess:
         order = {"do": do, "params": params, "extensions": extensions}
         print(json.dumps(order), file=self._process.stdin, flush=True)
         while True:
-            line = self._lines.get(timeout=PATIENCE)
+            line = self._lines.get()
             assert line is not None, "the client has ended"
             self._busy = "item" in line
             yield line
@@ -112,10 +110,10 @@ class ClientProcess:
             self._process.kill()
         self._process.stdin.close()
         try:
-            assert self._process.wait(PATIENCE) == 0 or self._busy
+            assert self._process.wait() == 0 or self._busy
         finally:
             self._process.kill()
-            self._reader.join(PATIENCE)
+            self._reader.join()
 
 
 @attrs.define(eq=False)
@@ -151,7 +149,7 @@ class Line:
         self._listener.close()
         self.cut()
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join()
 
     def _run(self, target: Any, *args: Any) -> None:
         thread = threading.Thread(target=target, args=args)

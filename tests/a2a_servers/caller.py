@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import attrs
-import trio
 import yaml
 
 from stopgo.actors.agent import Agent
@@ -21,7 +20,6 @@ from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.runtime.journal.protocol import Event
 from tests.a2a_servers.peer_process import PROGRAMS, Json, Peer, clean_environment
-from tests.waiting import PATIENCE
 
 ONWARD = {"type": "a2a", "name": "onward", "agent": "peer"}
 
@@ -57,9 +55,8 @@ async def calling(folder: Path, url: str, file: Json | None = None, **entry: Any
         **(file or {}),
     }
     (folder / "agent.yaml").write_text(yaml.safe_dump(whole))
-    with trio.fail_after(PATIENCE):
-        async with open_agent(load_config(folder / "agent.yaml")) as agent:
-            yield agent
+    async with open_agent(load_config(folder / "agent.yaml")) as agent:
+        yield agent
 
 
 @attrs.define(eq=False)

@@ -90,11 +90,10 @@ class Peer:
         self.process = process
         assert process.stdout is not None
         line = b""
-        with trio.fail_after(PATIENCE):
-            while not line.endswith(b"\n"):
-                received = await process.stdout.receive_some(65536)
-                assert received, "it does not serve"
-                line += received
+        while not line.endswith(b"\n"):
+            received = await process.stdout.receive_some(65536)
+            assert received, "it does not serve"
+            line += received
         self.told = json.loads(line)
 
     async def kill(self) -> None:

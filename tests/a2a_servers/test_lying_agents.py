@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import httpx2
 import psutil
 import pytest
 import trio
@@ -24,7 +23,7 @@ from stopgo.actors.conversation.result import Result
 from tests.a2a_servers.caller import Talk, calling, shared_peer
 from tests.a2a_servers.peer_process import Json, Peer
 from tests.canary import KEY, TOKEN
-from tests.waiting import PATIENCE
+from tests.http_client import http_client
 
 pytestmark = pytest.mark.agents
 
@@ -337,7 +336,7 @@ async def test_a_card_that_changes(lie: str, tmp_path: Path) -> None:
     with shared_peer("lying", "--card", lie) as peer:
         async with trusting(tmp_path, peer) as agent:
             assert end((await Talk.begin(agent, "echo a", token=TOKEN)).result) == "echo"
-            async with httpx2.AsyncClient(timeout=PATIENCE, trust_env=False) as http:
+            async with http_client(trust_env=False) as http:
                 await http.get(f"{peer.url}/.well-known/agent-card.json")
             first, later = LATER[lie]
             words = "echo b" if first == "echo" else "status 404"
@@ -368,7 +367,7 @@ async def test_what_was_decided_elsewhere(peer: Peer, way: str, tmp_path: Path) 
         params = {"message": {**message, "taskId": asked.remote_task_id}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
         url = f"{peer.url}/rest/message:send" if way == "HTTP+JSON" else f"{peer.url}/a2a"
-        async with httpx2.AsyncClient(timeout=PATIENCE, trust_env=False) as http:
+        async with http_client(trust_env=False) as http:
             await http.post(url, json=params if way == "HTTP+JSON" else body)
         with pytest.raises(AgentError, match="void") as refused:
             await talk.decide(approved=False)

@@ -20,6 +20,7 @@ from a2a.types import CancelTaskRequest, GetTaskRequest, SendMessageRequest, Tas
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from tests.a2a_servers.peer_process import Json, Peer, running
+from tests.http_client import http_client
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.agents
@@ -76,7 +77,7 @@ class Talk:
 @asynccontextmanager
 async def talking(peer: Peer, options: Sequence[str] = ()) -> AsyncIterator[Talk]:
     binding = options[options.index("--binding") + 1] if "--binding" in options else "JSONRPC"
-    async with httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False) as http:
         config = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding])
         async with await create_client(peer.url, config) as client:
             yield Talk(client, http)
@@ -248,7 +249,7 @@ def message(text: str, task: Any = None) -> Json:
 
 @asynccontextmanager
 async def raw(kind: str, *options: str) -> AsyncIterator[Raw]:
-    async with running(kind, *options) as peer, httpx2.AsyncClient(timeout=PATIENCE, trust_env=False) as http:
+    async with running(kind, *options) as peer, http_client(trust_env=False) as http:
         yield Raw(peer, http, peer.url if kind == "older" else f"{peer.url}/a2a")
 
 
@@ -550,7 +551,7 @@ async def test_the_other_binding_of_one_who_lies() -> None:
 
 @pytest.mark.parametrize("kind", ["older", "lying", pytest.param("js", marks=pytest.mark.npm)])
 async def test_it_starts_again_where_it_was(kind: str) -> None:
-    async with running(kind) as peer, httpx2.AsyncClient(timeout=PATIENCE, trust_env=False) as http:
+    async with running(kind) as peer, http_client(trust_env=False) as http:
         before = peer.url
         await http.get(before)
         await peer.kill()

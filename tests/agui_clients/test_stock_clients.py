@@ -20,7 +20,6 @@ import yaml
 
 from tests.e2e.conftest import Server, Servers
 from tests.test_docs import blocks
-from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.npm
 
@@ -185,7 +184,6 @@ def test_the_clients_of_the_guide_tell_the_whole_story(
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -2027,7 +2027,7 @@ def _run_in_copy(tree: Path, tests: Sequence[str], sender: Connection) -> None:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     first = FirstFailure()
     options = ["-c", f"{tree}/pyproject.toml", "--rootdir", str(tree), "-p", "no:cacheprovider", "-x", "-q"]
-    options += ["-p", "pytest_trio.plugin", "-m", "not crash"]
+    options += ["-p", "pytest_trio.plugin", "-p", "_hypothesis_pytestplugin", "-m", "not crash", "--seed=1"]
     code = pytest.main([*options, *(f"{tree}/{test}" for test in tests)], [first])
     sender.send((int(code), first.name, sum(os.times()[:4])))
 

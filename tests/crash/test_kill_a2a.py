@@ -11,8 +11,9 @@ import pytest
 
 from tests.e2e.conftest import Server, Servers
 from tests.gateway.a2a.tongues import V1, Ask, Refused, Told, read
+from tests.http_client import blocking_client
 
-from .test_kill import PATIENCE, TURN, Person, write_agent
+from .test_kill import TURN, Person, write_agent
 
 
 @attrs.define
@@ -39,7 +40,7 @@ class Peer(Person):
 
 def ask(server: Server, wanted: Ask, key: str | None = None) -> Told | Refused:
     headers = {} if key is None else {"Idempotency_Key": key}
-    with httpx2.Client(base_url=server.run.url, timeout=PATIENCE) as client:
+    with blocking_client(base_url=server.run.url) as client:
         response = client.request(**wanted.of_client(**headers))
     assert response.status_code == 200, response.text
     return read(response.json())

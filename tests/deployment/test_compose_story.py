@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from tests.deployment.processes import BIN, ROOT, Services, resolved
+from tests.http_client import blocking_client
 
 pytestmark = pytest.mark.deploy
 
@@ -42,12 +42,10 @@ def test_keys_can_be_used_by_containers_and_found_by_nobody_else(services: Servi
 
 def test_chat_reaches_the_tools_after_the_approval(services: Services) -> None:
     key = (services.folder / "compose/secrets/agent-a-key").read_text().strip()
-    with httpx2.Client(base_url=services.address("web"), timeout=60, trust_env=False) as anyone:
+    with blocking_client(base_url=services.address("web"), trust_env=False) as anyone:
         assert anyone.post("/conversations", json={"message": "add lamp with value 3"}).status_code == 401
     headers = {"X-API-Key": key}
-    with httpx2.Client(
-        base_url=services.address("web"), headers=headers, timeout=60, trust_env=False
-    ) as client:
+    with blocking_client(base_url=services.address("web"), headers=headers, trust_env=False) as client:
         asked = client.post("/conversations", json={"message": "add lamp with value 3"}).json()["result"]
         assert asked["waiting_approval"] is True
         approval = asked["approval"]

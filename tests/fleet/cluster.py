@@ -15,11 +15,11 @@ from typing import Any, cast
 from urllib.parse import urlencode
 
 import attrs
-import httpx2
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.e2e.conftest import Server, Servers, StopgoProcess, clean_environment
 from tests.forks import Fork
+from tests.http_client import blocking_client
 
 ROOT = Path(__file__).parents[2]
 ECHO_SERVER = ROOT / "testdata" / "servers" / "echo_server.py"
@@ -112,7 +112,7 @@ class Cluster:
         )
         run = StopgoProcess(cast(Fork, process))
         self.nodes[position].client.close()
-        self.nodes[position] = Server(run, data, httpx2.Client(base_url=run.url, timeout=30))
+        self.nodes[position] = Server(run, data, blocking_client(base_url=run.url))
         self.down.discard(position)
         self._dying.add(position)
 

@@ -56,6 +56,7 @@ from stopgo.gateway.http.http_server import Server, bind, open_server
 from stopgo.gateway.signals import STOPS
 from stopgo.runtime.journal.protocol import Event, NewEvent
 from tests.contract import hold_async
+from tests.http_client import http_client
 
 AT = 1_795_255_200.0  # 2026-11-21T10:00:00Z
 
@@ -300,9 +301,8 @@ async def served(
 ) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
     async with (
         open_server(make_app(agent, authenticator=authenticator), bind("127.0.0.1", 0)) as server,
-        httpx2.AsyncClient(
+        http_client(
             base_url=server.url,
-            timeout=None,
             verify=False,
             event_hooks={"response": [partial(hold_async, auth=authenticator is not None)]},
         ) as client,

@@ -10,14 +10,11 @@ import signal
 import struct
 import subprocess
 import termios
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
 import pyte
-
-from tests.waiting import PATIENCE
 
 PROMPT = r"\n>"
 """Of `stopgo chat`, where a message can be typed."""
@@ -76,16 +73,13 @@ class Screen:
     def see(self, pattern: str, *, last: bool = False) -> re.Match[str]:
         """Wait until it stands on the screen; `last`: as the last that stands there."""
         whole = re.compile(rf"(?:{pattern})\s*\Z" if last else pattern)
-        deadline = time.monotonic() + PATIENCE
         while not (found := whole.search(self.text)):
-            assert time.monotonic() < deadline, f"no {pattern!r} on the screen:\n{self.text}"
-            assert self._read(deadline), f"it ended without {pattern!r}:\n{self.text}"
+            assert self._read(), f"it ended without {pattern!r}:\n{self.text}"
         return found
 
-    def _read(self, deadline: float) -> bool:
-        ready, _, _ = select.select([self.terminal], [], [], max(0.0, deadline - time.monotonic()))
+    def _read(self) -> bool:
         try:
-            chunk = os.read(self.terminal, 65536) if ready else b""
+            chunk = os.read(self.terminal, 65536)
         except OSError:  # the process has ended
             chunk = b""
         self.raw += chunk
@@ -94,17 +88,15 @@ class Screen:
 
     def read(self) -> None:
         """Wait until it writes something."""
-        assert self._read(time.monotonic() + PATIENCE), f"it writes nothing more:\n{self.text}"
+        assert self._read(), f"it writes nothing more:\n{self.text}"
 
     def type(self, keys: str) -> None:
         """Press keys. Long text is read by the process while it is typed."""
         left = keys.encode()
-        deadline = time.monotonic() + PATIENCE
         while left:
-            assert time.monotonic() < deadline, "it does not read what is typed"
-            readable, writable, _ = select.select([self.terminal], [self.terminal], [], 1.0)
+            readable, writable, _ = select.select([self.terminal], [self.terminal], [])
             if readable:
-                self._read(deadline)
+                self._read()
             if writable:
                 left = left[os.write(self.terminal, left[:1024]) :]
 
@@ -124,15 +116,14 @@ class Screen:
 
     def end(self) -> int:
         """Its exit code, once it has ended."""
-        deadline = time.monotonic() + PATIENCE
-        while self._read(deadline):
+        while self._read():
             pass
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait()
         assert "Traceback" not in self.text, self.text
         return code
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(PATIENCE)
+            self.process.wait()
         os.close(self.terminal)

@@ -24,7 +24,7 @@ from tests.gateway.attended_run import AttendedRun
 from tests.gateway.card_server import CARD, card_server
 from tests.gateway.conftest import InProcess
 from tests.gateway.guarded_server import guarded_server
-from tests.waiting import PATIENCE
+from tests.http_client import blocking_client
 
 pytestmark = pytest.mark.agents
 
@@ -106,11 +106,11 @@ def served(folder: Path, config: Path, **env: str) -> Iterator[Served]:
                 break
         else:
             pytest.fail("".join(lines))
-        with httpx2.Client(base_url=found[1], timeout=PATIENCE, trust_env=False) as client:
+        with blocking_client(base_url=found[1], trust_env=False) as client:
             yield Served(found[1], client)
     finally:
         process.terminate()
-        out, _ = process.communicate(timeout=PATIENCE)
+        out, _ = process.communicate()
     assert "Traceback" not in out
 
 
@@ -532,7 +532,7 @@ def test_waiting_task_prints_a_command_that_answers(keeper: Served, send: InProc
     assert "-H 'X-Key: ...'" in command
     assert KEY not in done.stderr
 
-    answered = subprocess.run(["bash", "-c", command], capture_output=True, timeout=PATIENCE, check=True)
+    answered = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
     assert json.loads(answered.stdout)["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
     assert keeper.pending == []
 

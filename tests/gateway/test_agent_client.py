@@ -19,6 +19,7 @@ from stopgo.gateway.cli.agent_client import (
     ServerError,
     open_client,
 )
+from tests.http_client import http_client
 
 REFUSED = httpx2.ConnectError("connection refused")
 LOST = httpx2.ReadError("")
@@ -38,7 +39,7 @@ class Agent:
         self.answers = list(answers)
         self.takes = takes
         self.requests: list[httpx2.Request] = []
-        http = httpx2.AsyncClient(transport=httpx2.MockTransport(self.answer))
+        http = http_client(transport=httpx2.MockTransport(self.answer))
         self.client = AgentClient("http://agent", {}, http)
 
     async def answer(self, request: httpx2.Request) -> httpx2.Response:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-import httpx2
 import pytest
 import trio
 from trio_websocket import ConnectionClosed, WebSocketRequest, serve_websocket
@@ -17,7 +16,7 @@ from stopgo.gateway.cli.agent_client import AgentClient, ServerError
 from stopgo.gateway.cli.conversation_socket import ConversationSocket, Transient
 from stopgo.runtime.journal.protocol import Event
 from stopgo.runtime.restart import Backoff
-from tests.waiting import PATIENCE
+from tests.http_client import http_client
 
 ID = "6a5a149f-5c43-431f-8978-01318737369c"
 Connection = Callable[[WebSocketRequest], Awaitable[None]]
@@ -55,7 +54,6 @@ async def breaks(request: WebSocketRequest) -> None:
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation_socket, "RECONNECTS", Backoff(first=0.0))
-    monkeypatch.setattr(conversation_socket, "SILENCE", 0.3)
 
 
 async def followed(
@@ -79,16 +77,15 @@ async def followed(
     async def on_connection(why: str | None) -> None:
         states.append(why)
 
-    with trio.fail_after(PATIENCE):
-        async with trio.open_nursery() as nursery, httpx2.AsyncClient() as http:
-            server = await nursery.start(serve_websocket, serve, "127.0.0.1", 0, None)
-            client = AgentClient(f"http://127.0.0.1:{server.port}", {"Authorization": "Bearer x"}, http)
-            error = None
-            try:
-                await ConversationSocket(client, ID, on_connection, after).follow(take_in)
-            except ServerError as refused:
-                error = refused.message
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery, http_client() as http:
+        server = await nursery.start(serve_websocket, serve, "127.0.0.1", 0, None)
+        client = AgentClient(f"http://127.0.0.1:{server.port}", {"Authorization": "Bearer x"}, http)
+        error = None
+        try:
+            await ConversationSocket(client, ID, on_connection, after).follow(take_in)
+        except ServerError as refused:
+            error = refused.message
+        nursery.cancel_scope.cancel()
     return told, paths, states, error
 
 
@@ -124,12 +121,18 @@ async def test_it_connects_again_with_its_cursor(
     assert states[-1] is None
 
 
-async def test_silent_server_times_out() -> None:
+async def test_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation_socket, "SILENCE", 0.3)
+
     async def silent(request: WebSocketRequest) -> None:
         await request.accept()
         await trio.sleep_forever()
 
-    found, paths, states, _ = await followed(silent, sends(event(8), code=1000), after=7)
+    async def speaks(request: WebSocketRequest) -> None:
+        monkeypatch.undo()
+        await sends(event(8), code=1000)(request)
+
+    found, paths, states, _ = await followed(silent, speaks, after=7)
     assert (found, paths) == ([8], [asked(7)] * 2)
     assert states[1] is not None
     assert states[1].endswith("not in time")

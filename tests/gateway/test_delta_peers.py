@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
-import httpx2
 import pytest
 import trio
 
@@ -28,6 +27,7 @@ from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import Fleet
 from tests.actors.several_nodes import LEASE, Nodes
 from tests.actors.world import Streamed, say, wall
+from tests.http_client import http_client
 from tests.waiting import until
 
 TEXT = "abcdef"
@@ -112,7 +112,7 @@ async def test_node_out_of_reach_is_reported_once(nodes: Nodes, caplog: pytest.L
 
 async def test_others_may_use_the_advertised_name(nodes: Nodes) -> None:
     async with nodes.agents("a") as (a,), serving(a, "http://Agent-1:8080") as (server, _):
-        async with httpx2.AsyncClient(base_url=server.url) as client:
+        async with http_client(base_url=server.url) as client:
             statuses = [
                 (await client.get(PATH, headers={"Host": host})).status_code
                 for host in ("agent-1:8080", "agent-2:8080")
@@ -125,7 +125,7 @@ async def test_only_nodes_get_deltas(nodes: Nodes) -> None:
         key = (await a.notes.notes("fleet"))["fleet"]["key"]  # type: ignore[index]
         with_key = {"Authorization": f"Bearer {key}"}
         body: Any = as_body(Wanted())
-        async with httpx2.AsyncClient(base_url=server.url) as client:
+        async with http_client(base_url=server.url) as client:
             for value in (b"", b"Bearer x", "Bearer é".encode()):
                 headers = [(b"Authorization", value)]
                 assert (await client.get(PATH, headers=headers)).status_code == 401
@@ -139,7 +139,7 @@ async def test_only_nodes_get_deltas(nodes: Nodes) -> None:
                     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request_body")
                 assert (await client.put(where, headers=with_key, json=body)).status_code == 204
         await until(lambda: not source._peers)
-        async with httpx2.AsyncClient(base_url=server.url) as client:
+        async with http_client(base_url=server.url) as client:
             assert (await client.put(where, headers=with_key, json=body)).status_code == 404
 
 

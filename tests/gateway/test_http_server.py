@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
-import httpx2
 import pytest
 import trio
 from quart import Response, websocket
@@ -18,6 +17,7 @@ from stopgo.gateway.http import http_server
 from stopgo.gateway.http.http_connection import HEAD_TIMEOUT, KEEP_ALIVE, SEND_TIMEOUT
 from stopgo.gateway.http.http_server import BindError, Server, bind, open_server
 from stopgo.gateway.http.request_task import BODY_GRACE
+from tests.http_client import http_client
 
 pytestmark = pytest.mark.repeat(5)
 
@@ -350,7 +350,7 @@ async def test_app_that_only_sends_does_not_starve_others(
         stream = await connect(request_)
         await stream.receive_some(100)
         await trio.aclose_forcefully(stream)
-    async with httpx2.AsyncClient(verify=False) as client:
+    async with http_client(verify=False) as client:
         assert (await client.get(f"{server.url}/quick")).status_code == 200
     assert not [record for record in caplog.records if record.exc_info]
 

@@ -16,7 +16,6 @@ from stopgo.gateway.cli.chat_terminal import ChatTerminal
 from stopgo.gateway.cli.key_reader import END_OF_INPUT, KeyReader, quiet_keys
 from stopgo.gateway.cli.line_input import LineInput
 from stopgo.gateway.cli.markdown_stream import MarkdownStream
-from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ async def test_key_is_the_first_one_typed_alone(keyboard: int, chunks: list[str]
     async def read() -> None:
         found.append(await keys.key())
 
-    with trio.fail_after(PATIENCE), quiet_keys() as keys:
+    with quiet_keys() as keys:
         async with trio.open_nursery() as reading:
             reading.start_soon(read)
             for chunk in chunks:

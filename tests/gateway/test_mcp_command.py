@@ -19,7 +19,7 @@ import yaml
 from stopgo.gateway.cli import main, mcp_session
 from stopgo.gateway.cli.terminal import Terminal
 from tests.gateway.guarded_server import guarded_server
-from tests.waiting import PATIENCE
+from tests.waiting import until
 
 ECHO = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
 
@@ -347,14 +347,19 @@ async def test_nothing_is_left_behind_when_it_is_terminated(family: Path) -> Non
         process = await trio.lowlevel.open_process(
             [str(stopgo), "mcp", "test", "--config", "agent.yaml"], cwd=str(family.parent)
         )
-        with trio.fail_after(PATIENCE):
-            while len(found := (await pids.read()).split()) != 2:
-                await pids.seek(0)
-                await trio.sleep(0.01)
-            process.terminate()
-            assert await process.wait() == 128 + signal.SIGTERM
-            while any(map(is_alive, found)):  # noqa: ASYNC110 - there is no event for it
-                await trio.sleep(0.01)
+
+        async def found() -> list[str]:
+            await pids.seek(0)
+            return (await pids.read()).split()
+
+        async def has_begun() -> bool:
+            return len(await found()) == 2
+
+        await until(has_begun)
+        process.terminate()
+        assert await process.wait() == 128 + signal.SIGTERM
+        family_of = await found()
+        await until(lambda: not any(map(is_alive, family_of)))
 
 
 def is_alive(pid: str) -> bool:

@@ -20,7 +20,6 @@ from tests.gateway.conftest import InProcess
 from tests.gateway.guarded_server import guarded_server
 from tests.gateway.screen import Screen
 from tests.gateway.slow_model import slow_model
-from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.streams
 
@@ -499,6 +498,5 @@ def test_the_process_is_closed_to_others_of_its_user(tmp_path: Path, command: li
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
     )
     assert "dumpable: 0" in said.stdout, said.stderr

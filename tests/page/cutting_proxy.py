@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from tests.waiting import PATIENCE
-
 
 @attrs.define(eq=False)
 class CuttingProxy:
@@ -75,7 +73,7 @@ def carry(source: socket.socket, target: socket.socket, flows: threading.Event |
     with suppress(OSError):
         while data := source.recv(65536):
             if flows is not None:
-                flows.wait(PATIENCE)
+                flows.wait()
             target.sendall(data)
     with suppress(OSError):
         target.shutdown(socket.SHUT_WR)

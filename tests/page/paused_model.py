@@ -12,8 +12,6 @@ from typing import Any
 
 import attrs
 
-from tests.waiting import PATIENCE
-
 
 @attrs.define
 class PausedModel:
@@ -27,7 +25,7 @@ class PausedModel:
         self._go_on.set()
 
     def wait(self) -> None:
-        self._go_on.wait(PATIENCE)
+        self._go_on.wait()
 
 
 @contextmanager

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
-import httpx2
 
-from tests.waiting import PATIENCE
+from tests.http_client import post
 
 AUDIENCE = "stopgo-api"
 
@@ -38,11 +37,10 @@ class OidcProvider:
 
     def token(self) -> str:
         """A token for the API, of the program "robot"."""
-        answer = httpx2.post(
+        answer = post(
             f"{self.url}/token",
             data={"grant_type": "client_credentials", "resource": "urn:api"},
             auth=("robot", "secret%20of%20the%20robot"),
-            timeout=PATIENCE,
             trust_env=False,
         )
         token: str = answer.json()["access_token"]

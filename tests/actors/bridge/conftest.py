@@ -12,7 +12,6 @@ import pytest
 import trio
 
 from stopgo import Agent, AgentConfig, Emit, LlmNode, ModelReply, ModelRequest, open_agent
-from tests.waiting import PATIENCE
 
 
 @attrs.define(eq=False)
@@ -27,7 +26,7 @@ class Gated:
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         self.asked.set()
-        await trio.to_thread.run_sync(self.gate.wait, PATIENCE, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(self.gate.wait, abandon_on_cancel=True)
         return ModelReply(f"{request.user}!")
 
     def config(self) -> AgentConfig:

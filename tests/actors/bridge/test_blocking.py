@@ -28,7 +28,6 @@ from stopgo.actors.bridge.agent_thread import READ_AHEAD, Stream
 from stopgo.actors.conversation.watch import Announced, Gap
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.bridge.conftest import Gated
-from tests.waiting import PATIENCE
 
 OF_TRIO = {
     "acting_as",
@@ -123,7 +122,7 @@ def running(agent: BlockingAgent) -> int:
         assert agent._thread._calls is not None
         return len(agent._thread._calls.child_tasks)
 
-    return agent._thread.submit(tasks).result(PATIENCE)
+    return agent._thread.submit(tasks).result()
 
 
 def types_of(events: Iterator[Event], begun: threading.Event) -> Iterator[str]:
@@ -143,9 +142,9 @@ def test_end_of_the_block_ends_all_waiting_calls(gated: Gated) -> None:
         reader, read = in_thread(lambda: seen.extend(types_of(agent.events(id), begun)))
         with agent.all_events() as all_events:
             watcher, watched = in_thread(lambda: len(list(all_events)))
-            assert begun.wait(PATIENCE)
+            assert begun.wait()
     for thread in (sender, reader, watcher):
-        thread.join(PATIENCE)
+        thread.join()
     [error] = sent
     assert isinstance(error, AgentError)
     assert (error.code, error.details) == ("shutting_down", {"accepted": True})
@@ -187,13 +186,13 @@ def test_running_call_ends_with_the_agent(parrot: Gated) -> None:
             raise ZeroDivisionError
 
         stream = Stream(thread, late)
-        stream.opened.result(PATIENCE)
+        stream.opened.result()
         failing = thread.submit(fail)
-    assert stream.take().result(PATIENCE) == [1]
-    assert stream.take().result(PATIENCE) == []
+    assert stream.take().result() == [1]
+    assert stream.take().result() == []
     stream.raise_error()
     with pytest.raises(AgentError) as caught:
-        failing.result(PATIENCE)
+        failing.result()
     assert caught.value.code == "shutting_down"
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
@@ -201,7 +200,7 @@ def test_running_call_ends_with_the_agent(parrot: Gated) -> None:
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_in_a_call_takes_the_call_back(gated: Gated) -> None:
     def interrupt() -> None:
-        gated.asked.wait(PATIENCE)
+        gated.asked.wait()
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     with blocking(gated.opening()) as agent:
@@ -228,15 +227,15 @@ def test_a_reader_that_does_not_read_is_read_ahead_for_only_so_far(parrot: Gated
         for number in range(READ_AHEAD // 2):
             agent.send(id, str(number))
         stream = Stream(agent._thread, lambda trio_agent: aclosing(trio_agent.events(id)))
-        stream.opened.result(PATIENCE)
-        first = stream.take().result(PATIENCE)
+        stream.opened.result()
+        first = stream.take().result()
         agent.send(id, "one more")
         assert len(stream._items) <= READ_AHEAD
         seen = [event.seq for event in first]
         last = agent.get(id).last_seq
         assert last > 2 * READ_AHEAD
         while seen[-1] < last:
-            taken = stream.take().result(PATIENCE)
+            taken = stream.take().result()
             assert 0 < len(taken) <= READ_AHEAD
             seen += [event.seq for event in taken]
         assert seen == list(range(1, last + 1))
@@ -273,7 +272,7 @@ def test_the_thread_of_the_agent_does_not_wait_for_itself(parrot: Gated) -> None
 
     with blocking(parrot.opening()) as agent:
         with pytest.raises(RuntimeError, match="its own thread"):
-            agent._thread.submit(call).result(PATIENCE)
+            agent._thread.submit(call).result()
         assert agent.conversations().conversations == ()
 
 
@@ -287,16 +286,16 @@ def test_an_agent_that_fails_fails_all_that_wait_and_its_block(
         sender, sent = in_thread(lambda: agent.send(id, "hi"))
         begun = threading.Event()
         reader, read = in_thread(lambda: len(list(types_of(agent.events(id), begun))))
-        assert gated.asked.wait(PATIENCE)
-        assert begun.wait(PATIENCE)
+        assert gated.asked.wait()
+        assert begun.wait()
         agent._thread.call_soon(gated.dies.set)
         for thread in (sender, reader):
-            thread.join(PATIENCE)
+            thread.join()
         [error] = sent
         assert isinstance(error, AgentError)
         assert error.code == "shutting_down"
         assert isinstance(read[0], int)
-        agent._thread.ended.result(PATIENCE)
+        agent._thread.ended.result()
         with pytest.raises(AgentError) as caught:
             agent.get(id)
         assert isinstance(caught.value.__cause__, OSError)

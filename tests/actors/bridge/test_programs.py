@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx2
 import pytest
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
@@ -22,7 +21,8 @@ from starlette.routing import Route
 
 from stopgo import AgentError, AsyncioAgent, for_asyncio
 from tests.actors.bridge.conftest import Gated
-from tests.waiting import PATIENCE
+from tests.http_client import http_client
+from tests.waiting import LIMIT
 
 HEAD = """
 import os, signal, threading
@@ -62,7 +62,7 @@ def start(folder: Path, program: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-@pytest.mark.parametrize(("grace", "signals"), [(1, 1), (10 * PATIENCE, 2)])
+@pytest.mark.parametrize(("grace", "signals"), [(1, 1), (10 * LIMIT, 2)])
 def test_ctrl_c_ends_the_waiting_and_then_the_agent(tmp_path: Path, grace: float, signals: int) -> None:
     program = f"""
 def interrupt():
@@ -77,7 +77,7 @@ with blocking(opening({grace})) as agent:
     agent.start_conversation("100000")
 """
     with start(tmp_path, program) as process:
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate()
     assert process.returncode == -signal.SIGINT
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert "stopgo agent" not in errors
@@ -89,7 +89,7 @@ agent = ExitStack()
 agent.enter_context(blocking(opening(60))).start_conversation("0.5", wait=False)
 """
     with start(tmp_path, program) as process:
-        output, errors = process.communicate(timeout=PATIENCE)
+        output, errors = process.communicate()
     assert (process.returncode, errors) == (0, "")
     assert output == "asked\nreplied\n"
 
@@ -119,7 +119,7 @@ with blocking(opening(1)) as agent:
         print(error.code, type(error.__cause__).__name__, flush=True)
 """
     with start(tmp_path, program) as process:
-        output, errors = process.communicate(timeout=PATIENCE)
+        output, errors = process.communicate()
     assert output == "shutting_down TrioInternalError\n"
     assert process.returncode == 1
     assert "the agent has stopped: internal error in Trio" in errors
@@ -138,7 +138,7 @@ with blocking(opening(1)) as agent:
             print(error.code, flush=True)
 """
     with start(tmp_path, program) as process:
-        output, errors = process.communicate(timeout=PATIENCE)
+        output, errors = process.communicate()
     assert (process.returncode, errors) == (0, "")
     assert output == "shutting_down\n0 True\n"
 
@@ -205,7 +205,7 @@ def test_a_web_application_on_asyncio_serves_an_agent(gated: Gated) -> None:
         serving = asyncio.create_task(
             serve(application(gated), config, shutdown_trigger=stop.wait)  # type: ignore[arg-type]
         )
-        async with httpx2.AsyncClient(base_url=address, timeout=PATIENCE) as client:
+        async with http_client(base_url=address) as client:
             assert (await client.get("/status")).json() == {"ready": True}
             refused = await client.post("/say", json={"message": ""})
             assert refused.json() == {"code": "message_required"}
@@ -215,9 +215,8 @@ def test_a_web_application_on_asyncio_serves_an_agent(gated: Gated) -> None:
             async with client.stream("GET", f"/events/{started['id']}") as stream:
                 lines = stream.aiter_lines()
                 assert await anext(lines) == "conversation.created"
-            async with asyncio.timeout(PATIENCE):
-                while (await client.get("/tasks")).json() > before:
-                    pass
+            while (await client.get("/tasks")).json() > before:
+                pass
             gated.gate.set()
             async with client.stream("GET", f"/events/{started['id']}") as stream:
                 async for line in stream.aiter_lines():
@@ -226,6 +225,6 @@ def test_a_web_application_on_asyncio_serves_an_agent(gated: Gated) -> None:
             body = (await client.post("/say", json={"message": "hello"})).json()
             assert body["response"] == "hello!"
         stop.set()
-        await asyncio.wait_for(serving, PATIENCE)
+        await serving
 
     asyncio.run(visit())

@@ -14,6 +14,7 @@ import trio
 
 from stopgo.actors.common.tls import TlsUnusable, distrusted, trusted, why_unreached
 from tests.authority import Authority
+from tests.http_client import http_client
 
 
 @pytest.fixture
@@ -22,8 +23,8 @@ def authority(tmp_path: Path) -> Authority:
 
 
 async def failure(url: str) -> httpx2.ConnectError:
-    async with httpx2.AsyncClient(verify=trusted(), trust_env=False) as client:
-        with trio.fail_after(10), pytest.raises(httpx2.ConnectError) as failed:
+    async with http_client(verify=trusted(), trust_env=False) as client:
+        with pytest.raises(httpx2.ConnectError) as failed:
             await client.get(url)
     return failed.value
 

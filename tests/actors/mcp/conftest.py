@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import socket
 import sys
 import threading
@@ -16,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import attrs
+import psutil
 import pytest
 import trio
 from trio.testing import MockClock
@@ -133,9 +133,9 @@ def quick_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_process_left() -> Iterator[None]:
+    before = set(psutil.Process().children())  # such as a database that several tests share
     yield
-    with pytest.raises(ChildProcessError):  # this process has no children
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    assert set(psutil.Process().children()) - before == set()
 
 
 @attrs.define

@@ -22,6 +22,7 @@ from stopgo.gateway.http.quart_app import Application
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, call, say, use
 from tests.contract import hold_async
 from tests.gateway.keyring import Keyring
+from tests.http_client import http_client
 
 from .tongues import V1, Ask, Json, Refused, Told, Tongue, read
 
@@ -183,8 +184,8 @@ async def talking(
         world.agent() as agent,
         open_push(agent) as push,
         open_server(_app(agent, keyring, push), bind("127.0.0.1", 0)) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=None) as client,
-        httpx2.AsyncClient(base_url=server.url, timeout=None, event_hooks={"response": [hold_async]}) as rest,
+        http_client(base_url=server.url) as client,
+        http_client(base_url=server.url, event_hooks={"response": [hold_async]}) as rest,
     ):
         yield Talk(world, agent, client, rest)
 

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import httpx2
 import pytest
-import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from stopgo.actors.access.principal import Grant, Principal
@@ -31,7 +29,7 @@ from stopgo.gateway.http.identity import Identity
 from tests.actors.mcp.conftest import HttpPeer, serving_peer
 from tests.canary import TOKEN
 from tests.gateway.keyring import Keyring
-from tests.waiting import PATIENCE
+from tests.http_client import http_client
 
 Json = dict[str, Any]
 JWT = "eyJhbGciOiJub25lIn0.eyJhdWQiOiJ1cyJ9.c2ln"  # its audience is "us"
@@ -68,7 +66,7 @@ class Hop:
     seen: list[Mapping[str, str]] = attrs.field(factory=list)
 
     async def post(self, path: str, body: Json, headers: Mapping[str, str]) -> Json:
-        async with httpx2.AsyncClient(base_url=self.url, timeout=PATIENCE) as client:
+        async with http_client(base_url=self.url) as client:
             response = await client.post(path, json=body, headers=headers)
         answer: Json = response.json()
         assert response.status_code in (200, 201), answer
@@ -184,7 +182,6 @@ async def chain(tmp_path: Path, tools: HttpPeer) -> AsyncIterator[Chain]:
         "approval": {"rules": [{"tool": "echo", "then": "ask"}]},
     }
     async with AsyncExitStack() as stack:
-        stack.enter_context(trio.fail_after(PATIENCE))
         last = await stack.enter_async_context(hop(tmp_path / "last", tree, keyrings[2]))
         file = delegating("last", last.url, "onward") | auth
         second = await stack.enter_async_context(hop(tmp_path / "middle", file, middle))
@@ -204,7 +201,6 @@ async def test_middle_agent_that_lies_about_the_person(tmp_path: Path, tools: Ht
     rule = {"tool": "echo", "then": "ask", "quorum": quorum}
     file = {"mcp_servers": [{"name": "tools", "url": tools.url}], "approval": {"rules": [rule]}} | auth
     async with AsyncExitStack() as stack:
-        stack.enter_context(trio.fail_after(PATIENCE))
         last = await stack.enter_async_context(hop(tmp_path / "last", file, rings[2], person=LIE))
         file = delegating("last", last.url, "onward", api_key="${NEXT_KEY}") | auth
         key = rings[2].texts["middle"]
@@ -287,9 +283,8 @@ async def test_token_of_the_issuer_goes_to_the_named_servers_only(
         "mcp_servers": [{"name": "tools", "url": tools.url}, other],
         "approval": {"rules": [{"tool": "echo", "then": "ask"}]},
     }
-    with trio.fail_after(PATIENCE):
-        async with hop(tmp_path / "agent", file, Keyring.of(keys, {}), tokens=AnyToken()) as found:
-            await found.post("/conversations", {"message": "go"}, {"Authorization": f"Bearer {JWT}"})
+    async with hop(tmp_path / "agent", file, Keyring.of(keys, {}), tokens=AnyToken()) as found:
+        await found.post("/conversations", {"message": "go"}, {"Authorization": f"Bearer {JWT}"})
     assert tools.calls == [("slow", each and f"Bearer {each}") for each in arrives]
     assert leaks(tmp_path, JWT) == []
 

@@ -29,7 +29,8 @@ from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import bind, open_server
 from stopgo.runtime.journal.memory import MemoryJournal
 from tests.gateway.a2a.receiver import OK, Receiver, answer, open_receiver, resolving, until_blocked
-from tests.waiting import PATIENCE, until
+from tests.http_client import http_client
+from tests.waiting import until
 
 REPLIES = """
 replies:
@@ -76,9 +77,11 @@ class Client:
 
     async def noted(self, condition: Callable[[list[Any]], bool]) -> None:
         """Wait until the stored notes fulfil a condition."""
-        with trio.fail_after(PATIENCE):
-            while not condition(list((await self.agent.notes.notes(NOTES)).values())):  # noqa: ASYNC110
-                await trio.sleep(0.01)
+
+        async def fulfilled() -> bool:
+            return condition(list((await self.agent.notes.notes(NOTES)).values()))
+
+        await until(fulfilled)
 
     async def listed(self, task: str) -> Any:
         return (await self.call("ListTaskPushNotificationConfigs", {"taskId": task}))["configs"]
@@ -105,9 +108,7 @@ async def opened(tmp_path: Path) -> Open:
             server = await stack.enter_async_context(
                 open_server(make_app(agent, push=push), bind("127.0.0.1", 0))
             )
-            http = await stack.enter_async_context(
-                httpx2.AsyncClient(base_url=server.url, timeout=None, trust_env=False)
-            )
+            http = await stack.enter_async_context(http_client(base_url=server.url, trust_env=False))
             yield Client(http, push, agent)
 
     return open_it

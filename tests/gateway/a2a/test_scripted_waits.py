@@ -16,6 +16,7 @@ from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import bind, open_server
+from tests.http_client import http_client
 
 REPLIES = """
 replies:
@@ -33,7 +34,7 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     async with (
         open_agent(config) as agent,
         open_server(make_app(agent), bind("127.0.0.1", 0)) as server,
-        httpx2.AsyncClient(base_url=f"{server.url}/a2a", timeout=None, trust_env=False) as client,
+        http_client(base_url=f"{server.url}/a2a", trust_env=False) as client,
     ):
         yield client
 

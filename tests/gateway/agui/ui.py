@@ -15,6 +15,7 @@ from stopgo.actors.agent import Agent
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import bind, open_server
 from tests.actors.world import World
+from tests.http_client import http_client
 
 from .verifier import Json, check_stream
 
@@ -97,7 +98,7 @@ async def shown(world: World) -> AsyncIterator[UI]:
     async with (
         world.agent() as agent,
         open_server(make_app(agent), bind("127.0.0.1", 0)) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=None) as client,
+        http_client(base_url=server.url) as client,
     ):
         yield UI(world, agent, client)
 

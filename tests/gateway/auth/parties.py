@@ -21,6 +21,7 @@ from stopgo.gateway.auth.open_authenticator import open_authenticator
 from stopgo.gateway.http.http_server import Server, bind, open_server
 from stopgo.gateway.http.quart_app import Application
 from tests.gateway.wiping import wiping_server
+from tests.http_client import http_client
 
 PARTIES: Mapping[str, tuple[str, ...]] = {
     "owner": ("operator",),
@@ -109,6 +110,6 @@ async def serving(tmp_path: Path, more: str = "", **kept: Any) -> AsyncIterator[
         app = make_app(agent, push=push, authenticator=authenticator)
         async with (
             open_server(app, bind("127.0.0.1", 0)) as server,
-            httpx2.AsyncClient(base_url=server.url, timeout=None, verify=False) as client,
+            http_client(base_url=server.url, verify=False) as client,
         ):
             yield Served(agent, app, server, client, keys)

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-import trio
 
 from stopgo.gateway.auth.key_changes import revoked
 from stopgo.gateway.auth.key_file import KeyFile
@@ -18,15 +17,14 @@ async def test_a_stream_of_a2a_ends_with_the_key(tmp_path: Path) -> None:
         id, _ = await served.wiping()
         body = {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": id}}
         headers = {"A2A-Version": "1.0", **served.headers("owner")}
-        with trio.fail_after(20):
-            async with served.client.stream("POST", "/a2a", json=body, headers=headers) as response:
-                assert response.headers["Content-Type"].startswith("text/event-stream")
-                lines = response.aiter_lines()
-                assert (await anext(lines)).startswith("data:")
-                with KeyFile.in_directory(tmp_path / "data").changing() as stored:
-                    stored[:] = revoked(stored, "owner", now=time.time())
-                async for _ in lines:
-                    pass
+        async with served.client.stream("POST", "/a2a", json=body, headers=headers) as response:
+            assert response.headers["Content-Type"].startswith("text/event-stream")
+            lines = response.aiter_lines()
+            assert (await anext(lines)).startswith("data:")
+            with KeyFile.in_directory(tmp_path / "data").changing() as stored:
+                stored[:] = revoked(stored, "owner", now=time.time())
+            async for _ in lines:
+                pass
         assert (await served.call("owner", "GET", "/tools")).status_code == 401
 
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import attrs
 import pytest
-import trio
 
 from tests.gateway.auth.parties import PARTIES, Served, serving
 
@@ -221,11 +220,10 @@ async def a2a_answer(served: Served, party: str, method: str, row: Row) -> str:
     id, uuid = await served.wiping()
     body = {"jsonrpc": "2.0", "id": 1, "method": method.split(",")[0], "params": filled(row.body, id, uuid)}
     headers = {"A2A-Version": "1.0", **served.headers(None if party == "none" else party)}
-    with trio.fail_after(20):
-        async with served.client.stream("POST", "/a2a", json=body, headers=headers) as response:
-            if response.headers["Content-Type"].startswith("text/event-stream"):
-                return "ok"
-            await response.aread()
+    async with served.client.stream("POST", "/a2a", json=body, headers=headers) as response:
+        if response.headers["Content-Type"].startswith("text/event-stream"):
+            return "ok"
+        await response.aread()
     if response.status_code != 200:
         return word(response.status_code, response.json()["code"])
     error = response.json().get("error")

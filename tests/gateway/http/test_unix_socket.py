@@ -12,6 +12,7 @@ import trio
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import BindError, bind, open_server
 from stopgo.gateway.http.unix_socket import unix_socket
+from tests.http_client import http_client
 
 HANDSHAKE = (
     b"GET /events/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -25,9 +26,7 @@ async def test_requests_and_websockets_arrive_at_the_socket(agent: object, tmp_p
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         async with (
             open_server(make_app(agent), (address, sock)) as server,  # type: ignore[arg-type]
-            httpx2.AsyncClient(
-                transport=httpx2.AsyncHTTPTransport(uds=path), base_url="http://localhost"
-            ) as client,
+            http_client(transport=httpx2.AsyncHTTPTransport(uds=path), base_url="http://localhost") as client,
         ):
             assert server.url.startswith("http://127.0.0.1:")
             assert (await client.get("/health")).status_code == 200

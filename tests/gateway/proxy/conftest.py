@@ -21,6 +21,7 @@ from stopgo.gateway.proxy.proxy_app import make_proxy
 from stopgo.gateway.proxy.upstream import Upstream, open_upstream
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import resource_server
+from tests.http_client import http_client
 
 REPLIES = """
 replies:
@@ -56,7 +57,7 @@ async def proxy_to(agent_url: str, **keys: Any) -> AsyncIterator[Proxied]:
     async with (
         open_upstream(AgentAddress.of(agent_url)) as upstream,
         open_server(make_proxy(config, upstream), bind("127.0.0.1", 0)) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=None, verify=False) as client,
+        http_client(base_url=server.url, verify=False) as client,
     ):
         yield Proxied(server, client, upstream)
 

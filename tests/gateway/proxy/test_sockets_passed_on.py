@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log import events
 from stopgo.gateway import examples as ex
 from stopgo.gateway.http.http_server import Server
-from stopgo.gateway.proxy import upstream_socket
+from stopgo.gateway.proxy import upstream, upstream_socket
 from stopgo.runtime.journal.protocol import NewEvent
 from tests.contract import HANDSHAKE
 from tests.gateway.proxy.conftest import Proxied, Told, proxy_to
-from tests.waiting import PATIENCE
 
 PATH = f"/conversations/{ex.CONVERSATION_ID}/ws"
 
@@ -50,7 +50,7 @@ async def read_on(connection: WebSocketConnection) -> None:
 
 
 async def close_of(connection: WebSocketConnection) -> tuple[int, str | None]:
-    with trio.fail_after(PATIENCE), pytest.raises(ConnectionClosed) as caught:
+    with pytest.raises(ConnectionClosed) as caught:
         await read_on(connection)
     assert caught.value.reason is not None
     return caught.value.reason.code, caught.value.reason.reason
@@ -88,8 +88,7 @@ async def test_stopping_proxy_closes_with_1001(before: Proxied) -> None:
     async with socket(before.server, f"{PATH}?after=6") as connection, trio.open_nursery() as nursery:
         nursery.start_soon(before.server.drain)
         assert await close_of(connection) == (1001, "shutting down")
-        with trio.fail_after(PATIENCE):
-            await connection.aclose()
+        await connection.aclose()
 
 
 async def test_a_failure_has_its_close_code(agent: Any, before: Proxied) -> None:
@@ -146,8 +145,7 @@ async def test_what_is_no_websocket_of_an_agent(
     code: str,
 ) -> None:
     told.answer = answer
-    with trio.fail_after(upstream_socket.HANDSHAKE_TIMEOUT / 2):
-        refused = await proxied.client.get("/events/ws", headers=HANDSHAKE)
+    refused = await proxied.client.get("/events/ws", headers=HANDSHAKE)
     assert (refused.status_code, refused.json()["code"]) == (status, code)
 
 
@@ -220,13 +218,14 @@ async def test_the_end_of_a_socket(data: bytes, closed: tuple[int, str]) -> None
     assert (code, reason or "") == closed
 
 
-async def test_an_agent_that_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upstream_socket, "SILENCE", 0.05)
+async def test_an_agent_that_falls_silent_is_lost(mock_clock: MockClock) -> None:
     agent = Sockets(TEXT, stays=True)
     async with before_sockets(agent) as proxied, socket(proxied.server, "/events/ws") as connection:
+        await connection.get_message()
+        mock_clock.autojump_threshold = 0.0
         assert await close_of(connection) == upstream_socket.LOST
-        with trio.fail_after(PATIENCE):
-            await agent.left.wait()
+        await agent.left.wait()
+    assert trio.current_time() >= upstream.SILENCE
 
 
 async def test_disconnected_client_closes_the_agent_socket() -> None:
@@ -234,8 +233,7 @@ async def test_disconnected_client_closes_the_agent_socket() -> None:
     async with before_sockets(agent) as proxied:
         async with socket(proxied.server, "/events/ws") as connection:
             await connection.get_message()
-        with trio.fail_after(PATIENCE):
-            await agent.left.wait()
+        await agent.left.wait()
 
 
 async def test_a_handshake_has_no_more_headers_than_a_request() -> None:

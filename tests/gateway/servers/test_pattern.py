@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 
 from stopgo.gateway.servers import pattern
 from stopgo.gateway.servers.pattern import InvalidPattern, matching
-from tests.waiting import PATIENCE
 
 
 @given(st.lists(st.text(alphabet="ab-1", max_size=6)), st.text(alphabet="ab.-|", max_size=4))
@@ -40,10 +38,8 @@ def test_invalid_pattern_is_refused(text: str, reason: str) -> None:
 def test_catastrophic_pattern_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern, "MAX_SECONDS", 0.2)
     before = signal.getsignal(signal.SIGALRM)
-    began = time.monotonic()
     with pytest.raises(InvalidPattern, match=r"longer than 0\.2 s"):
         matching("(a+)+$", ["a" * 60 + "!"])
-    assert time.monotonic() - began < PATIENCE
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert matching("a", ["a"]) == ["a"]

