@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from trio.testing import MockClock
 
 from tests.authority import Authority
 from tests.canary import KEY, TOKEN
@@ -48,6 +49,12 @@ def database(postgres_server: PostgresServer) -> Iterator[Database]:
     """A journal on PostgreSQL whose clock is set by hand."""
     with postgres_server.new_database() as database:
         yield database
+
+
+@pytest.fixture
+def jumping_clock() -> MockClock:
+    """A clock that runs at the normal rate, and with which a test can jump over a timeout."""
+    return MockClock(rate=1.0)
 
 
 @pytest.fixture

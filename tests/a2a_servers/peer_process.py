@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import attrs
 import trio
 
-from tests.waiting import PATIENCE, until
+from tests.waiting import LIMIT, until
 
 Json = dict[str, Any]
 
@@ -102,7 +102,7 @@ class Peer:
         if process is None:
             return
         process.kill()
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + PATIENCE):
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + LIMIT):
             await process.wait()
         assert process.stdout is not None
         await process.stdout.aclose()

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from trio.testing import MockClock
 
 from stopgo.actors.common.errors import AgentError
 from tests.a2a_servers.caller import Talk, calling
@@ -78,12 +79,15 @@ async def test_it_works_no_more_and_does_not_know_it(options: Sequence[str], tmp
         assert talk.sent(peer) == ["slow 600"]
 
 
-async def test_what_it_worked_on_when_it_was_killed_takes_too_long(tmp_path: Path) -> None:
-    async with keeping(tmp_path) as peer, calling(tmp_path, peer.url, timeout=1.5) as agent:
+async def test_what_it_worked_on_when_it_was_killed_takes_too_long(
+    tmp_path: Path, jumping_clock: MockClock
+) -> None:
+    async with keeping(tmp_path) as peer, calling(tmp_path, peer.url, timeout=600) as agent:
         talk = await Talk.begin(agent, "slow 600", wait=False)
         await talk.until("tool.accepted")
         await peer.restart()
-        text = 'agent "peer" took longer than 1.5 s; its task was cancelled'
+        jumping_clock.jump(600.0)
+        text = 'agent "peer" took longer than 600 s; its task was cancelled'
         assert await talk.ended() == ("failed", text)
         assert talk.sent(peer) == ["slow 600"]
         assert len(peer.calls("CancelTask")) == 1

@@ -21,7 +21,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 from tests.a2a_servers.peer_process import Json, Peer, running
 from tests.http_client import http_client
-from tests.waiting import PATIENCE
+from tests.waiting import LIMIT
 
 pytestmark = pytest.mark.agents
 
@@ -192,7 +192,7 @@ async def test_it_wants_to_know_who_asks(program: str, options: Sequence[str]) -
 async def test_what_it_works_on_can_be_cancelled(program: str, options: Sequence[str]) -> None:
     async with running(program, *options) as peer, talking(peer, options) as talk:
         config = {"returnImmediately": True}
-        message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": f"slow {10 * PATIENCE}"}]}
+        message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": f"slow {10 * LIMIT}"}]}
         request = ParseDict({"message": message, "configuration": config}, SendMessageRequest())
         async with aclosing(talk.client.send_message(request)) as events:  # type: ignore[type-var]
             first = MessageToDict(await anext(events))
@@ -413,7 +413,7 @@ async def test_a_head_that_is_too_large() -> None:
 async def test_it_never_ends_and_sees_who_goes(method: str, kind: str) -> None:
     async with raw("lying") as talk:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": message(f"endless {kind}")}
-        with trio.move_on_after(PATIENCE) as waiting:
+        with trio.move_on_after(LIMIT) as waiting:
             async with trio.open_nursery() as nursery:
 
                 async def listen() -> None:

@@ -16,7 +16,7 @@ from tests.e2e.chains import TELL, Json, answer_of, calling, done, eventually, h
 from tests.e2e.conftest import Server, Servers
 from tests.e2e.test_restarts_in_chains import LAST, Row
 
-from .test_kill import ENDS, PATIENCE
+from .test_kill import ENDS
 from .test_kill import TURN as LAST_TURN
 
 pytestmark = pytest.mark.agents
@@ -148,7 +148,7 @@ def live(row: Row, kill: tuple[int, int] | None) -> tuple[Person, Json, Sequence
             seen = told(agent, id, at)
             row.restart([number])
             assert told(row.agents[number], id, len(seen)) == seen, "an event that was told is lost"
-        conversation = end.result(PATIENCE)
+        conversation = end.result()
     after = [ids(agent) - earlier for agent, earlier in zip(row.agents, before, strict=True)]
     assert [len(each) for each in after] == [1, 1, 1], "somebody was told twice, or not at all"
     return person, conversation, [each.pop() for each in after]

@@ -175,7 +175,7 @@ def executed(folder: Path) -> Counter[str]:
     return Counter(child + others)
 
 
-@pytest.mark.crash
+@pytest.mark.soak
 async def test_servers_are_killed_for_a_minute_and_nothing_hangs_or_happens_twice(
     tmp_path: Path, https: dict[str, HttpServer], capsys: pytest.CaptureFixture[str]
 ) -> None:

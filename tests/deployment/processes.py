@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
@@ -26,7 +25,6 @@ import attrs
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 FOLDER = ROOT / "build" / "compose"
-PATIENCE = 60.0
 """Seconds until a service has to be healthy."""
 PAUSE = 0.2
 
@@ -115,9 +113,8 @@ class Services:
         )
 
     def _wait(self, name: str, probe: list[str]) -> None:
-        deadline = time.monotonic() + PATIENCE
         while subprocess.run([BIN / probe[0], *probe[1:]], capture_output=True).returncode:
-            if time.monotonic() > deadline or _end_of(self.pids[name], wait=False) is not None:
+            if _end_of(self.pids[name], wait=False) is not None:
                 self.down()
                 sys.exit(f"{name} is not healthy:\n{self.log(name)}")
             _pause()

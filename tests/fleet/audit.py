@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
-from tests.waiting import pause
+from tests.waiting import until_true
 
 from .cluster import Cluster
-from .people import PATIENCE, Person, Reader, request
+from .people import Person, Reader, request
 
 
 def finish(people: Sequence[Person]) -> None:
     """Wait for the people. Raises what failed one of them."""
-    deadline = time.monotonic() + 3 * PATIENCE
     for person in people:
-        person.join(max(0.0, deadline - time.monotonic()))
-        assert not person.is_alive(), f"{person.name_} waits: {person.answers}"
+        person.join()
         if person.failure is not None:
             raise AssertionError(f"{person.name_}: {person.failure}") from person.failure
 
@@ -86,8 +83,6 @@ def _check_answer(cluster: Cluster, person: Person, number: int, sentence: str) 
 
 
 def _check_stream(reader: Reader, events: list[tuple[int, str, str]]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while len(reader.seen) < len(events) and time.monotonic() < deadline:
-        pause(0.05)
+    until_true(lambda: len(reader.seen) >= len(events))
     reader.stopped = True
     assert reader.seen == [(seq, type) for seq, type, _ in events], "the stream has a gap or a repeat"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.postgres_server import PostgresServer, running_postgres
 from tests.postgres_wire import Fault, wire_to
-from tests.waiting import pause
+from tests.waiting import pause, until_true
 
 from .audit import audit, finish
 from .cluster import LEASE, Cluster, cluster, url_of
@@ -38,10 +38,8 @@ def load(cluster: Cluster, dsn: str, people: int = 6, sentences: int = 6) -> Ite
     crowd = [person(cluster, sentences) for _ in range(people)]
     for each in crowd:
         each.start()
-    while not all(each.answers for each in crowd):
-        for each in crowd:
-            assert each.failure is None, each.failure
-        pause(0.02)
+    until_true(lambda: all(each.answers or each.failure for each in crowd))
+    assert [each.failure for each in crowd if each.failure] == []
     readers = [Reader(cluster, each.conversation) for each in crowd[:3]]
     for reader in readers:
         reader.start()

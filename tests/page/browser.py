@@ -15,9 +15,11 @@ from typing import Any
 
 import attrs
 
+from tests.waiting import LIMIT
+
 HERE = Path(__file__).parent
-LOOKING = float(os.environ.get("STOPGO_PAGE_PATIENCE", "20"))
-"""Seconds until what should be seen counts as missed."""
+LOOKING = LIMIT / 2
+"""Seconds until what should be seen counts as missed: before the whole test hangs, to show the page."""
 Name = str | re.Pattern[str]
 
 EXPECTED_OF_A_LOST_SERVER = (
@@ -286,6 +288,6 @@ def running_browser() -> Iterator[Browser]:
             assert process.stdin is not None
             process.stdin.close()
             try:
-                process.wait(20)
+                process.wait()
             except subprocess.TimeoutExpired:
                 process.kill()

@@ -171,7 +171,7 @@ def test_changes_can_be_given_up(server: Server, browser: Browser, key: bool) ->
 
 
 def test_one_that_expires_while_it_is_changed(serve: Serve, browser: Browser, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"approval": {"expires_after": 5}}
+    settings: dict[str, Any] = {"approval": {"expires_after": 30}}
     server = serve(tmp_path / "data", config=keeper(tmp_path / "agent", **settings))
     tab = browser.open(server.run.url)
     say(tab, "add lamp with value 3")

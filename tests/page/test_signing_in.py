@@ -51,7 +51,7 @@ class Site:
     def _keys(self, *args: str) -> str:
         place = ("--config", str(self.config), "--data-dir", str(self.server.data_dir))
         return subprocess.run(
-            [BIN / "stopgo", "keys", *args, *place], capture_output=True, text=True, check=True, timeout=60
+            [BIN / "stopgo", "keys", *args, *place], capture_output=True, text=True, check=True
         ).stdout
 
 
