@@ -10,7 +10,9 @@ ASGI messages. The rules that Hypercorn does not have:
    the connection would wait until the application reads them.
 3. permessage-deflate is never negotiated, because it costs 94 KiB per connection.
 4. A violation of the websocket protocol is answered with the close code of RFC 6455.
-5. After a close frame the connection stays open until the client has closed it, too, for at most
+5. An answer after which the connection is closed says `Connection: close`. Without it, a client that keeps
+   connections would send its next request into the closed one.
+6. After a close frame the connection stays open until the client has closed it, too, for at most
    `CLOSE_GRACE` seconds. Otherwise unread bytes would reset the connection, and the frame could be lost.
 """
 
@@ -20,8 +22,9 @@ import re
 from dataclasses import replace
 from http import HTTPStatus
 from time import time
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+import h11
 import trio
 from hypercorn.events import Closed, RawData
 from hypercorn.protocol.events import Body, Data, EndBody, Response, StreamClosed
@@ -37,9 +40,6 @@ from wsproto.frame_protocol import CloseReason
 from wsproto.handshake import WEBSOCKET_VERSION
 
 from .errors import bare_refusal, refusal_body
-
-if TYPE_CHECKING:
-    import h11
 
 MAX_MESSAGE = 2**16
 """Bytes of a client's message."""
@@ -115,10 +115,19 @@ class HTTP1(H11Protocol):
         await self.send(RawData(bare_refusal(status_code)))
 
     async def stream_send(self, event: StreamEvent) -> None:
+        if isinstance(event, Response) and self._is_last(event):
+            event = _with_close(event)
         await super().stream_send(event)
         if isinstance(event, EndBody) and isinstance(self.stream, WSStream):
             # A handshake was refused; Hypercorn would keep the connection open until the client closes it.
             await self.send(Closed())
+
+    def _is_last(self, answer: Response) -> bool:
+        """Whether the connection is closed after the answer: a handshake was refused, the server stops, or
+        the body of the request has not arrived. h11 knows the other reasons."""
+        if isinstance(self.stream, WSStream):
+            return answer.status_code != HTTPStatus.SWITCHING_PROTOCOLS
+        return self.context.terminated.is_set() or self.connection.their_state is h11.SEND_BODY
 
     async def beat(self) -> None:
         """Send the heartbeat of a websocket."""
@@ -222,6 +231,12 @@ class WebsocketStream(WSStream):
         await self.send(EndBody(stream_id=self.stream_id))
         summary: ResponseSummary = {"status": status_code, "headers": []}
         await self.config.log.access(self.scope, summary, time() - self.start_time)
+
+
+def _with_close(answer: Response) -> Response:
+    if (b"connection", b"close") in answer.headers:
+        return answer
+    return replace(answer, headers=[*answer.headers, (b"connection", b"close")])
 
 
 def _is_socket(request: h11.Request) -> bool:

@@ -14,7 +14,7 @@ from stopgo.gateway.http.http_protocol import HTTP1, WebsocketStream
 from stopgo.gateway.http.quart_app import Application, ASGIRequest, Context, MatchedRule
 
 OWN: dict[type, set[str]] = {
-    HTTP1: {"_open_stream", "_refuse", "beat"},
+    HTTP1: {"_is_last", "_open_stream", "_refuse", "beat"},
     WebsocketStream: {"_break", "beat"},
     Application: {
         *("__init__", "add", "add_socket"),
@@ -28,7 +28,9 @@ OWN: dict[type, set[str]] = {
 """Methods of each class that override nothing."""
 
 USED = {
-    "hypercorn.protocol.h11:H11Protocol": "_send_error_response can_read connection connection_state stream",
+    "hypercorn.protocol.h11:H11Protocol": (
+        "_send_error_response can_read connection connection_state context stream"
+    ),
     "hypercorn.protocol.h11:H11WSConnection": "next_event trailing_data",
     "hypercorn.protocol.h11": "STREAM_ID",
     "hypercorn.protocol.http_stream:HTTPStream": "handle",

@@ -112,6 +112,7 @@ async def test_a_refusal_of_the_agent_is_passed_on(
     for url in (server.url, before.server.url):
         answer = await before.client.get(f"{url}{path}", headers=HANDSHAKE)
         assert (answer.status_code, answer.json()["code"]) == (status, code)
+        assert answer.headers["connection"] == "close"
         refusals.append(answer.json())
     assert refusals[0] == refusals[1]
 
