@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import trio
 
-from tests.waiting import until
+from tests.waiting import until_true
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
@@ -36,7 +35,7 @@ def eventually(condition: Callable[[], Any]) -> Any:
         found = condition()
         return bool(found)
 
-    trio.run(until, holds)
+    until_true(holds)
     return found
 
 
@@ -164,7 +163,7 @@ def ended(server: Server, id: str, state: str = "finished") -> Json:
 
     def found() -> Json | None:
         conversation = server.conversation(id)
-        return conversation if conversation["run"]["state"] == state else None
+        return conversation if conversation.get("run", {}).get("state") == state else None
 
     conversation: Json = eventually(found)
     return conversation

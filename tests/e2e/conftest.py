@@ -9,7 +9,6 @@ import socket
 import sqlite3
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,8 @@ import pytest
 from tests.contract import hold
 from tests.forks import Fork, forks
 from tests.gateway.conftest import in_process as in_process
-from tests.waiting import PATIENCE
+from tests.http_client import blocking_client
+from tests.waiting import until_true
 
 BIN = Path(sys.executable).parent
 TESTDATA = Path(__file__).parents[2] / "testdata"
@@ -42,11 +42,14 @@ def clean_environment() -> dict[str, str]:
 
 def wait_until_gone(processes: list[psutil.Process]) -> None:
     """Wait until the processes have ended. Orphans may stay zombies for seconds until they are reaped."""
-    deadline = time.monotonic() + PATIENCE
-    while processes and time.monotonic() < deadline:
-        _, left = psutil.wait_procs(processes, timeout=0.05)
-        processes = [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
-    assert processes == []
+    until_true(lambda: all(map(has_ended, processes)))
+
+
+def has_ended(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @attrs.define(eq=False)
@@ -62,7 +65,7 @@ class StopgoProcess:
     def __attrs_post_init__(self) -> None:
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        self._listening.wait(PATIENCE)
+        self._listening.wait()
         if not self.url:
             self.close()
             pytest.fail(f"it does not listen:\n{self.log}")
@@ -95,15 +98,15 @@ class StopgoProcess:
     def _end(self, number: signal.Signals) -> None:
         children = psutil.Process(self.process.pid).children(recursive=True)
         self.process.send_signal(number)
-        self.process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
+        self.process.wait()
+        self._reader.join()
         wait_until_gone(children)
 
     def close(self) -> None:
         """After a failure: leave nothing running."""
         if self.process.poll() is None:
             self._end(signal.SIGKILL)
-        self._reader.join(PATIENCE)
+        self._reader.join()
 
 
 @attrs.define(eq=False)
@@ -177,14 +180,17 @@ class Servers:
         env: Mapping[str, str] | None = None,
         port: int = 0,
         options: Sequence[str] = (),
+        program: str = "",
     ) -> Server:
-        """`port`: where others look for it; 0: anywhere. `options` are further ones of `stopgo serve`."""
+        """`port`: where others look for it; 0: anywhere. `options` are further ones of `stopgo serve`;
+        `program` is a program to be run in its place."""
         data_dir.mkdir(exist_ok=True)
         chosen = ["--config", str(config)] if config else []
-        arguments = ["serve", "--port", str(port), "--data-dir", str(data_dir), *chosen, *options]
+        command = ["-c", program, "serve"] if program else ["serve"]
+        arguments = [*command, "--port", str(port), "--data-dir", str(data_dir), *chosen, *options]
         environment = {**clean_environment(), **(env or {})}
         run = StopgoProcess(forks().start(*arguments, cwd=data_dir, env=environment))
-        client = httpx2.Client(base_url=run.url, timeout=PATIENCE, event_hooks={"response": [hold]})
+        client = blocking_client(base_url=run.url, event_hooks={"response": [hold]})
         server = Server(run, data_dir, client)
         self._started.append(server)
         return server

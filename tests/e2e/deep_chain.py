@@ -3,7 +3,7 @@
 A message says what is wanted of the last one:
 
     SERVER TOOL TEXT   one call: `quick wipe lamp`, `asker ask lamp`, `guarded look lamp`
-    brief wipe TEXT    one call of the first server, whose question expires soon
+    later wipe TEXT    one call of the first server, whose question expires when `expire` is called
     both LEFT RIGHT    two calls of it in parallel branches
     twice ...          the first agent delegates this in a loop, two times
     beside ...         the first agent delegates in two parallel branches
@@ -13,7 +13,9 @@ What `slow` does lasts until the server is killed.
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ from tests.e2e.chains import (
     TELL,
     Chain,
     Json,
+    begin_and_leave,
     done,
     echo_server,
     passing_on,
@@ -30,6 +33,7 @@ from tests.e2e.chains import (
     task_of,
     written,
 )
+from tests.waiting import LIMIT
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
@@ -53,7 +57,7 @@ def _calling(server: str, tool: str, words: str, **when: Any) -> Json:
 REPLIES = [
     _calling("quick", "wipe", r"both (?P<text>\w+)", node="left"),
     _calling("quick", "wipe", r"both \w+ (?P<text>\w+)", node="right"),
-    _calling("quick", "wipe", "brief wipe (?P<text>.*)"),
+    _calling("quick", "wipe", "(later|soon) wipe (?P<text>.*)"),
     *(
         _calling(server, tool, f"{server} {tool} (?P<text>.*)")
         for server, tools in TOOLS.items()
@@ -92,11 +96,12 @@ def last(**settings: Any) -> Json:
     }
     # Apart from the others: a model that has its tools cannot be asked without a token.
     guarded = llm("guarded", "guarded")
-    brief = llm("brief", "quick", approval={"expires_after": 0.5})
-    agents = [both, guarded, brief, llm("alone", "quick", "slow", "asker")]
+    later = llm("later", "quick", approval={"expires_after": 3600})
+    soon = llm("soon", "quick", approval={"expires_after": 0.1})
+    agents = [both, guarded, later, soon, llm("alone", "quick", "slow", "asker")]
     routes = [
         {"when": {"user_message": {"matches": f"^{word} "}}, "agent": word}
-        for word in ("both", "guarded", "brief")
+        for word in ("both", "guarded", "later", "soon")
     ]
     root = {"type": "router", "name": "root", "agents": agents, "routes": routes}
     asker = {"name": "asker", "command": sys.executable, "args": ASKER, "mode": "legacy"}
@@ -155,3 +160,13 @@ def original(four: Chain, asked: Json, at: Server) -> Json:
     _, conversation = way_down(four, asked, at)[-1]
     found: list[Json] = conversation["approvals"]
     return next(each for each in found if each["kind"] == "tool" and each["tool_name"] == asked["tool_name"])
+
+
+def expire(server: Server, approval: Json) -> None:
+    """Let the time of a pending approval of the last agent be over.
+
+    The agent looks for what has expired when another question does, whose time was short.
+    """
+    with closing(sqlite3.connect(server.data_dir / "journal.db", timeout=LIMIT)) as db, db:
+        db.execute("UPDATE question SET expires = 1 WHERE id = ?", [approval["uuid"]])
+    begin_and_leave(server, "soon wipe nothing")

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx2
 import yaml
 
 from tests.a2a_servers.peer_process import running
@@ -15,6 +14,7 @@ from tests.e2e.chains import leaks
 from tests.e2e.conftest import TESTDATA
 from tests.gateway.a2a.tongues import DIALECTS, Told, read
 from tests.gateway.keyring import Keyring
+from tests.http_client import http_client
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve
@@ -39,13 +39,14 @@ async def test_ts_010_and_ts_028_with_authentication(serve: Serve, tmp_path: Pat
     key = Keyring.of(data, {"desk": "operator"}).texts["desk"]
     async with running("sdk") as peer:
         server = serve(data, config=with_auth(tmp_path, peer.url), env={"PEER_KEY": KEY})
-        assert httpx2.post(f"{server.run.url}/a2a").status_code == 401
+        async with http_client(base_url=server.run.url) as client:
+            assert (await client.post("/a2a")).status_code == 401
         seen = 0
         for tongue in DIALECTS:
             for token in (TOKEN, None):
                 bearer = {"Authorization": f"Bearer {token}"} if token else {}
                 sent = tongue.send("echo hello").of_client(X_API_Key=key, **bearer)
-                async with httpx2.AsyncClient(base_url=server.run.url, timeout=None) as client:
+                async with http_client(base_url=server.run.url) as client:
                     response = await client.request(**sent)
                     task = read(response.json())
                     assert isinstance(task, Told)

@@ -5,15 +5,13 @@ Each gets its error code, decides nothing, and leaves no traceback in the log (c
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from stopgo.gateway.cli.main import main
-from tests.e2e.chains import SCRIPTED, TELL, calling, done, echo_server, written
+from tests.e2e.chains import SCRIPTED, TELL, begin_and_leave, calling, done, echo_server, ended, written
 from tests.e2e.test_trees import event_bodies
-from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,11 +144,10 @@ def test_decision_after_expiry_is_410(serve: Serve, tmp_path: Path) -> None:
     config = written(tmp_path / "agent", BRIEF, [calling("wipe"), TELL])
     ledger = tmp_path / "ledger"
     server = serve(tmp_path / "data", config=config, env={"LEDGER": str(ledger)})
-    uuid = server.ask_for("wipe late")
-    id = approval(server, uuid)["conversation_id"]
-    deadline = time.monotonic() + PATIENCE
-    while server.conversation(id)["run"]["state"] != "finished":
-        assert time.monotonic() < deadline
+    id = begin_and_leave(server, "wipe late")
+    ended(server, id)
+    [asked] = event_bodies(server, id, "approval.requested")
+    uuid = asked["id"]
 
     error = server.post(f"/approvals/{uuid}", {"approved": True}, status=410)
 

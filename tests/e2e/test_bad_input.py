@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 import pytest
 import trio
 
+from tests.canary import KEY
 from tests.gateway.conftest import InProcess
+from tests.http_client import http_client
+from tests.providers.servers.talk import Heard, Said
+from tests.providers.servers.threaded import servers_in_a_thread
 
 if TYPE_CHECKING:
-    from tests.e2e.conftest import Serve, Server
+    import httpx2
 
-SLOW_FIRST = """
-replies:
-  - when: {turn: 1}
-    delay: 5
-    text: 'first'
-  - when: {user: 'message (?P<number>\\d+)'}
-    text: 'answer ${number}'
-"""
+    from tests.e2e.conftest import Serve, Server
 
 TEN_MISTAKES = """\
 nam: broken
@@ -152,7 +149,7 @@ async def test_one_of_concurrent_decisions_wins(shipped: Server) -> None:
     asked = shipped.ask_for("add contested with value 1")
     answers: list[httpx2.Response] = []
 
-    async with httpx2.AsyncClient(base_url=shipped.run.url, timeout=30) as client:
+    async with http_client(base_url=shipped.run.url) as client:
 
         async def decide(approved: bool) -> None:
             answers.append(await client.post(f"/approvals/{asked}", json={"approved": approved}))
@@ -169,24 +166,43 @@ async def test_one_of_concurrent_decisions_wins(shipped: Server) -> None:
 
 
 async def test_fifty_concurrent_messages_are_neither_lost_nor_doubled(serve: Serve, tmp_path: Path) -> None:
-    (tmp_path / "replies.yaml").write_text(SLOW_FIRST, encoding="utf-8")
-    config = tmp_path / "agent.yaml"
-    config.write_text("llm: {model: script:replies.yaml}\n", encoding="utf-8")
-    server = serve(tmp_path / "data", config=config)
-    id = server.new()
-    answers: dict[int, httpx2.Response] = {}
+    """The first run lasts until as many are refused as must be: then no more than 17 others have arrived."""
+    refused: set[int] = set()
+    full = threading.Event()
+    heard: list[str] = []
 
-    async with httpx2.AsyncClient(base_url=server.run.url, timeout=30) as client:
+    def reply(request: Heard) -> Said:
+        heard.append(request.user)
+        if len(heard) > 1:
+            return Said(request.user.replace("message", "answer"))
+        full.wait()
+        return Said("first")
+
+    with servers_in_a_thread("openai") as models:
+        model = models["openai"]
+        model.answered = reply
+        config = tmp_path / "agent.yaml"
+        config.write_text(f"llm: {{model: 'openai:{model.model}'}}\n", encoding="utf-8")
+        env = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": KEY}
+        server = serve(tmp_path / "data", config=config, env=env)
+        id = server.new()
+        answers: dict[int, httpx2.Response] = {}
 
         async def say(number: int) -> None:
             message = {"message": f"message {number}"}
             answers[number] = await client.post(f"/conversations/{id}/messages", json=message)
+            if answers[number].status_code == 429:
+                refused.add(number)
+            if len(refused) == 33:
+                full.set()
 
-        async with trio.open_nursery() as nursery:
-            for number in range(50):
-                nursery.start_soon(say, number)
+        try:
+            async with http_client(base_url=server.run.url) as client, trio.open_nursery() as nursery:
+                for number in range(50):
+                    nursery.start_soon(say, number)
+        finally:
+            full.set()
 
-    refused = {number for number, answer in answers.items() if answer.status_code == 429}
     accepted = answers.keys() - refused
     # 16 wait, and the first one does not wait any more if its run began before the last of them came.
     assert len(accepted) in (16, 17)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 import pytest
 
 from tests.gateway.a2a.tongues import DIALECTS, Ask, Told, Tongue, read
+from tests.http_client import blocking_client
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Server
@@ -17,7 +17,7 @@ in_every_dialect = pytest.mark.parametrize("tongue", DIALECTS, ids=lambda tongue
 
 
 def ask(server: Server, wanted: Ask) -> Told:
-    with httpx2.Client(base_url=server.run.url, timeout=None) as client:
+    with blocking_client(base_url=server.run.url) as client:
         response = client.request(**wanted.of_client())
     assert response.status_code == 200, response.text
     told = read(response.json())
@@ -44,7 +44,7 @@ def same_in_rest(server: Server, task: Told) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["agent.json", "agent-card.json"])
 def test_ts_011_the_card_has_name_address_and_skills(shipped: Server, name: str) -> None:
-    with httpx2.Client(base_url=shipped.run.url) as client:
+    with blocking_client(base_url=shipped.run.url) as client:
         card = client.get(f"/.well-known/{name}").json()
     assert card["name"] == "resource-manager"
     assert card["url"] == f"{shipped.run.url}/a2a"
@@ -67,7 +67,7 @@ def test_ts_012_a_request_to_list_is_a_completed_task(shipped: Server, tongue: T
 
 
 def test_unknown_method_is_32601(shipped: Server) -> None:
-    with httpx2.Client(base_url=shipped.run.url) as client:
+    with blocking_client(base_url=shipped.run.url) as client:
         answer = client.post("/a2a", json={"jsonrpc": "2.0", "id": 1, "method": "tasks/guess", "params": {}})
     assert (answer.status_code, answer.json()["error"]["code"]) == (200, -32601)
 

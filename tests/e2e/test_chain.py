@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx2
 import pytest
 
 from tests.a2a_servers.peer_process import running
@@ -33,6 +32,7 @@ from tests.e2e.chains import (
     written,
 )
 from tests.e2e.conftest import TESTDATA, Servers
+from tests.http_client import blocking_client
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
@@ -311,7 +311,7 @@ def test_nfr_015_each_conversation_has_its_own_session_in_both_logs(chain: Chain
 
 def test_a2a_client_decides_a_proxy_approval(chain: Chain) -> None:
     """A client of A2A sees the question as it sees those of the agent itself, with the way it came."""
-    with httpx2.Client(base_url=chain.first.run.url) as client:
+    with blocking_client(base_url=chain.first.run.url) as client:
 
         def say(text: Json, **about: str) -> Json:
             message = {"messageId": str(text)[:40], "role": "ROLE_USER", "parts": [text], **about}

@@ -20,7 +20,7 @@ from stopgo.gateway.cli.main import main
 from tests.e2e.conftest import BIN, Serve, Server
 from tests.gateway.screen import PROMPT, Screen
 from tests.gateway.slow_model import slow_model
-from tests.waiting import PATIENCE
+from tests.waiting import until_true
 
 ROOT = Path(__file__).parents[2]
 QUESTION = r"Run it\? .* >"
@@ -213,7 +213,7 @@ def test_chat_ends_when_its_terminal_closes(
         screen.say(message)
         screen.see(QUESTION if message.startswith("add") else "conversation ")
     os.close(screen.terminal)
-    assert screen.process.wait(PATIENCE) != 0
+    assert screen.process.wait() != 0
     screen.terminal = os.open(os.devnull, os.O_RDONLY)
 
 
@@ -327,8 +327,7 @@ def test_chat_can_be_left_during_a_run(
     screen = chat(server)
     screen.say("slow")
     id = screen.see(r"conversation ([0-9a-f-]{36})")[1]
-    while server.conversation(id).get("run", {}).get("state") != "running":
-        pass
+    until_true(lambda: server.conversation(id).get("run", {}).get("state") == "running")
     if key is None:
         screen.process.send_signal(signal.SIGTERM)
     else:
@@ -487,8 +486,7 @@ def test_approvals_are_listed_shown_and_decided(serve: Serve, tmp_path: Path) ->
     said = json.loads(approvals(server, "reject", two, "--reason", "no room", "--json").stdout)
     assert said["conversation"]["id"] == server.get(f"/approvals/{two}")["approval"]["conversation_id"]
     assert server.get(f"/approvals/{two}")["approval"]["decision"]["reason"] == "no room"
-    while server.resources() != {("table", "7"): 1}:
-        pass
+    until_true(lambda: server.resources() == {("table", "7"): 1})
 
     late = approvals(server, "reject", one)
     assert late.returncode == 4

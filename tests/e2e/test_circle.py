@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx2
 import pytest
 
 from tests.e2e.chains import (
@@ -24,6 +23,7 @@ from tests.e2e.chains import (
     passing_on,
     written,
 )
+from tests.http_client import blocking_client
 
 pytestmark = pytest.mark.agents
 
@@ -105,7 +105,8 @@ def test_message_passes_at_most_sixteen_agents(serve: Serve, tmp_path: Path) -> 
         metadata = {PATH: {"agents": [f"agent-{number}" for number in range(before)]}}
         parts = [{"text": "hello"}]
         message = {"messageId": str(before), "role": "ROLE_USER", "parts": parts, "metadata": metadata}
-        answer: Json = httpx2.post(f"{first.run.url}/a2a/message:send", json={"message": message}).json()
+        with blocking_client(base_url=first.run.url) as client:
+            answer: Json = client.post("/a2a/message:send", json={"message": message}).json()
         return answer
 
     assert send(14)["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -154,7 +155,8 @@ def card_of(url: str) -> Iterator[tuple[str, list[Json]]]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             requests.append({name.lower(): value for name, value in self.headers.items()})
-            found = httpx2.get(f"{url}{self.path}")
+            with blocking_client() as client:
+                found = client.get(f"{url}{self.path}")
             self.send_response(found.status_code)
             self.send_header("content-type", "application/json")
             self.end_headers()

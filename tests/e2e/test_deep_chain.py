@@ -27,7 +27,7 @@ from tests.e2e.chains import (
     leaks,
 )
 from tests.e2e.conftest import Servers
-from tests.e2e.deep_chain import NAMES, Ledger, original, start_four, way_down
+from tests.e2e.deep_chain import NAMES, Ledger, expire, original, start_four, way_down
 
 pytestmark = pytest.mark.agents
 
@@ -314,9 +314,10 @@ def test_decision_three_agents_away_stands(four: Chain, ledger: Ledger) -> None:
 
 def test_approval_expired_at_the_next_agent_is_void_here(four: Chain, ledger: Ledger) -> None:
     before = four.agents[2]
-    turn = begin(before, "brief wipe lamp")
+    turn = begin(before, "later wipe lamp")
     [asked] = turn["result"]["approvals"]
     there = original(four, asked, before)
+    expire(four.last, there)
     eventually(lambda: approval_of(four.last, there)["state"] == "expired")
     assert decide(before, asked, status=410)["code"] == "void"
     conversation = ended(before, turn["conversation"]["id"])

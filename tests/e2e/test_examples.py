@@ -12,7 +12,6 @@ import pytest
 from stopgo.config.load import load_config
 from tests.e2e.conftest import BIN, TESTDATA, clean_environment
 from tests.e2e.test_trees import called, event_bodies, said
-from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
@@ -191,7 +190,6 @@ def test_what_stops_at_the_command_line_goes_on_over_http(serve: Serve, tmp_path
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
         check=False,
     )
     assert (run.returncode, run.stdout) == (3, "")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import httpx2
 import pytest
 import yaml
 
 from tests.e2e.conftest import Serve, Server, Servers
 from tests.e2e.test_npm_servers import everything_over, script
-from tests.waiting import PATIENCE
+from tests.http_client import blocking_client
+from tests.waiting import until_true
 
 pytestmark = pytest.mark.npm
 
@@ -104,11 +104,11 @@ def test_what_the_server_says_of_its_tools_decides(everything: Server) -> None:
 def test_progress_is_streamed_and_not_kept(everything: Server) -> None:
     id = everything.new()
     frames: list[tuple[str, Json]] = []
-    connected, done = threading.Event(), threading.Event()
+    connected = threading.Event()
 
     def read() -> None:
         url = f"{everything.run.url}/conversations/{id}/events?deltas=true"
-        with httpx2.stream("GET", url, timeout=PATIENCE) as stream:
+        with blocking_client() as client, client.stream("GET", url) as stream:
             kind = ""
             for line in stream.iter_lines():
                 connected.set()
@@ -117,14 +117,12 @@ def test_progress_is_streamed_and_not_kept(everything: Server) -> None:
                 elif line.startswith("data: "):
                     frames.append((kind, json.loads(line.removeprefix("data: "))))
                     if kind == "run.finished":
-                        done.set()
                         return
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert connected.wait(PATIENCE)
+    connected.wait()
     everything.say(id, "long")
-    assert done.wait(PATIENCE)
     reader.join()
     progress = [frame for kind, frame in frames if kind == "tool.progress"]
     assert [(each["progress"], each["total"]) for each in progress] == [(step, 5) for step in range(1, 6)]
@@ -138,7 +136,7 @@ def test_a_list_that_changed_after_the_start_is_followed(everything: Server) -> 
     def names() -> set[str]:
         return {tool["name"] for tool in everything.get("/tools")["tools"]}
 
-    eventually(lambda: "trigger-elicitation-request" in names())
+    until_true(lambda: "trigger-elicitation-request" in names())
 
 
 def test_a_form_of_the_server_is_an_approval(everything: Server) -> None:
@@ -186,15 +184,6 @@ def asked(server: Server, message: str) -> Json:
     question: Json = result["approval"]
     assert question["kind"] == "elicitation"
     return question
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    patience = threading.Event()
-    for _ in range(600):
-        if holds():
-            return
-        patience.wait(0.05)
-    pytest.fail("it does not come to hold")
 
 
 def filesystem(folder: Path) -> Json:

@@ -10,13 +10,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.chains import eventually
+from tests.http_client import blocking_client
 
 if TYPE_CHECKING:
+    import httpx2
+
     from tests.e2e.conftest import Serve, Server
 
 OPTIONS = ("--metrics", "127.0.0.1:0", "--log-format", "json")
@@ -24,10 +26,15 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def scraped(server: Server) -> Samples:
+def listener(server: Server) -> httpx2.Client:
     address = re.search(r"metrics at (http://\S+)/metrics", server.log)
     assert address is not None
-    answer = httpx2.get(f"{address[1]}/metrics", trust_env=False)
+    return blocking_client(base_url=address[1], trust_env=False)
+
+
+def scraped(server: Server) -> Samples:
+    with listener(server) as client:
+        answer = client.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/plain")
     return {
@@ -136,10 +143,9 @@ def test_unknown_paths_and_tools_add_no_series(serve: Serve, tmp_path: Path) -> 
 @pytest.mark.parametrize("path", ["/", "/conversations", "/health"])
 def test_the_listener_serves_metrics_only(serve: Serve, tmp_path: Path, path: str) -> None:
     server = serve(tmp_path / "data", options=OPTIONS)
-    address = re.search(r"metrics at (http://\S+)/metrics", server.log)
-    assert address is not None
-    assert httpx2.get(f"{address[1]}{path}", trust_env=False).status_code == 404
-    rebound = httpx2.get(f"{address[1]}/metrics", headers={"Host": "evil.example"}, trust_env=False)
+    with listener(server) as client:
+        assert client.get(path).status_code == 404
+        rebound = client.get("/metrics", headers={"Host": "evil.example"})
     assert rebound.status_code == 421
     server.get("/metrics", 404)
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 import pytest
 import trio
 
 from tests.actors.mcp.test_questions import asking_server
+from tests.http_client import http_client
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Serve, Server
@@ -73,7 +73,7 @@ async def start_all(url: str) -> list[dict[str, Any]]:
     """So many conversations at once, each with a token of its own."""
     answers: list[dict[str, Any]] = []
 
-    async with httpx2.AsyncClient(base_url=url, timeout=60) as client, trio.open_nursery() as nursery:
+    async with http_client(base_url=url) as client, trio.open_nursery() as nursery:
 
         async def one(number: int) -> None:
             response = await client.post(

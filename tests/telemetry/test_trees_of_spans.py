@@ -10,13 +10,28 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.e2e.chains import Json, begin, begin_and_leave, decide, echo_server, ended, eventually, written
+from tests.e2e.chains import (
+    Json,
+    begin,
+    begin_and_leave,
+    decide,
+    decide_and_leave,
+    done,
+    echo_server,
+    ended,
+    eventually,
+    pending,
+    written,
+)
 from tests.e2e.conftest import Server, Servers
+from tests.e2e.steered import PROGRAM, asked, pass_time
 from tests.telemetry.exported import Span, tree
 from tests.telemetry.receiver import QUICK, Receiver
 
 CLIENT = "b7ad6b7169203331"
 YES, NO = {"approved": True}, {"approved": False}
+NEVER = 80_000
+"""Seconds after which nothing comes any more."""
 
 
 @attrs.frozen
@@ -30,6 +45,8 @@ class Row:
     error: str = ""
     """The `error.type` of the run and the router."""
     status: str = "finished"
+    asked: int = 0
+    """How often a model has to be asked before the time passes, or the run is cancelled."""
 
 
 def said(**reply: Any) -> Json:
@@ -128,26 +145,29 @@ ROWS: dict[str, Row] = {
         "sequential continued\n  llm optional  !model_error\n    chat  !400\n",
     ),
     "late": Row(
-        {"type": "sequential", "timeout": 0.2, "agents": [{**LLM, "name": "slow"}]},
-        [said(delay=30)],
+        {"type": "sequential", "timeout": 600, "agents": [{**LLM, "name": "slow"}]},
+        [said(delay=NEVER)],
         "sequential late  !timed_out\n  llm slow  !cancelled\n    chat  !cancelled\n",
         error="timed_out",
         status="failed",
+        asked=1,
     ),
     "stopped": Row(
         {"type": "parallel", "agents": [{**LLM, "name": "quick"}, {**LLM, "name": "steady"}]},
-        [{**FAILS, "when": {"node": "quick"}}, said(delay=30)],
+        [{**FAILS, "when": {"node": "quick"}, "delay": 600}, said(delay=NEVER)],
         "parallel stopped  !model_error\n  llm quick  !model_error\n    chat  !400\n"
         "  llm steady  !cancelled\n    chat  !cancelled\n",
         error="model_error",
         status="failed",
+        asked=2,
     ),
     "cancelled": Row(
         LLM,
-        [said(delay=30)],
+        [said(delay=NEVER)],
         "llm cancelled  !cancelled\n  chat  !cancelled\n",
         error="cancelled",
         status="cancelled",
+        asked=1,
     ),
 }
 
@@ -174,14 +194,17 @@ def server(
     config = {
         "name": "rows",
         "llm": {"model": "script:replies.yaml"},
-        "mcp_servers": [{**echo_server("tools", DELAY="30"), "timeout": 0.5}],
+        "mcp_servers": [{**echo_server("tools", DELAY=f"{NEVER}"), "timeout": 600}],
         "approval": {"rules": [{"tool": "bump", "then": "deny"}, {"tool": "slow", "then": "ask"}]},
         "agent": router,
     }
     file = written(folder, config, replies)
     (folder / "bad.yaml").write_text('replies: [{error: {status: 400, message: "no"}}]')
     env = {**QUICK, "LEDGER": str(folder / "ledger")}
-    server = serve_module(folder / "data", config=file, env=env, options=["--traces", receiver.url])
+    options = ["--traces", receiver.url]
+    server = serve_module(folder / "data", config=file, env=env, options=options, program=PROGRAM)
+    # When time passes, the server closes connections that are kept for later requests.
+    server.client.headers["Connection"] = "close"
     yield server
     server.run.interrupt()
     assert receiver.violations == []
@@ -191,15 +214,24 @@ def server(
 def test_each_way_of_a_run_has_its_tree(server: Server, receiver: Receiver, name: str) -> None:
     row, trace = ROWS[name], secrets.token_hex(16)
     server.client.headers["traceparent"] = f"00-{trace}-{CLIENT}-01"
-    if row.status == "cancelled":
+    if row.asked:
         id = begin_and_leave(server, name)
-        eventually(lambda: server.conversation(id).get("run", {}).get("state") == "running")
-        server.post(f"/conversations/{id}/cancel")
+        eventually(lambda: asked(server, name) == row.asked)
+        if row.status == "cancelled":
+            server.post(f"/conversations/{id}/cancel")
+        else:
+            pass_time(server)
     else:
         id = begin(server, name)["conversation"]["id"]
     for decision in row.decisions:
-        [asked] = ended(server, id, "waiting")["pending_approvals"]
-        decide(server, asked, **decision)
+        [approval] = ended(server, id, "waiting")["pending_approvals"]
+        if name == "lost" and decision == YES:
+            decide_and_leave(server, approval, **decision)
+            eventually(lambda: "wipe None" in done(server.data_dir.parent / "ledger"))
+            pass_time(server)
+            eventually(lambda: pending(server, conversation_id=id, kind="outcome_unknown"))
+        else:
+            decide(server, approval, **decision)
     ended(server, id, row.status)
 
     def run_of(spans: Sequence[Span]) -> str | None:

@@ -20,7 +20,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.mcp import connection
+from stopgo.actors.mcp import connection, http, stdio, watcher
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown
@@ -29,7 +29,7 @@ from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 from stopgo.runtime.supervision import open_supervisor
-from tests.waiting import PATIENCE, until
+from tests.waiting import LIMIT, until
 
 SERVERS = Path(__file__).parents[3] / "testdata" / "servers"
 
@@ -45,9 +45,8 @@ def echo(ledger: Path) -> Callable[..., McpServerConfig]:
     def config(**changes: Any) -> McpServerConfig:
         script = str(SERVERS / "echo_server.py")
         env = {"LEDGER": str(ledger)}
-        return McpServerConfig(
-            **{"name": "echo", "command": sys.executable, "args": ("-S", script), "env": env, **changes}
-        )
+        given = {"name": "echo", "command": sys.executable, "args": ("-S", script), "env": env}
+        return McpServerConfig(**{**given, "timeout": LIMIT, "connect_timeout": LIMIT, **changes})
 
     return config
 
@@ -57,7 +56,8 @@ def unruly() -> Callable[..., McpServerConfig]:
     def config(modes: str = "", env: dict[str, str] | None = None, **changes: Any) -> McpServerConfig:
         script = str(SERVERS / "unruly_server.py")
         env = {"UNRULY": modes, **(env or {})}
-        return McpServerConfig(name="unruly", command=sys.executable, args=("-S", script), env=env, **changes)
+        given = {"name": "unruly", "command": sys.executable, "args": ("-S", script), "env": env}
+        return McpServerConfig(**{**given, "timeout": LIMIT, "connect_timeout": LIMIT, **changes})
 
     return config
 
@@ -112,8 +112,7 @@ async def attempts_end(statuses: list[ServerStatus], clock: MockClock) -> None:
     """Let the 600 s for the start pass after some attempts; then wait for the cancellation."""
     await until(lambda: [status.state for status in statuses].count("connecting") > 2)
     clock.jump(600.0)
-    with trio.fail_after(PATIENCE):
-        await trio.sleep_forever()
+    await trio.sleep_forever()
 
 
 @pytest.fixture
@@ -129,6 +128,15 @@ def free_port() -> Iterator[int]:
 @pytest.fixture(autouse=True)
 def quick_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "REPAIRS", Backoff(first=0.1, limit=0.3))
+
+
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these limit comes by itself, unless a test says otherwise; a busy machine may take long."""
+    monkeypatch.setattr(http, "CONNECT_TIMEOUT", LIMIT)
+    monkeypatch.setattr(watcher, "START_TIMEOUT", LIMIT)
+    for name in ("PROBE_TIMEOUT", "DRAIN_GRACE", "EXIT_CODE_GRACE", "REAP_GRACE"):
+        monkeypatch.setattr(stdio, name, LIMIT)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import attrs
 import httpx2
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp import connection, http
 from stopgo.actors.mcp.admission import Admission
@@ -38,7 +38,7 @@ from tests.actors.mcp.conftest import HttpPeer
 from tests.actors.mcp.sse_peer import sse_peer
 from tests.actors.mcp.test_questions import asking_server
 from tests.canary import TOKEN
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
@@ -149,11 +149,10 @@ async def test_token_of_a_call_connects(
 ) -> None:
     urls, _ = guarded
     async with serving(web(urls["http"])) as server:
-        with trio.fail_after(PATIENCE):
-            async with trio.open_nursery() as nursery:
-                for number in range(5):
-                    request = CallTool("look", {"text": "five"}, f"good-{number}")
-                    nursery.start_soon(server.ask, request)
+        async with trio.open_nursery() as nursery:
+            for number in range(5):
+                request = CallTool("look", {"text": "five"}, f"good-{number}")
+                nursery.start_soon(server.ask, request)
         assert statuses[-1].state == "connected"
 
 
@@ -211,7 +210,7 @@ async def test_server_that_stops_wanting_a_token_connects(
     assert http_peer.other_bearers == []
 
 
-async def test_token_offered_after_admission_does_not_wait() -> None:
+async def test_token_offered_after_admission_does_not_wait(autojump_clock: MockClock) -> None:
     admission = Admission()
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
@@ -224,7 +223,7 @@ async def test_token_offered_after_admission_does_not_wait() -> None:
     assert admission.bearer is None
 
 
-async def test_closed_admission_releases_offers() -> None:
+async def test_closed_admission_releases_offers(autojump_clock: MockClock) -> None:
     admission = Admission()
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
@@ -294,11 +293,10 @@ async def test_stopping_does_not_wait_for_a_token(
     guarded: tuple[dict[str, str], Path], serving: Open
 ) -> None:
     urls, _ = guarded
-    with trio.fail_after(PATIENCE):
-        async with serving(web(urls["http"])) as server:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(server.ask, Authenticate("bad"))
-                await trio.sleep(0.01)
-                nursery.cancel_scope.cancel()
-            await server.ask(Authenticate("good-after"))
-            assert (await server.ask(CallTool("look", {"text": "later"}, "good-x"))).content == "later"
+    async with serving(web(urls["http"])) as server:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.ask, Authenticate("bad"))
+            await wait_all_tasks_blocked()  # it waits for the server's answer
+            nursery.cancel_scope.cancel()
+        await server.ask(Authenticate("good-after"))
+        assert (await server.ask(CallTool("look", {"text": "later"}, "good-x"))).content == "later"

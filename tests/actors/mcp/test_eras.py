@@ -16,7 +16,7 @@ from stopgo.actors.tools.tool import CallTool, ListTools, Progress, ServerMessag
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import SERVERS
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
@@ -66,7 +66,7 @@ async def test_changed_tools_are_noticed_in_every_era(
 
 
 async def test_mode_modern_refuses_an_older_server(unruly: Any, serving: Open) -> None:
-    with trio.fail_after(PATIENCE), pytest.raises(ServerStartFailed) as raised:
+    with pytest.raises(ServerStartFailed) as raised:
         async with serving(unruly(mode="modern")):
             pass
     reason = "it does not speak MCP 2026-07-28: Method not found: server/discover"
@@ -85,8 +85,7 @@ async def test_death_of_an_idle_http_server_is_repaired(
             process.kill()
             await until(lambda: statuses[-1].state == "disconnected")
             with pytest.raises(ToolUnavailable, match=r'^MCP server "web" not connected: '):
-                with trio.fail_after(PATIENCE):
-                    await server.ask(CallTool("echo", {"text": "too early"}))
+                await server.ask(CallTool("echo", {"text": "too early"}))
             with sdk_server("http", free_port):
                 await until(lambda: statuses[-1].state == "connected")
                 assert (await server.ask(CallTool("echo", {"text": "back"}))).content == "back"

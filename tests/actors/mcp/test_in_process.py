@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 import yaml
@@ -36,10 +37,10 @@ from stopgo.config.load import load_config
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import times_out
-from tests.waiting import PATIENCE, until
+from tests.waiting import LIMIT, until
 
 Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
-ENTRY = McpServerConfig("calc")
+ENTRY = McpServerConfig("calc", timeout=LIMIT, connect_timeout=LIMIT)
 
 
 class Stray(BaseException):
@@ -99,8 +100,7 @@ def calc() -> MCPServer:
 
 
 async def call(to: ActorRef[ServerMessage], tool: str, **arguments: Any) -> Any:
-    with trio.fail_after(PATIENCE):
-        return await to.ask(CallTool(tool, arguments))
+    return await to.ask(CallTool(tool, arguments))
 
 
 async def test_in_process_tools_are_listed_and_called(
@@ -154,15 +154,14 @@ async def test_question_and_progress_reach_their_own_call(calc: MCPServer, servi
         return CallTool("ask", {}, on_elicitation=answer, on_progress=told.append)
 
     said: dict[str, str] = {}
-    async with serving(McpServerConfig("calc", mode="legacy"), brought=calc) as actor:
+    async with serving(attrs.evolve(ENTRY, mode="legacy"), brought=calc) as actor:
 
         async def one(name: str) -> None:
             said[name] = (await actor.ask(asking(name))).content
 
-        with trio.fail_after(PATIENCE):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(one, "a")
-                nursery.start_soon(one, "b")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one, "a")
+            nursery.start_soon(one, "b")
     assert said == {"a": "accept really=True", "b": "accept really=False"}
     assert [each.message for each in told] == ["half", "half"]
 
@@ -246,12 +245,11 @@ async def test_cancelled_call_cancels_an_async_function(serving: Open) -> None:
             cancelled.set()
 
     async with serving(ENTRY, brought=calc) as actor:
-        with trio.fail_after(PATIENCE):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(actor.ask, CallTool("block", {}))
-                await began.wait()
-                nursery.cancel_scope.cancel()
-            await cancelled.wait()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(actor.ask, CallTool("block", {}))
+            await began.wait()
+            nursery.cancel_scope.cancel()
+        await cancelled.wait()
 
 
 async def test_server_lifespan_is_that_of_its_connection(serving: Open) -> None:

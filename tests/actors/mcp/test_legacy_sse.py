@@ -23,7 +23,7 @@ from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp import sse_peer as sse_peer_module
 from tests.actors.mcp.conftest import times_out
 from tests.actors.mcp.sse_peer import SsePeer, sse_peer
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 
@@ -154,12 +154,11 @@ async def test_end_of_the_stream_ends_every_in_flight_call(
         lost.append(str(raised.value))
 
     async with serving(older(peer, max_concurrency=3)) as server:
-        with trio.fail_after(PATIENCE):
-            async with trio.open_nursery() as asking:
-                for _ in range(3):
-                    asking.start_soon(call, server)
-                await until(lambda: len(peer.calls) == 3)
-                peer.say.put(None)
+        async with trio.open_nursery() as asking:
+            for _ in range(3):
+                asking.start_soon(call, server)
+            await until(lambda: len(peer.calls) == 3)
+            peer.say.put(None)
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
     assert len(lost) == 3
     assert all(text.startswith(f'MCP server "older" connection lost: {reason}') for text in lost)
@@ -168,12 +167,11 @@ async def test_end_of_the_stream_ends_every_in_flight_call(
 async def test_reply_does_not_wait_for_the_post(peer: SsePeer, serving: Open) -> None:
     async with serving(older(peer)) as server:
         peer.on_message = -1
-        with trio.fail_after(PATIENCE):
-            assert (await server.ask(CallTool("echo", {}))).content == "echo"
-            async with trio.open_nursery() as asking:
-                asking.start_soon(_learns_of_the_end, server)
-                await until(lambda: len(peer.calls) == 2)
-                peer.say.put(None)
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+        async with trio.open_nursery() as asking:
+            asking.start_soon(_learns_of_the_end, server)
+            await until(lambda: len(peer.calls) == 2)
+            peer.say.put(None)
 
 
 async def _learns_of_the_end(server: ActorRef[ServerMessage]) -> None:
@@ -222,7 +220,7 @@ async def test_unusable_sse_server_fails_the_start(
         setattr(peer, name, value)
     if transport is None:
         reason = rf"HTTP 405 Method Not Allowed \(as an older SSE server: {reason}\)"
-    with trio.fail_after(PATIENCE), pytest.raises(ServerStartFailed, match=f": {reason}$"):
+    with pytest.raises(ServerStartFailed, match=f": {reason}$"):
         async with serving(older(peer, transport=transport)):
             pass
     assert "unexpectedly" not in caplog.text
@@ -231,7 +229,6 @@ async def test_unusable_sse_server_fails_the_start(
 async def test_silent_stream_fails_the_start(peer: SsePeer, serving: Open) -> None:
     peer.endpoint = "\nevent: other\ndata: x"
     with (
-        trio.fail_after(PATIENCE),
         pytest.raises(ServerStartFailed, match="does not begin with an endpoint event"),
     ):
         async with serving(older(peer)):
@@ -241,7 +238,6 @@ async def test_silent_stream_fails_the_start(peer: SsePeer, serving: Open) -> No
 async def test_broken_stream_fails_the_start(peer: SsePeer, serving: Open) -> None:
     peer.endpoint, peer.promised = "", 10
     with (
-        trio.fail_after(PATIENCE),
         pytest.raises(ServerStartFailed, match="failed to start: peer closed connection"),
     ):
         async with serving(older(peer)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp.lines import LineWriter
 
@@ -110,7 +110,9 @@ async def test_lines_do_not_overtake_each_other(pipe: Pipe, nursery: trio.Nurser
     await pipe.writer.aclose()
 
 
-async def test_after_the_end_lines_are_dropped(pipe: Pipe, nursery: trio.Nursery) -> None:
+async def test_after_the_end_lines_are_dropped(
+    pipe: Pipe, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
     writer, scope = LineWriter(), trio.CancelScope()
     nursery.start_soon(_run, writer, pipe, scope)
     await wait_all_tasks_blocked()

@@ -27,7 +27,6 @@ from stopgo.actors.tools.tool import (
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import SERVERS
-from tests.waiting import PATIENCE
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
 OnElicitation: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
@@ -176,10 +175,9 @@ async def test_questions_over_http_reach_their_own_calls(serving: Open, config: 
             call = CallTool("ask", {"text": name}, on_elicitation=say, on_anonymous_question=anonymous.set)
             told[name] = (await server.ask(call)).content
 
-        with trio.fail_after(PATIENCE):
-            async with trio.open_nursery() as nursery:
-                for number in range(20):
-                    nursery.start_soon(one, f"nr{number}")
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(one, f"nr{number}")
     assert told == {f"nr{number}": f"nr{number} likes blue" for number in range(20)}
     assert not anonymous.is_set()
 
@@ -220,19 +218,22 @@ async def test_ambiguous_question_is_declined(
 
 async def test_abandoned_call_makes_questions_ambiguous(serving: Open, config: Config) -> None:
     """Its question must not be taken for one of the next call."""
+    reached = trio.Event()
+
+    async def forever(_: Elicitation) -> ElicitationAnswer:
+        reached.set()
+        await trio.sleep_forever()
 
     async def late(_: Elicitation) -> ElicitationAnswer:
         raise AssertionError("this may be the other one's question")
 
     async with serving(config("stdio", mode="legacy")) as server:
-        with trio.move_on_after(0.2):
-            await server.ask(CallTool("ask", {"text": "given up"}, on_elicitation=forever))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.ask, CallTool("ask", {"text": "given up"}, on_elicitation=forever))
+            await reached.wait()
+            nursery.cancel_scope.cancel()
         result = await server.ask(CallTool("ask", {"text": "next"}, on_elicitation=late))
         assert result.content == "decline"
-
-
-async def forever(_: Elicitation) -> ElicitationAnswer:
-    await trio.sleep_forever()
 
 
 async def test_question_ends_with_its_server(
@@ -244,5 +245,5 @@ async def test_question_ends_with_its_server(
         await trio.sleep_forever()
 
     async with serving(config("stdio", mode="legacy")) as server:
-        with trio.fail_after(PATIENCE), pytest.raises(ToolOutcomeUnknown, match="connection lost"):
+        with pytest.raises(ToolOutcomeUnknown, match="connection lost"):
             await server.ask(CallTool("ask", {"text": "x"}, on_elicitation=kill))

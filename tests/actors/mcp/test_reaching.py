@@ -14,6 +14,7 @@ from stopgo.actors.mcp.environment import proxy_to
 from stopgo.actors.mcp.failures import UNREACHABLE
 from stopgo.actors.mcp.http import McpTransport
 from tests.authority import Authority
+from tests.http_client import http_client
 
 VARIABLES = [f"{name}_proxy" for name in ("http", "https", "all", "no")]
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -57,9 +58,8 @@ async def start(nursery: trio.Nursery, listener: Listener, authority: Authority 
 
 async def ask(url: str, nursery: trio.Nursery) -> httpx2.Response:
     transport = McpTransport(lambda _: None, lambda: None, lambda _: None, nursery)
-    async with httpx2.AsyncClient(transport=transport) as client:
-        with trio.fail_after(10):
-            return await client.post(url, json=CALL)
+    async with http_client(transport=transport) as client:
+        return await client.post(url, json=CALL)
 
 
 async def test_certificate_of_a_trusted_authority_is_accepted(

@@ -37,7 +37,7 @@ from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 from tests.actors.mcp.conftest import times_out
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 Config = Callable[..., McpServerConfig]
 Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]
@@ -105,12 +105,11 @@ async def test_death_in_a_call_leaves_its_outcome_unknown(
 async def test_kill_ends_every_in_flight_call(echo: Config, serving: Open, ledger: Path) -> None:
     found: list[object] = []
     async with serving(echo(max_concurrency=3)) as server:
-        with trio.fail_after(PATIENCE):
-            async with trio.open_nursery() as asking:
-                for _ in range(3):
-                    asking.start_soon(outcome, server.ask(CallTool("slow", {"seconds": 60})), found)
-                await until(lambda: len(executed(ledger)) == 3)
-                child().kill()
+        async with trio.open_nursery() as asking:
+            for _ in range(3):
+                asking.start_soon(outcome, server.ask(CallTool("slow", {"seconds": 60})), found)
+            await until(lambda: len(executed(ledger)) == 3)
+            child().kill()
     assert [type(error) for error in found] == [ToolOutcomeUnknown] * 3
     assert executed(ledger) == ["slow"] * 3
 
@@ -135,8 +134,7 @@ async def test_cancelled_caller_cancels_the_call(echo: Config, serving: Open, le
                 asking.start_soon(server.ask, CallTool("slow", {"seconds": 60}))
                 await until(lambda: executed(ledger) == ["slow"])
                 scope.cancel()
-        with trio.fail_after(PATIENCE):
-            assert (await server.ask(CallTool("echo", {"text": "free"}))).content == "free"
+        assert (await server.ask(CallTool("echo", {"text": "free"}))).content == "free"
 
 
 @pytest.mark.parametrize(("max_retries", "seconds"), [(10_000, 600.0), (2, 0.0)])
@@ -184,14 +182,13 @@ async def test_call_to_a_lost_server_triggers_an_attempt(
         os.rename(script, parked)
         child().kill()
         await until(lambda: statuses[-1].state == "disconnected" and "code 2" in str(statuses[-1].error))
-        with trio.fail_after(PATIENCE):
-            for attempts in (3, 4):
-                with pytest.raises(ToolUnavailable) as raised:
-                    await server.ask(call)
-                assert str(raised.value) == f'MCP server "echo" not connected: {statuses[-1].error}'
-                assert [status.state for status in statuses].count("connecting") == attempts
-            os.rename(parked, script)
-            assert (await server.ask(call)).content == "back"
+        for attempts in (3, 4):
+            with pytest.raises(ToolUnavailable) as raised:
+                await server.ask(call)
+            assert str(raised.value) == f'MCP server "echo" not connected: {statuses[-1].error}'
+            assert [status.state for status in statuses].count("connecting") == attempts
+        os.rename(parked, script)
+        assert (await server.ask(call)).content == "back"
 
 
 async def test_stop_does_not_wait_for_the_next_attempt(
@@ -201,8 +198,7 @@ async def test_stop_does_not_wait_for_the_next_attempt(
     away = connection.Connection(McpServerConfig("away", command="./none", required=False), statuses.append)
     nursery.start_soon(away.run)
     await until(lambda: [status.state for status in statuses].count("disconnected") == 2)
-    with trio.fail_after(PATIENCE):
-        await away.stop()
+    await away.stop()
 
 
 @pytest.mark.parametrize(("waited", "attempts"), [(True, 0), (False, 1)])
@@ -211,13 +207,12 @@ async def test_waiting_calls_share_one_attempt(
 ) -> None:
     script = tmp_path / "server.py"
     async with serving(echo(required=False, args=("-S", str(script)), max_retries=1)) as server:
-        with trio.fail_after(PATIENCE):
-            before = trio.current_time()
-            with pytest.raises(ToolUnavailable):
-                await server.ask(CallTool("echo", {"text": "first"}))
-            tried = [status.state for status in statuses].count("connecting")
-            with pytest.raises(ToolUnavailable):
-                await server.ask(CallTool("echo", {"text": "next"}, since=before if waited else None))
+        before = trio.current_time()
+        with pytest.raises(ToolUnavailable):
+            await server.ask(CallTool("echo", {"text": "first"}))
+        tried = [status.state for status in statuses].count("connecting")
+        with pytest.raises(ToolUnavailable):
+            await server.ask(CallTool("echo", {"text": "next"}, since=before if waited else None))
     assert [status.state for status in statuses].count("connecting") == tried + attempts
 
 
@@ -262,7 +257,7 @@ async def test_unrunnable_command_fails_the_start(
     command.write_bytes(content)
     command.chmod(0o755)
     said = f'MCP server "echo" failed to start: {command} cannot be run: {why}'
-    with trio.fail_after(PATIENCE), pytest.raises(ServerStartFailed, match=f"^{re.escape(said)}$"):
+    with pytest.raises(ServerStartFailed, match=f"^{re.escape(said)}$"):
         async with serving(echo(command=str(command), cwd=tmp_path)):
             pass
 
@@ -271,9 +266,8 @@ async def test_ignored_probe_is_bounded(
     unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stopgo.actors.mcp.stdio.PROBE_TIMEOUT", 0.2)
-    with trio.fail_after(PATIENCE):
-        async with serving(unruly("selective", connect_timeout=600.0)) as server:
-            assert (await server.ask(CallTool("environment", {}))).content
+    async with serving(unruly("selective", connect_timeout=600.0)) as server:
+        assert (await server.ask(CallTool("environment", {}))).content
 
 
 async def test_garbage_on_stdout_is_ignored(unruly: Config, serving: Open) -> None:
@@ -299,14 +293,13 @@ async def test_longer_result_is_abridged_for_its_call(
     async with serving(unruly(), max_stored_bytes=100_000) as server:
         before, most = process.memory_info().rss, 0
 
-        async def look() -> None:
+        def look() -> bool:
             nonlocal most
-            while True:
-                most = max(most, process.memory_info().rss)
-                await trio.sleep(0.005)
+            most = max(most, process.memory_info().rss)
+            return False
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(look)
+            nursery.start_soon(until, look)
             result = await server.ask(CallTool("big", {"size": size, "order": order}))
             nursery.cancel_scope.cancel()
         assert (await server.ask(CallTool("big", {"size": 10}))).content == "x" * 10
@@ -401,14 +394,30 @@ async def test_changed_tools_are_reported(
 
 
 async def test_constantly_changing_list_is_read_with_pauses(
-    unruly: Config, serving: Open, statuses: list[ServerStatus], monkeypatch: pytest.MonkeyPatch
+    unruly: Config,
+    serving: Open,
+    statuses: list[ServerStatus],
+    monkeypatch: pytest.MonkeyPatch,
+    clock: MockClock,
 ) -> None:
-    monkeypatch.setattr(connection, "LISTINGS", Backoff(first=0.3, jitter=0.0, healthy=1.0))
-    began = trio.current_time()
-    async with serving(unruly("restless")):
-        await until(lambda: [status.state for status in statuses].count("connected") == 4)
-    # The listing of the start, an immediate one, and two more.
-    assert trio.current_time() - began >= 2 * 0.3
+    monkeypatch.setattr(
+        connection, "LISTINGS", Backoff(first=600.0, factor=1.0, jitter=0.0, healthy=10_000.0)
+    )
+
+    def listings() -> int:
+        return [status.state for status in statuses].count("connected")
+
+    def listed(at_least: int) -> Callable[[], bool]:
+        return lambda: listings() >= at_least
+
+    async with serving(unruly("restless", timeout=60_000.0)) as server:
+        # The listing of the start, an immediate one, and two more.
+        for times in range(2, 5):
+            await until(listed(times))
+            for _ in range(20):  # meanwhile it would list many times
+                await server.ask(CallTool("nothing", {}))
+            assert listings() == times
+            clock.jump(600.0)
 
 
 async def test_failed_listing_is_retried(
@@ -475,19 +484,16 @@ async def test_server_not_required_may_connect_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     script = tmp_path / "server.py"
-    with trio.fail_after(PATIENCE):
-        async with serving(echo(required=False, args=("-S", str(script)))) as server:
-            assert await server.ask(ListTools()) == ()
-            with pytest.raises(
-                ToolUnavailable, match=r'^MCP server "echo" not connected: exited with code 2: '
-            ):
-                await server.ask(CallTool("echo", {"text": "too early"}))
-            await until(lambda: [status.state for status in statuses].count("disconnected") >= 3)
-            shutil.copy(echo().args[1], script)
-            await until(lambda: statuses[-1].state == "connected")
-            tools = await server.ask(ListTools())
-            assert len(tools) == 6
-            assert (await server.ask(CallTool("echo", {"text": "here"}))).content == "here"
+    async with serving(echo(required=False, args=("-S", str(script)))) as server:
+        assert await server.ask(ListTools()) == ()
+        with pytest.raises(ToolUnavailable, match=r'^MCP server "echo" not connected: exited with code 2: '):
+            await server.ask(CallTool("echo", {"text": "too early"}))
+        await until(lambda: [status.state for status in statuses].count("disconnected") >= 3)
+        shutil.copy(echo().args[1], script)
+        await until(lambda: statuses[-1].state == "connected")
+        tools = await server.ask(ListTools())
+        assert len(tools) == 6
+        assert (await server.ask(CallTool("echo", {"text": "here"}))).content == "here"
     # A server that stays away is logged once.
     warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert [record.getMessage()[:12] for record in warnings if "can't open file" in record.getMessage()] == [

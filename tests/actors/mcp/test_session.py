@@ -140,7 +140,7 @@ async def test_wait_until_none_ends_with_the_last_call() -> None:
         assert not nursery.child_tasks
 
 
-async def test_open_questions_of_a_call_are_bounded(nursery: trio.Nursery) -> None:
+async def test_open_questions_of_a_call_are_bounded(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
     answer = ElicitationAnswer("accept", {})
     go, said = trio.Event(), list[ElicitationAnswer]()
 

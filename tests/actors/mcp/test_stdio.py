@@ -24,7 +24,7 @@ from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import times_out
 from tests.actors.mcp.test_watcher import end, process_of
-from tests.waiting import PATIENCE, until
+from tests.waiting import LIMIT, until
 
 Config = Callable[..., McpServerConfig]
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]
@@ -49,8 +49,9 @@ async def all_gone(processes: list[psutil.Process]) -> None:
 
 
 async def test_server_exits_when_its_stdin_is_closed(
-    echo: Config, serving: Open, caplog: pytest.LogCaptureFixture
+    echo: Config, serving: Open, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stdio, "EXIT_GRACE", LIMIT)
     caplog.set_level("INFO")
     async with serving(echo()):
         [child] = psutil.Process().children()
@@ -88,14 +89,38 @@ async def test_cancellation_leaves_nothing_behind(unruly: Config, serving: Open,
     await all_gone(processes)
 
 
-@pytest.mark.parametrize("after", [0.0, 0.02, 0.1, 0.2])
+@pytest.mark.parametrize("moment", ["before it", "during its start", "it exists", "it waits for messages"])
 async def test_cancellation_while_it_connects_leaves_nothing_behind(
-    unruly: Config, serving: Open, after: float
+    unruly: Config, serving: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    with trio.move_on_after(after):
-        async with serving(unruly("mute")):
-            pass
+    file = tmp_path / "pids"
+    popen, scope, processes = subprocess.Popen, trio.CancelScope(), list[psutil.Process]()
+
+    def cancelled(*args: Any, **more: Any) -> Any:
+        trio.from_thread.run_sync(scope.cancel)
+        return popen(*args, **more)
+
+    async def connect() -> None:
+        with scope:
+            async with serving(unruly("mute,family", env={"FAMILY": str(file)})):
+                pass
+
+    if moment == "before it":
+        scope.cancel()
+    if moment == "during its start":
+        monkeypatch.setattr(subprocess, "Popen", cancelled)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connect)
+        if moment == "it exists":
+            await until(lambda: bool(psutil.Process().children()))
+        if moment == "it waits for messages":
+            await until(lambda: file.exists() and " " in file.read_text())
+            processes = family(file)
+        if moment in ("it exists", "it waits for messages"):
+            scope.cancel()
+    assert scope.cancelled_caught
     assert psutil.Process().children(recursive=True) == []
+    await all_gone(processes)
 
 
 async def test_grandchildren_do_not_keep_the_connection_open(
@@ -166,12 +191,11 @@ async def test_unsent_call_is_made_over_the_next_connection(
     async with serving(echo(max_concurrency=2)) as server:
         [child] = psutil.Process().children()
         child.suspend()
-        with trio.fail_after(PATIENCE):
-            async with trio.open_nursery() as asking:
-                for text in ("x" * 1_000_000, "short"):
-                    asking.start_soon(call, server, text)
-                    await wait_all_tasks_blocked()
-                child.kill()
+        async with trio.open_nursery() as asking:
+            for text in ("x" * 1_000_000, "short"):
+                asking.start_soon(call, server, text)
+                await wait_all_tasks_blocked()
+            child.kill()
     assert found == ["unknown", "short"]
     assert arguments_in(ledger) == [{"text": "short"}]
 

@@ -17,6 +17,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from stopgo.actors.mcp.failures import SESSION_LOST, meaning
 from stopgo.actors.mcp.requests import Outgoing
 from stopgo.actors.mcp.streamable import RESUME_ATTEMPTS, StreamableHttp
+from tests.http_client import http_client
 
 Answer: TypeAlias = Callable[[httpx2.Request], Coroutine[None, None, httpx2.Response]]
 
@@ -32,7 +33,7 @@ def error_with(code: int) -> dict[str, Any]:
 @asynccontextmanager
 async def way_to(answer: Answer) -> AsyncIterator[StreamableHttp]:
     way = StreamableHttp("http://server.test/mcp")
-    async with way.open(httpx2.AsyncClient(transport=httpx2.MockTransport(answer))):
+    async with way.open(http_client(transport=httpx2.MockTransport(answer))):
         yield way
 
 
@@ -41,19 +42,23 @@ async def test_only_older_servers_are_notified_of_cancellation(version: str) -> 
     """Newer ones see it by the end of the POST (MCP 2026-07-28, "Cancellation"). A redirect that a call
     follows, its cancellation follows, too."""
     sent: list[dict[str, Any]] = []
+    reached = trio.Event()
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
         if request.url.path == "/mcp":
             return httpx2.Response(307, headers={"location": "/mcp/"})
         sent.append(json.loads(request.content))
         if sent[-1]["method"] == "tools/call":
+            reached.set()
             await trio.sleep_forever()
         return httpx2.Response(202)
 
     async with way_to(answer) as way:
         way.in_session("s")
-        with trio.move_on_after(0.05):
-            await way.request(call(version))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(way.request, call(version))
+            await reached.wait()
+            nursery.cancel_scope.cancel()
         await trio.testing.wait_all_tasks_blocked()
     told = [message["params"]["requestId"] for message in sent[1:] if "params" in message]
     assert told == ([sent[0]["id"]] if version == LATEST_HANDSHAKE_VERSION else [])

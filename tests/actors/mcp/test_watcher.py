@@ -16,6 +16,7 @@ import pytest
 
 from stopgo.actors.mcp.watcher import Watcher
 from tests.e2e.conftest import wait_until_gone
+from tests.waiting import until_true
 
 STUBBORN = """
 import signal
@@ -37,7 +38,7 @@ class Group:
         self.id = self._child.pid
 
     def killed(self) -> bool:
-        return self._child.wait(10.0) == -signal.SIGKILL
+        return self._child.wait() == -signal.SIGKILL
 
     @property
     def lives(self) -> bool:
@@ -69,6 +70,22 @@ def _reads(pid: int) -> str | None:
         return os.readlink(f"/proc/{pid}/fd/0")
     except OSError:
         return None
+
+
+class WatchedLock:
+    """A lock that tells whether a thread had to wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.awaited = False
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.awaited = True
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 def end(watcher: Watcher) -> None:
@@ -131,12 +148,14 @@ def test_groups_may_start_and_end_while_it_starts(
     watcher = Watcher(grace=0.1)
     first, second = groups
     adding = threading.Thread(target=watcher.add, args=[second.id])
+    lock = WatchedLock()
+    monkeypatch.setattr(watcher, "_lock", lock)
     write = os.write
 
     def slow(pipe: int, data: bytes) -> int:
         if not adding.ident:
             adding.start()
-            adding.join(0.1)
+            until_true(lambda: lock.awaited or not adding.is_alive())
         return write(pipe, data)
 
     run = subprocess.run
@@ -144,8 +163,7 @@ def test_groups_may_start_and_end_while_it_starts(
     def meanwhile(*args: Any, **more: Any) -> object:
         change = threading.Thread(target=watcher.add, args=[first.id])
         change.start()
-        change.join(10.0)
-        assert not change.is_alive()  # the start, which may take seconds, does not hold it up
+        change.join()  # the start, which may take seconds, does not hold it up
         return run(*args, **more)
 
     monkeypatch.setattr(subprocess, "run", meanwhile)
