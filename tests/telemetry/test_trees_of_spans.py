@@ -193,7 +193,7 @@ def server(
     }
     config = {
         "name": "rows",
-        "llm": {"model": "script:replies.yaml"},
+        "llm": {"model": "script:replies.yaml", "timeout": 3600},
         "mcp_servers": [{**echo_server("tools", DELAY=f"{NEVER}"), "timeout": 600}],
         "approval": {"rules": [{"tool": "bump", "then": "deny"}, {"tool": "slow", "then": "ask"}]},
         "agent": router,
