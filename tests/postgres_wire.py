@@ -24,6 +24,8 @@ nothing gets through, or only what the server or what the client sends."""
 class Wire:
     dsn: str
     fault: Fault = "none"
+    lost: int = 0
+    """The number of connections that were lost with their answer."""
     _ends: list[socket.socket] = attrs.field(factory=list)
 
     @contextmanager
@@ -43,6 +45,7 @@ class Wire:
         with suppress(OSError):
             while data := source.recv(65536):
                 if self.fault == "no answers" and answers:
+                    self.lost += 1
                     break
                 if self.fault not in ("silence", "answers lost" if answers else "requests lost"):
                     target.sendall(data)

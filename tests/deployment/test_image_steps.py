@@ -108,7 +108,7 @@ def test_container_serves_is_healthy_and_stops(root: Path) -> None:
         ).stdout
         assert key.startswith("sg_")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait() == 0
     finally:
         process.kill()
         process.stdout.close()

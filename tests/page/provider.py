@@ -64,6 +64,6 @@ def oidc_provider(*redirect_uris: str) -> Iterator[OidcProvider]:
         finally:
             process.stdin.close()
             try:
-                process.wait(20)
+                process.wait()
             except subprocess.TimeoutExpired:
                 process.kill()

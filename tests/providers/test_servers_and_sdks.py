@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from tests.canary import KEY
+from tests.http_client import http_client
 from tests.providers.servers.model_server import open_servers
 from tests.providers.servers.talk import Json
 from tests.providers.tools import TOOLS
@@ -29,7 +30,7 @@ SECOND = [("resources_add", {"name": "second-2", "value": 8})]
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(timeout=5) as client:
+    async with http_client() as client:
         yield client
 
 

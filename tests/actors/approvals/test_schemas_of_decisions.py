@@ -11,12 +11,19 @@ from stopgo.actors.approvals.elicitation_approval import check_answer
 from stopgo.actors.approvals.tool_approval import check_edit
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.tools import schema_process
+from tests.waiting import LIMIT
 
 NAME: dict[str, Any] = {
     "type": "object",
     "properties": {"name": {"type": "string", "pattern": "^(?:[a-z]|-)+$"}},
     "patternProperties": {"^x-": {"type": "integer"}},
 }
+
+
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take long to start a process."""
+    monkeypatch.setattr(schema_process, "PATIENCE", LIMIT)
 
 
 async def test_a_schema_with_patterns_of_names_is_applied() -> None:

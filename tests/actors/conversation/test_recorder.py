@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,14 @@ def recordings(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _waits_for_threads(autojump_clock: MockClock) -> None:
-    autojump_clock.autojump_threshold = 0.05  # files are written in a thread
+def _no_threads(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Virtual time does not wait for the threads in which files are written."""
+
+    async def here(write: Callable[..., Any], *args: Any, **_: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        return write(*args)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", here)
 
 
 @asynccontextmanager
@@ -144,7 +150,7 @@ async def test_waiting_run_is_recorded_up_to_the_wait(tmp_path: Path, recordings
     world.plans[("agent", None)] = [use(call("remove")), say("gone")]
     async with life(world, MemoryJournal(wall), record=str(recordings)) as agent:
         turn = await agent.start_conversation("go", token="canary-token")
-        await trio.testing.wait_all_tasks_blocked(0.1)
+        await trio.testing.wait_all_tasks_blocked()
         file = recordings / f"{turn.conversation.id}.yaml"
         assert "gone" not in file.read_text()
         await agent.decide(turn.conversation.head.pending[0], {"approved": True}, token="canary-token")

@@ -212,25 +212,23 @@ async def test_server_that_stops_wanting_a_token_connects(
 
 async def test_token_offered_after_admission_does_not_wait(autojump_clock: MockClock) -> None:
     admission = Admission()
-    with trio.fail_after(5):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(admission.offer, "late")
-            await wait_all_tasks_blocked()
-            admission.judge(admitted=False)
-            await wait_all_tasks_blocked()
-            assert nursery.child_tasks
-            admission.judge(admitted=True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(admission.offer, "late")
+        await wait_all_tasks_blocked()
+        admission.judge(admitted=False)
+        await wait_all_tasks_blocked()
+        assert nursery.child_tasks
+        admission.judge(admitted=True)
     assert admission.bearer is None
 
 
 async def test_closed_admission_releases_offers(autojump_clock: MockClock) -> None:
     admission = Admission()
-    with trio.fail_after(5):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(admission.offer, "before")
-            await wait_all_tasks_blocked()
-            admission.close()
-        await admission.offer("after")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(admission.offer, "before")
+        await wait_all_tasks_blocked()
+        admission.close()
+    await admission.offer("after")
 
 
 class Moody(httpx2.Auth):

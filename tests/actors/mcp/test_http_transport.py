@@ -155,11 +155,10 @@ async def test_cancelled_request_ends_the_wait(
             ended.append(str(error))
 
     cancelled = message("notifications/cancelled", params={"requestId": 1})
-    with trio.fail_after(5):
-        async with trio.open_nursery() as asking:
-            asking.start_soon(ask)
-            await wait_all_tasks_blocked()
-            assert (await sending.handle_async_request(cancelled)).status_code == 202
+    async with trio.open_nursery() as asking:
+        asking.start_soon(ask)
+        await wait_all_tasks_blocked()
+        assert (await sending.handle_async_request(cancelled)).status_code == 202
     await wait_all_tasks_blocked()
     assert ended == ["given up" if streams else 503]
     assert wire.asked[1] is cancelled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from trio.testing import MockClock
 
@@ -58,7 +60,7 @@ async def test_undecided_route_does_not_match_and_is_logged(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(conditions, "PATIENCE", 0.01)
-    autojump_clock.autojump_threshold = 0.05  # patterns are searched for in a thread
+    autojump_clock.autojump_threshold = math.inf  # patterns are searched for in a thread
     slow = {"when": {"user_message": {"matches": "^(?:a|aa)+$"}}, "agent": "one"}
     agents = [llm("one"), llm("two")]
     world.settings["agent"] = {"type": "router", "name": "pick", "routes": [slow], "agents": agents}

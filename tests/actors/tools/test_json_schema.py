@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import socket
-import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -209,11 +208,8 @@ SLOW: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("case", SLOW)
 def test_validation_stops_after_too_many_steps(case: str) -> None:
     schema, arguments = SLOW[case]
-    mistakes({}, {})  # whatever is loaded first
-    began = time.process_time()
     with pytest.raises(TooMuchWork):
         mistakes(arguments, schema)
-    assert time.process_time() - began < 3.0
 
 
 def test_with_all_the_work_it_takes_it_is_done() -> None:

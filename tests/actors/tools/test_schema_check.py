@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
+from stopgo.actors.tools import schema_process
 from stopgo.actors.tools.json_schema import Checker, Uncheckable
 from stopgo.actors.tools.schema_check import find_mistakes
+from tests.waiting import LIMIT
+
+
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take long to start a process."""
+    monkeypatch.setattr(schema_process, "PATIENCE", LIMIT)
 
 
 async def test_more_than_is_done_here_is_done_elsewhere() -> None:

@@ -29,13 +29,13 @@ def in_a_thread(context: AbstractAsyncContextManager[T]) -> Iterator[T]:
 
     thread = threading.Thread(target=trio.run, args=(main,))
     thread.start()
-    started.wait(10)
+    started.wait()
     [(value, token, scope)] = opened
     try:
         yield value
     finally:
         token.run_sync_soon(scope.cancel)
-        thread.join(10)
+        thread.join()
 
 
 def servers_in_a_thread(*names: str) -> AbstractContextManager[dict[str, ModelServer]]:

@@ -27,6 +27,7 @@ from tests.postgres_server import Database, PostgresServer
 from tests.postgres_wire import Wire, wire_to
 from tests.runtime.journal.kept import claimed, intents_of, row_of
 from tests.runtime.journal.test_ownership import begun
+from tests.waiting import until
 
 pytestmark = pytest.mark.postgres
 
@@ -48,10 +49,9 @@ async def opened(dsn: str, node: str) -> AsyncIterator[PostgresJournal]:
 
 
 async def until_hint(live: Subscription, hint: Hint) -> None:
-    with trio.fail_after(LONG):
-        async for each in live:
-            if each == hint:
-                return
+    async for each in live:
+        if each == hint:
+            return
 
 
 # --------------------------------------------------------------------------- hints
@@ -139,11 +139,11 @@ async def test_journal_is_unavailable_until_it_can_be_reached(wire: Wire) -> Non
 async def test_wait_for_a_server_that_does_not_answer_has_an_end(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_module, "LONGEST", 0.2)
-    monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
     async with opened(wire.dsn, "a") as a:
+        monkeypatch.setattr(pool_module, "LONGEST", 0.2)
+        monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
         wire.fault = "silence"
-        with trio.fail_after(LONG), pytest.raises(JournalUnavailable):
+        with pytest.raises(JournalUnavailable):
             await a.row("s")
         wire.cut()
         wire.fault = "none"
@@ -157,12 +157,11 @@ async def test_start_waits_for_the_server(wire: Wire, monkeypatch: pytest.Monkey
 
         @nursery.start_soon
         async def heal() -> None:
-            await trio.sleep(0.2)
+            await until(lambda: wire.lost > 0)
             wire.fault = "none"
 
-        with trio.fail_after(LONG):
-            async with opened(wire.dsn, "a") as a:
-                assert await a.living() == {"a"}
+        async with opened(wire.dsn, "a") as a:
+            assert await a.living() == {"a"}
 
 
 async def test_write_whose_answer_was_lost_can_be_repeated(database: Database, wire: Wire) -> None:
