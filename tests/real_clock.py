@@ -18,8 +18,8 @@ from trio._core._run import SystemClock
 
 TESTS = str(Path(__file__).parent)
 WAITS = str(Path(__file__).with_name("waiting.py"))
-ALLOWED = (WAITS, f"{TESTS}/bench/", f"{TESTS}/providers/servers/http.py")
-"""The waits that tests may use, what measures time, and a provider that pauses between two pieces."""
+ALLOWED = (WAITS, f"{TESTS}/bench/", f"{TESTS}/providers/servers/http.py", f"{TESTS}/streams/watchers.py")
+"""The waits that tests may use, figures, a provider that pauses, and clients that try again."""
 STRICT = "STOPGO_STRICT_CLOCK" in os.environ
 REPORT = os.environ.get("STOPGO_CLOCK_REPORT")
 NAMES = ("sleep", "sleep_until", "fail_after", "fail_at", "move_on_after", "move_on_at")

@@ -41,11 +41,3 @@ def line_with(text: str, stream: IO[str]) -> str:
             return line
         lines.append(line)
     raise EOFError(f"the output ended without {text!r}:\n{''.join(lines)}")
-
-
-PATIENCE = LIMIT
-
-
-def pause(seconds: float) -> None:
-    """Let real time pass, in tests of processes whose leases and faults take some."""
-    threading.Event().wait(seconds)

@@ -43,7 +43,7 @@ EXAMPLES = {"string": "x", "integer": 0, "number": 0, "boolean": False, "object"
 async def main(url: str, scenario: str, context: Mapping[str, Any], version: str) -> None:
     modern = version in MODERN_PROTOCOL_VERSIONS and scenario not in ONLY_OLDER
     config = McpServerConfig(
-        name="conformance", url=url, mode="auto" if modern else "legacy", timeout=20.0, connect_timeout=20.0
+        name="conformance", url=url, mode="auto" if modern else "legacy", timeout=300.0, connect_timeout=300.0
     )
     auth = authorization(url, scenario, context) if scenario.startswith("auth/") else None
     connection = Connection(config, lambda status: print(status.state, status.error, file=sys.stderr), auth)

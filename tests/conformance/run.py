@@ -25,7 +25,7 @@ SUITE = (
 RESULTS = ROOT / "build" / "conformance"
 REVISIONS = ("2025-11-25", "2026-07-28")
 CLIENT = f"{shlex.quote(sys.executable)} -m tests.conformance.client"
-TIMEOUT = 60
+TIMEOUT = 300
 """Seconds for one scenario."""
 SHOWN_LINES = 40
 """Of the output of a scenario that fails."""

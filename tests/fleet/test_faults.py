@@ -5,18 +5,19 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.postgres_server import PostgresServer, running_postgres
 from tests.postgres_wire import Fault, wire_to
-from tests.waiting import pause, until_true
+from tests.waiting import until_true
 
 from .audit import audit, finish
-from .cluster import LEASE, Cluster, cluster, url_of
+from .cluster import Cluster, cluster, url_of
 from .conftest import Site
 from .people import Person, Reader
 
@@ -48,9 +49,21 @@ def load(cluster: Cluster, dsn: str, people: int = 6, sentences: int = 6) -> Ite
     audit(cluster, dsn, crowd, readers)
 
 
+def living(dsn: str, nodes: int) -> None:
+    """Wait until so many nodes have a lease, by the clock of the database."""
+    question = "SELECT count(*) FROM node WHERE until > journal_now()"
+
+    def has_as_many() -> bool:
+        with suppress(psycopg.OperationalError), psycopg.connect(dsn) as db:  # it may be starting
+            return db.execute(question).fetchone() == (nodes,)
+        return False
+
+    until_true(has_as_many)
+
+
 def kill_and_start(site: Site, position: int) -> None:
     site.cluster.kill(position)
-    pause(2 * LEASE)
+    living(site.dsn, 2)
     site.cluster.start(position)
 
 
@@ -61,9 +74,9 @@ def stop_and_start(site: Site, position: int) -> None:
 
 def suspend(site: Site, position: int) -> None:
     site.cluster.signal(position, signal.SIGSTOP)
-    pause(3 * LEASE)
+    living(site.dsn, 2)
     site.cluster.signal(position, signal.SIGCONT)
-    pause(LEASE)
+    living(site.dsn, 3)
 
 
 @pytest.mark.parametrize("fault", [kill_and_start, stop_and_start, suspend])
@@ -80,9 +93,8 @@ def test_database_is_restarted(site: Site, number: signal.Signals) -> None:
     with load(site.cluster, site.dsn):
         for _ in range(2):
             site.server.stop(number)
-            pause(LEASE)
             site.server.start()
-            pause(LEASE)
+            living(site.dsn, 3)
 
 
 @pytest.mark.parametrize("fault", ["silence", "requests lost", "answers lost", "cut"])
@@ -95,7 +107,7 @@ def test_one_node_is_cut_off_from_the_database(server: PostgresServer, tmp_path:
                 wire.fault = broken
                 if fault == "cut":
                     wire.cut()
-                pause(4 * LEASE)
+                living(dsn, 2)
                 wire.fault = "none"
                 wire.cut()
             created = made.nodes[0].post("/conversations", {"message": "hello"}, status=201)

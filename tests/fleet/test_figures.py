@@ -38,9 +38,9 @@ from tests.bench.served import (
     serving,
 )
 from tests.bench.test_turn_bench import AGENT, BODY, SCRIPT, is_done
+from tests.fleet.people import pause
 from tests.postgres_server import PostgresServer
 from tests.runtime.journal.kept import claimed
-from tests.waiting import pause
 
 from .cluster import url_of
 

@@ -11,7 +11,7 @@ from .audit import audit, finish
 from .conftest import Site
 from .people import Person
 
-pytestmark = pytest.mark.fleet
+pytestmark = pytest.mark.soak
 
 FEWEST = 8
 """Writes of the node: requests, the start of the run, the approval, the intent, the result, the answer."""

@@ -11,12 +11,10 @@ import time
 
 import pytest
 
-from tests.waiting import pause
-
 from .audit import audit, finish
 from .cluster import LEASE
 from .conftest import Site
-from .people import Person, Reader
+from .people import Person, Reader, pause
 
 SECONDS = float(os.environ.get("STOPGO_SOAK", "60"))
 CONVERSATIONS = 100
@@ -24,7 +22,7 @@ AT_ONCE = 12
 """Conversations that are active at the same time."""
 
 
-@pytest.mark.fleet
+@pytest.mark.soak
 def test_soak(site: Site) -> None:
     seed = random.randrange(2**32)
     chance = random.Random(seed)

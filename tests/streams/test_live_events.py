@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from tests.e2e.conftest import Server, Servers
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 from .raw_websocket import UPGRADE
 from .watched_server import ASKING, WatchedServer, watched_server
@@ -77,6 +77,13 @@ async def story(server: WatchedServer, first: str) -> list[str]:
     return ids
 
 
+def expected(
+    found: Mapping[tuple[str, Transport], list[Json]], query: str, transport: Transport, ids: list[str]
+) -> list[Json]:
+    """Of the events that came without a filter, those that this filter keeps."""
+    return [each for each in found["", transport] if FILTERS[query](placeheld(each, ids))]
+
+
 async def test_filters(servers: Servers, tmp_path: Path) -> None:
     async with watched_server(servers, tmp_path, ASKING) as server:
         ids = [await server.new(), await server.new("another")]
@@ -96,13 +103,12 @@ async def test_filters(servers: Servers, tmp_path: Path) -> None:
                     for transport in TRANSPORTS
                 )
             )
-            await trio.testing.wait_all_tasks_blocked(0.2)
+            await until(lambda: all(len(found[each]) >= len(expected(found, *each, ids)) for each in found))
             nursery.cancel_scope.cancel()
         whole = found["", "ws"]
         assert whole == found["", "sse"]
         for (query, transport), frames in found.items():
-            keeps = FILTERS[query]
-            assert frames == [each for each in found["", transport] if keeps(placeheld(each, ids))], query
+            assert frames == expected(found, query, transport, ids), query
             assert frames or "status=completed" in query, query
         statuses = {each["type"]: each["status"] for each in whole if each["conversation_id"] == story_ids[0]}
         assert statuses["approval.requested"] == "waiting_approval"
@@ -187,14 +193,13 @@ async def test_deletion_is_the_last_frame(servers: Servers, tmp_path: Path, tran
         live: list[Json] = []
         async with trio.open_nursery() as following:
             await following.start(collect, server, transport, "/events", {}, live)
-            with trio.fail_after(PATIENCE):
-                async with trio.open_nursery() as nursery:  # it ends because the streams end
-                    watching = [
-                        await nursery.start(collect, server, transport, path, {"after": after}, log)
-                        for after, log in zip(("0", f"{len(journal)}", "0"), logs, strict=True)
-                    ]
-                    await until(lambda: len(logs[0]) == len(journal))
-                    await server.delete(ids[0])
+            async with trio.open_nursery() as nursery:  # it ends because the streams end
+                watching = [
+                    await nursery.start(collect, server, transport, path, {"after": after}, log)
+                    for after, log in zip(("0", f"{len(journal)}", "0"), logs, strict=True)
+                ]
+                await until(lambda: len(logs[0]) == len(journal))
+                await server.delete(ids[0])
             await server.complete(ids[1])
             await until(lambda: len(live) >= 2)
             following.cancel_scope.cancel()

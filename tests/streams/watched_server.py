@@ -18,7 +18,7 @@ import trio
 
 from tests.contract import hold_async
 from tests.e2e.conftest import Server, Servers
-from tests.waiting import PATIENCE
+from tests.http_client import http_client
 
 Json = dict[str, Any]
 
@@ -111,19 +111,16 @@ class WatchedServer:
     async def post(self, path: str, body: object = None) -> Json:
         """POST until there is an answer, over restarts: the key makes repeats harmless."""
         headers = {"Idempotency-Key": str(uuid4())}
-        with trio.fail_after(PATIENCE):
-            while True:
-                try:
-                    answer = await self.client.post(path, json=body or {}, headers=headers)
-                except AWAY:
-                    await trio.sleep(0.05)
-                    continue
-                if answer.status_code == 503:
-                    await trio.sleep(0.05)
-                    continue
-                assert answer.is_success, answer.text
-                found: Json = answer.json() if answer.content else {}
-                return found
+        while True:
+            try:
+                answer = await self.client.post(path, json=body or {}, headers=headers)
+            except AWAY:
+                continue
+            if answer.status_code == 503:
+                continue
+            assert answer.is_success, answer.text
+            found: Json = answer.json() if answer.content else {}
+            return found
 
     async def get(self, path: str, **params: str) -> Json:
         answer = await self.client.get(path, params=params)
@@ -180,9 +177,8 @@ async def watched_server(
 ) -> AsyncIterator[WatchedServer]:
     start = partial(servers, folder / "data", config=write_agent(folder, agent, prompt, grace))
     server = await trio.to_thread.run_sync(start)
-    async with httpx2.AsyncClient(
+    async with http_client(
         base_url=server.run.url,
-        timeout=PATIENCE,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
         event_hooks={"response": [hold_async]},
     ) as client:

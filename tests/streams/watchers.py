@@ -22,7 +22,7 @@ Transport = Literal["ws", "sse"]
 TRANSPORTS: tuple[Transport, ...] = ("ws", "sse")
 LOST = (*AWAY, trio.TooSlowError, trio_websocket.HandshakeError, trio_websocket.ConnectionClosed)
 """How a watcher sees that its connection was lost, or that the server does not accept one yet."""
-HANDSHAKE = 3.0
+HANDSHAKE = 30.0
 """Seconds for the answer to a handshake."""
 HEARTBEAT = "heartbeat"
 LEAVES = 0.5
