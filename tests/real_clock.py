@@ -6,7 +6,6 @@ of the source could not tell, because most tests run on a clock that jumps.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -20,8 +19,6 @@ TESTS = str(Path(__file__).parent)
 WAITS = str(Path(__file__).with_name("waiting.py"))
 ALLOWED = (WAITS, f"{TESTS}/bench/", f"{TESTS}/providers/servers/http.py", f"{TESTS}/streams/watchers.py")
 """The waits that tests may use, figures, a provider that pauses, and clients that try again."""
-STRICT = "STOPGO_STRICT_CLOCK" in os.environ
-REPORT = os.environ.get("STOPGO_CLOCK_REPORT")
 NAMES = ("sleep", "sleep_until", "fail_after", "fail_at", "move_on_after", "move_on_at")
 
 
@@ -40,12 +37,7 @@ def guarded(name: str, wait: Callable[..., Any]) -> Callable[..., Any]:
         caller = sys._getframe(1)
         file = caller.f_code.co_filename
         if file.startswith(TESTS) and seconds not in (0, float("inf")) and is_real(file):
-            place = f"{file}:{caller.f_lineno}: trio.{name}({seconds:g}) on the real clock"
-            if REPORT:
-                with open(REPORT, "a") as report:
-                    report.write(place + "\n")
-            elif STRICT:
-                raise RealClock(place)
+            raise RealClock(f"{file}:{caller.f_lineno}: trio.{name}({seconds:g}) on the real clock")
         return wait(seconds, *args, **options)
 
     return check

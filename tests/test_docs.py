@@ -188,7 +188,7 @@ class Session:
             assert process.stdout is not None
             for line in process.stdout:
                 output += line
-                if self._match(shown, output):
+                if self._match(shown, output) is not None:
                     os.killpg(process.pid, signal.SIGKILL)
                     break
         return output
@@ -281,7 +281,9 @@ class Session:
 
     def _compare(self, shown: str, output: str) -> None:
         matched = self._match(shown, output)
-        assert matched, f"the page shows:\n{shown}\n\nbut this came:\n{self._as_in_the_page(output)}"
+        assert matched is not None, (
+            f"the page shows:\n{shown}\n\nbut this came:\n{self._as_in_the_page(output)}"
+        )
         self.ids.update(matched)
 
     def _match(self, shown: str, output: str) -> dict[str, str] | None:

@@ -6,6 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trio
+import trio.lowlevel
+from trio.testing import MockClock
+
+from tests.real_clock import RealClock
 
 ROOT = Path(__file__).parent.parent
 PARTS = ("actors", "config", "gateway", "runtime")
@@ -73,6 +78,23 @@ def skips(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in SKIPS and ast.unparse(node).startswith("pytest.")
 
 
+CLIENTS = {"Client", "AsyncClient", "get", "post", "put", "delete", "request", "stream"}
+OWN_CLIENTS = (
+    "http_client.py",
+    "bench/",
+    "gateway/test_agent_client.py",
+    "providers/test_servers_and_sdks.py",
+)
+"""The factory, figures, and clients that the product or an SDK is given, which sets its own limits."""
+
+
+def makes_a_client(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="httpx2"), attr=name)):
+            return name in CLIENTS
+    return False
+
+
 def test_tests_neither_sleep_nor_look_away() -> None:
     assert [
         f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
@@ -91,7 +113,34 @@ def test_tests_neither_sleep_nor_look_away() -> None:
         (skips, "pytest.mark.skipif(True)"),
         (skips, "pytest.param(1, marks=pytest.mark.xfail)"),
         (skips, "pytest.importorskip('x')"),
+        (makes_a_client, "httpx2.get('http://localhost')"),
+        (makes_a_client, "httpx2.AsyncClient(base_url=url)"),
     ],
 )
 def test_sleeps_and_skips_are_seen(banned: Callable[[ast.AST], bool], code: str) -> None:
     assert any(banned(node) for node in ast.walk(ast.parse(code)))
+
+
+def test_http_clients_of_tests_have_no_limit_of_time() -> None:
+    """Those of httpx2 give up after five seconds, which a busy machine may take."""
+    assert [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
+        for path in python_files("tests")
+        if not str(path.relative_to(ROOT / "tests")).startswith(OWN_CLIENTS)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and makes_a_client(node)
+    ] == []
+
+
+async def test_a_wait_for_the_real_clock_is_refused() -> None:
+    with pytest.raises(RealClock, match=r"test_house\.py:\d+: trio\.sleep\(1\) on the real clock"):
+        await trio.sleep(1)
+    with pytest.raises(RealClock, match=r"trio\.fail_after\(60\)"), trio.fail_after(60):
+        await trio.sleep_forever()
+    await trio.lowlevel.checkpoint()
+
+
+async def test_virtual_time_passes(autojump_clock: MockClock) -> None:
+    with trio.move_on_after(60):
+        await trio.sleep_forever()
+    assert trio.current_time() == 60

@@ -21,6 +21,8 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from tests.http_client import http_client
+
 CALLBACK = AnyUrl("http://localhost:3000/callback")
 CLIENT_METADATA_URL = "https://conformance-test.local/client-metadata.json"
 
@@ -52,7 +54,7 @@ class Browser:
         self._parameters: dict[str, str] = {}
 
     async def redirect(self, url: str) -> None:
-        async with httpx2.AsyncClient() as client:
+        async with http_client() as client:
             response = await client.get(url, follow_redirects=False)
         query = parse_qs(urlparse(response.headers["location"]).query)
         self._parameters = {name: values[0] for name, values in query.items()}
