@@ -7,11 +7,14 @@ Whatever runs on trio's virtual clock needs none of this; an event or `process.w
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import IO
 
 import trio
+from trio.testing import MockClock
 
 LIMIT = 300.0
 """Seconds after which a test hangs: `faulthandler_timeout` in pyproject.toml. What would happen later anyway,
@@ -30,6 +33,14 @@ def until_true(condition: Callable[[], bool]) -> None:
     never = threading.Event()
     while not condition():
         never.wait(POLL)
+
+
+@contextmanager
+def virtual_limit(seconds: float) -> Iterator[None]:
+    """On a clock that jumps, a test that waits for nothing fails at once; the real clock has no limit."""
+    is_virtual = isinstance(trio.lowlevel.current_clock(), MockClock)
+    with trio.fail_after(seconds if is_virtual else math.inf):
+        yield
 
 
 def line_with(text: str, stream: IO[str]) -> str:

@@ -15,6 +15,7 @@ from stopgo.actors.open_agent import open_agent
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Journal
 from tests.actors.world import DESTRUCTIVE, World, after, call, say, use, wall
+from tests.waiting import virtual_limit
 
 LEASE = 10.0
 LONGEST = 2000.0
@@ -66,7 +67,7 @@ class Nodes:
     @asynccontextmanager
     async def agents(self, *names: str) -> AsyncIterator[list[Agent]]:
         async with AsyncExitStack() as stack:
-            stack.enter_context(trio.fail_after(LONGEST))
+            stack.enter_context(virtual_limit(LONGEST))
             for name in names:
                 if name not in self.nodes:
                     self.world(name)

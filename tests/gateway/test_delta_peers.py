@@ -128,7 +128,9 @@ async def test_only_nodes_get_deltas(nodes: Nodes) -> None:
         async with http_client(base_url=server.url) as client:
             for value in (b"", b"Bearer x", "Bearer é".encode()):
                 headers = [(b"Authorization", value)]
-                assert (await client.get(PATH, headers=headers)).status_code == 401
+                async with client.stream("GET", PATH, headers=headers) as refused:
+                    assert refused.status_code == 401
+                    await refused.aread()
                 assert (await client.put(PATH, headers=headers, json=body)).status_code == 401
             where = f"{PATH}?node=b"
             assert (await client.put(where, headers=with_key, json=body)).status_code == 404

@@ -27,6 +27,7 @@ from stopgo.actors.open_agent import open_agent
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from tests.actors.world import DESTRUCTIVE, World, call, events, llm, say, sequential, use, wall
+from tests.waiting import virtual_limit
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -49,7 +50,7 @@ def _no_threads(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> N
 
 @asynccontextmanager
 async def life(world: World, journal: Journal, **options: Any) -> AsyncIterator[Agent]:
-    with trio.fail_after(3600):
+    with virtual_limit(3600):
         async with open_agent(
             world.config(),
             journal=journal,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import trio
 
+from stopgo.actors.gate import off_loop
 from stopgo.actors.gate.gate import PolicyScope
 from stopgo.actors.gate.off_loop import judge_off_loop
 from stopgo.actors.tools.tool import Tool
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
+from tests.waiting import until
 
 SLOW = Rule(then="deny", tool="t", arguments={"n": Condition(matches="^(?:a|aa)+$")})
 TRAP = {"n": "a" * 60 + "!"}
@@ -36,8 +38,10 @@ async def test_other_tasks_run_during_a_slow_search(name: str, expected: str) ->
 
 def test_an_abandoned_search_does_not_block_a_later_run() -> None:
     async def abandon() -> None:
-        with trio.move_on_after(0.01):
-            await judge_off_loop(Tool("t", "", {}, "s"), TRAP, AT, trio.Lock())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(judge_off_loop, Tool("t", "", {}, "s"), TRAP, AT, trio.Lock())
+            await until(lambda: off_loop._limiter().borrowed_tokens > 0)
+            nursery.cancel_scope.cancel()
 
     async def judge_again() -> str:
         return (await judge_off_loop(Tool("t", "", {}, "s"), {"n": "aa"}, AT, trio.Lock())).action
