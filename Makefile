@@ -65,7 +65,7 @@ help:
 	@echo "  make clean        remove what was built; keeps data/ and .venv/"
 
 run: $(RUNTIME)
-	@"$(BIN)/stopgo" serve $(ARGS)
+	@STOPGO_ANY_PORT="make run ARGS='--port 0'" "$(BIN)/stopgo" serve $(ARGS)
 
 # Two workers take files from one queue. A worker that ends ends the run: a test that hangs is not begun again.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0

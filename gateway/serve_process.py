@@ -3,6 +3,9 @@
 The first signal drains: running turns and open requests have `shutdown_grace` seconds. The second signal, or
 any signal during startup, cancels everything; cleanup still runs, such as stopping the processes of tool
 servers. If the process still runs `LAST_RESORT` seconds later, a thread ends it.
+
+The addresses are bound after the agent has opened, so that the mistakes in its file are reported even if
+another process has the port.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import attrs
@@ -71,6 +75,8 @@ class Serving:
     lease: float = LEASE
     advertise_url: str | None = None
     """The URL at which other processes on the journal reach this one; None: they get no deltas of it."""
+    any_port: str = "`stopgo serve --port 0`"
+    """What a person enters to serve at a free port."""
     traces: str | None = None
     """The URL to export traces to; empty: that of the environment; None: no traces."""
 
@@ -90,20 +96,14 @@ def run_process(config: AgentConfig, serving: Serving) -> tuple[int, tuple[str, 
 
 
 async def _serve(config: AgentConfig, serving: Serving) -> int:
-    with ExitStack() as stack, receive_stops() as signals:
-        sockets = bind(serving.host, serving.port)
-        for sock in sockets:
-            stack.enter_context(sock)
-        scraped = () if serving.metrics is None else bind(*serving.metrics)
-        for sock in scraped:
-            stack.enter_context(sock)
-        if config.auth and config.auth.proxy and config.auth.proxy.socket:
-            sockets = (*sockets, stack.enter_context(unix_socket(config.auth.proxy.socket)))
+    with receive_stops() as signals:
         async with trio.open_nursery() as nursery:
             shutdown = Shutdown(config.shutdown_grace, nursery.cancel_scope)
             nursery.start_soon(shutdown.listen, signals)
             async with (
-                open_observation(config, metrics=bool(scraped), traces=serving.traces) as observation,
+                open_observation(
+                    config, metrics=serving.metrics is not None, traces=serving.traces
+                ) as observation,
                 open_agent(
                     config,
                     journal=serving.journal,
@@ -112,6 +112,8 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
                     record=serving.record,
                     observers=observation.runs,
                 ) as agent,
+                # Next after the agent, before a run is resumed: with a taken port, nothing happens.
+                _bound(config, serving) as (sockets, scraped),
                 open_push(agent) as push,
                 open_authenticator(agent) as authenticator,
                 exchange_deltas(agent, serving.advertise_url) as deltas,
@@ -138,6 +140,23 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
                 await _drain(agent, server, config.shutdown_grace)
             nursery.cancel_scope.cancel()
     return shutdown.code
+
+
+@asynccontextmanager
+async def _bound(
+    config: AgentConfig, serving: Serving
+) -> AsyncIterator[tuple[tuple[socket.socket, ...], tuple[socket.socket, ...]]]:
+    """Bind the addresses of the agent and of the metrics, without a checkpoint. Raises `BindError`."""
+    with ExitStack() as stack:
+        sockets = bind(serving.host, serving.port, any_port=serving.any_port)
+        for sock in sockets:
+            stack.enter_context(sock)
+        scraped = () if serving.metrics is None else bind(*serving.metrics, any_port="`--metrics 0`")
+        for sock in scraped:
+            stack.enter_context(sock)
+        if config.auth and config.auth.proxy and config.auth.proxy.socket:
+            sockets = (*sockets, stack.enter_context(unix_socket(config.auth.proxy.socket)))
+        yield sockets, scraped
 
 
 def _settle_memory() -> None:

@@ -29,6 +29,8 @@ from .options import (
 from .undumpable import make_undumpable
 
 ADVERTISE_URL = "STOPGO_ADVERTISE_URL"
+ANY_PORT = "STOPGO_ANY_PORT"
+"""The variable with the command that serves at a free port, for a person who enters another than `stopgo`."""
 MIN_LEASE = 1.0
 """Seconds. Renewals of a shorter lease would come too late on a busy machine."""
 MAX_LEASE = 600.0
@@ -126,6 +128,7 @@ def run(args: argparse.Namespace) -> int:
         port,
         metrics=args.metrics,
         record=args.record,
+        any_port=f"`{os.environ.get(ANY_PORT) or 'stopgo serve --port 0'}`",
         traces=args.traces,
         log_format=args.log_format,
         log_level=args.log_level,

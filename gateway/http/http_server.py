@@ -36,10 +36,10 @@ class BindError(Exception):
     """The server cannot listen on an address; the text says why."""
 
 
-def bind(host: str, port: int) -> tuple[socket.socket, ...]:
+def bind(host: str, port: int, *, any_port: str = "port 0") -> tuple[socket.socket, ...]:
     """Bind a socket to every address of `host`, not listening yet; port 0 picks one port for all of them.
 
-    Raises `BindError`.
+    Raises `BindError`. If the port is taken, its text names `any_port`, which a person enters for a free one.
     """
     sockets: list[socket.socket] = []
     try:
@@ -55,14 +55,14 @@ def bind(host: str, port: int) -> tuple[socket.socket, ...]:
     except (OSError, UnicodeError) as error:
         for sock in sockets:
             sock.close()
-        raise _refused(host, port, error) from error
+        raise _refused(host, port, error, any_port) from error
     return tuple(sockets)
 
 
-def _refused(host: str, port: int, error: OSError | UnicodeError) -> BindError:
+def _refused(host: str, port: int, error: OSError | UnicodeError, any_port: str = "port 0") -> BindError:
     reason = getattr(error, "strerror", None) or error
     taken = getattr(error, "errno", None) == errno.EADDRINUSE
-    hint = " (another process has this port; choose another one, 0 is any)" if taken else ""
+    hint = f" (another process has this port; {any_port} takes a free one)" if taken else ""
     return BindError(f"cannot listen on {host}:{port}: {reason}{hint}")
 
 

@@ -42,7 +42,7 @@ def run_web(
 async def _serve(config: WebConfig, host: str, port: int) -> int:
     address = AgentAddress.of(config.agent_url)
     with ExitStack() as stack, receive_stops() as signals:
-        sockets = bind(host, port)
+        sockets = bind(host, port, any_port="`stopgo web --port 0`")
         for sock in sockets:
             stack.enter_context(sock)
         stops = distinct(signals)

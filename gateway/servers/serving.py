@@ -160,7 +160,7 @@ async def serve_http(
     async def health(_request: Request) -> PlainTextResponse:
         return PlainTextResponse("ok")
 
-    sockets = bind(*address)
+    sockets = bind(*address, any_port="`--http 127.0.0.1:0`")
     # No sessions, because requests need no state in memory; so a restart loses nothing.
     app = server.streamable_http_app(
         host=sockets[0].getsockname()[0],

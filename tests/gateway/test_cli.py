@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx2
@@ -23,6 +23,7 @@ from stopgo.config.load import load_config
 from stopgo.gateway import serve_process
 from stopgo.gateway.cli import options, run_process
 from stopgo.gateway.cli.main import main
+from stopgo.gateway.cli.serve_command import ANY_PORT
 from tests.forks import forks
 from tests.gateway.conftest import InProcess
 from tests.http_client import blocking_client, get, post
@@ -44,7 +45,8 @@ replies:
     delay: 1
   - text: hello
 """
-ECHO_SERVER = Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py"
+ROOT = Path(__file__).parents[2]
+ECHO_SERVER = ROOT / "testdata" / "servers" / "echo_server.py"
 ECHO_ENTRY = f"{{command: {sys.executable}, args: [-S, {ECHO_SERVER}]}}"
 ECHOING = """
 replies:
@@ -268,13 +270,21 @@ def test_invalid_agent_file_exits_with_code_2(agent_dir: Path, in_process: InPro
     assert in_process("serve", "--config", "none.yaml").returncode == 2
 
 
+@contextmanager
+def taken_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield taken.getsockname()[1]
+
+
 @pytest.mark.parametrize("command", [("serve",), ("run", "hi")])
 def test_rule_with_an_unknown_tool_prevents_the_start(
     agent_dir: Path, in_process: InProcess, command: tuple[str, ...]
 ) -> None:
     server = f"mcp_servers: [{{name: echo, command: {sys.executable}, args: [-S, {ECHO_SERVER}]}}]\n"
-    (agent_dir / "agent.yaml").write_text(BARE + server + "approval: {rules: [{tool: ecko, then: deny}]}\n")
-    done = in_process(command[0], "--config", "agent.yaml", *command[1:])
+    rules = "approval: {rules: [{tool: ecko, then: deny}]}\n"
+    with taken_port() as port:
+        (agent_dir / "agent.yaml").write_text(f"{BARE}{server}{rules}port: {port}\n")
+        done = in_process(command[0], "--config", "agent.yaml", *command[1:])
     assert done.returncode == 2
     assert "listening" not in done.stdout
     assert done.stderr == (
@@ -321,13 +331,65 @@ def test_failed_start_says_why(
     code: int,
     why: str,
 ) -> None:
+    """A mistake in the file comes before a port that is taken."""
     monkeypatch.setenv("MISTRAL_API_KEY", "")
     (agent_dir / "agent.yaml").write_text(config)
-    done = in_process("serve", "--config", "agent.yaml", "--port", "0", *args)
+    with taken_port() as port:
+        where = ("--port", f"{port}", "--metrics", f"{port}") if code == 2 else ("--port", "0")
+        done = in_process("serve", "--config", "agent.yaml", *where, *args)
     assert done.returncode == code
     assert why in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
     assert "listening" not in done.stdout
+
+
+TAKEN = "cannot listen on 127.0.0.1:{port}: Address already in use (another process has this port; {how})\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "how"),
+    [
+        (("--port", "{port}"), "`stopgo serve --port 0` takes a free one"),
+        (("--port", "0", "--metrics", "{port}"), "`--metrics 0` takes a free one"),
+    ],
+)
+def test_taken_port_prevents_the_start(
+    agent_dir: Path,
+    in_process: InProcess,
+    monkeypatch: pytest.MonkeyPatch,
+    args: tuple[str, ...],
+    how: str,
+) -> None:
+    """No run of the last process is resumed, and the error says how to take another port."""
+    resumed = False
+
+    async def resume_all(_: object) -> None:
+        nonlocal resumed
+        await trio.lowlevel.checkpoint()
+        resumed = True
+
+    monkeypatch.setattr("stopgo.actors.conversation.startup.resume_all", resume_all)
+    monkeypatch.delenv(ANY_PORT, raising=False)
+    with taken_port() as port:
+        filled = [each.format(port=port) for each in args]
+        done = in_process("serve", "--config", "agent.yaml", *filled)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "stopgo serve: " + TAKEN.format(port=port, how=how)
+    assert not resumed
+
+
+def test_make_run_with_a_taken_port_says_how_to_take_another(agent_dir: Path) -> None:
+    scripts = agent_dir / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "stopgo").symlink_to(STOPGO)
+    make = ["make", "-f", ROOT / "Makefile", "--old-file=.venv/.runtime", "run"]
+    with taken_port() as port:
+        done = subprocess.run(
+            [*make, f"ARGS=--config agent.yaml --port {port}"], cwd=agent_dir, capture_output=True, text=True
+        )
+    assert done.returncode == 2  # that of make
+    how = "`make run ARGS='--port 0'` takes a free one"
+    assert "stopgo serve: " + TAKEN.format(port=port, how=how) in done.stderr
 
 
 def test_serve_prints_address_and_servers(serve: Callable[..., Served], in_process: InProcess) -> None:

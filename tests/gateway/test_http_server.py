@@ -145,9 +145,7 @@ async def test_port_0_is_a_free_port(server: Server) -> None:
 def test_an_address_that_is_taken_is_a_clear_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(
-            BindError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use \(.*another one"
-        ):
+        with pytest.raises(BindError, match=rf"127\.0\.0\.1:{port}: .* in use \(.*; port 0 takes a free one"):
             bind("127.0.0.1", port)
 
 
@@ -164,8 +162,9 @@ async def test_address_taken_between_bind_and_listen_is_a_bind_error(probe: Prob
 
 @pytest.mark.parametrize("host", ["256.256.256.256", "no such host", "x" * 300, "8.8.8.8"])
 def test_an_address_that_is_not_ours_is_a_clear_error(host: str) -> None:
-    with pytest.raises(BindError, match="cannot listen on"):
+    with pytest.raises(BindError, match="cannot listen on") as caught:
         bind(host, 0)
+    assert "free one" not in str(caught.value)
 
 
 def test_every_address_of_a_name_gets_the_same_port() -> None:

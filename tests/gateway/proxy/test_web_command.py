@@ -139,6 +139,7 @@ def test_port_in_use_is_an_error(tmp_path: Path, in_process: InProcess) -> None:
         done = in_process("web", "--config", "web.yaml", "--port", port)
     assert done.returncode == 1
     assert done.stderr.startswith(f"stopgo web: cannot listen on 127.0.0.1:{port}: ")
+    assert done.stderr.endswith("(another process has this port; `stopgo web --port 0` takes a free one)\n")
 
 
 def test_open_address_is_warned_about(

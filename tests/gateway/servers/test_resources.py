@@ -342,7 +342,9 @@ def test_taken_port_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert run("--db", str(tmp_path / "r.db"), "--http", f"127.0.0.1:{port}") == 1
     error = capsys.readouterr().err
     assert error.startswith(f"stopgo mcp-resources: cannot listen on 127.0.0.1:{port}: ")
-    assert "Address already in use" in error
+    assert error.endswith(
+        "Address already in use (another process has this port; `--http 127.0.0.1:0` takes a free one)\n"
+    )
 
 
 @pytest.mark.parametrize(
