@@ -87,7 +87,9 @@ REMOTE = "tests/crash/test_matrix_remote.py"
 STEPS = "tests/actors/calls/test_lifecycle.py"
 HALTS = "tests/actors/gate/test_halt.py"
 HALTED_QUESTIONS = "tests/actors/calls/test_halted_questions.py"
+REMOTE_STATES = "tests/actors/a2a/test_remote_state.py"
 LOST_ANSWERS = "tests/actors/a2a/test_lost_answers.py"
+FIELD_TESTS = "tests/actors/a2a/wire/test_fields.py"
 CARDS = "tests/actors/a2a/wire/test_card_reader.py"
 CARD_ELSEWHERE = "tests/e2e/test_circle.py::test_card_may_point_only_to_listed_origins"
 
@@ -119,6 +121,9 @@ CALL_END = "actors/calls/call_end.py"
 PROXIES = "actors/calls/proxies.py"
 EXCHANGE_OF = "actors/calls/remote_exchange.py"
 EXCHANGE = "actors/a2a/exchange.py"
+REMOTE_STATE = "actors/a2a/remote_state.py"
+OUTGOING = "actors/a2a/outgoing.py"
+FIELDS = "actors/a2a/wire/fields.py"
 TASK_LINK = "actors/a2a/task_link.py"
 AGENT_LINK = "actors/a2a/agent_link.py"
 CARD = "actors/a2a/wire/card_reader.py"
@@ -404,6 +409,41 @@ DELEGATED = (
         "record.rejected = record.rejected or (isinstance(asked, ProxyQuestion) and decision.rejects)",
         "pass",
         REMOTE,
+    ),
+    (
+        "whatever is true is a rejection in the called agent",
+        REMOTE_STATE,
+        'task.metadata.get("rejected") is True',
+        'task.metadata.get("rejected")',
+        REMOTE_STATES,
+    ),
+    (
+        "a word about a rejection in the called agent is one",
+        REMOTE_STATE,
+        'task.metadata.get("rejected") is True',
+        '"rejected" in task.metadata',
+        REMOTE_STATES,
+    ),
+    (
+        "whatever is true is an approval for the called agent",
+        OUTGOING,
+        'answer.words.get("approved") is True',
+        'answer.words.get("approved")',
+        "tests/actors/a2a/test_outgoing.py",
+    ),
+    (
+        "the word false is true",
+        FIELDS,
+        'return bool(found == "true")',
+        "return True",
+        FIELD_TESTS,
+    ),
+    (
+        "a flag is true if it is anything",
+        FIELDS,
+        "            case None | bool():\n                return found\n",
+        "            case None | bool() | int():\n                return found and bool(found)\n",
+        FIELD_TESTS,
     ),
     (
         "a rejection in the called agent ends nothing",

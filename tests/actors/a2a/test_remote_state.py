@@ -137,6 +137,25 @@ def test_a_rejection_there_is_told() -> None:
     assert delegated(task("completed", artifacts=(Text("no"),), metadata={"rejected": True}), MOST).rejected
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {},
+        {"approved": False},
+        {"rejected ": True},
+        *(
+            {"rejected": value}
+            for value in (False, None, 0, 1, 1.0, "true", "false", "no", [], [True], {"a": 1})
+        ),
+    ],
+    ids=json.dumps,
+)
+def test_only_true_is_a_rejection(metadata: dict[str, Any] | None) -> None:
+    for state in TERMINAL:
+        assert delegated(task(state, metadata=metadata), MOST).rejected is False
+
+
 def test_files_and_data_are_in_the_result() -> None:
     blob = base64.b64encode(b"\x00\x01").decode()
     parts = (
