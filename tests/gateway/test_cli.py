@@ -382,7 +382,7 @@ def test_make_run_with_a_taken_port_says_how_to_take_another(agent_dir: Path) ->
     scripts = agent_dir / ".venv" / "bin"
     scripts.mkdir(parents=True)
     (scripts / "stopgo").symlink_to(STOPGO)
-    make = ["make", "-f", ROOT / "Makefile", "--old-file=.venv/.runtime", "run"]
+    make = ["make", "-f", str(ROOT / "Makefile"), "--old-file=.venv/.runtime", "run"]
     with taken_port() as port:
         done = subprocess.run(
             [*make, f"ARGS=--config agent.yaml --port {port}"], cwd=agent_dir, capture_output=True, text=True
