@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from random import SystemRandom
 from time import monotonic
 
 import attrs
@@ -30,10 +32,9 @@ from tests.tiers.slices import Slice
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "tiers"
-TABLE = BUILD / "table.json"
-"""The results of the last run of each stage, so that a run that begins later has the whole table."""
 CORES = 2
 AGAIN = {"check": "./check", "gate": ".ci/run", "all": "make all"}
+CASES = re.compile(r"\b(\d+) (?:passed|mutants|seeds)")
 LONGEST_REPORT = 60
 """Lines."""
 LONGEST_OUTPUT = 400
@@ -65,20 +66,23 @@ class Result:
     seconds: float
     cpu: float
     """Seconds of all processes that the stage waited for."""
+    cases: int
+    """How many tests passed; 0 for a program that does not say it."""
 
 
 @attrs.frozen
 class Choice:
-    """What is left to the commit."""
+    """The slice and the seed: those of the commit, so a run can be repeated; `make all` draws a seed."""
 
     part: Slice
     seed: int
 
     @classmethod
-    def of_commit(cls) -> Choice:
+    def of(cls, tier: str) -> Choice:
         command = ("git", "-C", str(ROOT), "rev-parse", "HEAD")
         commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-        seed = int(os.environ.get("SEED") or int(commit[:8] or "0", 16))
+        drawn = SystemRandom().randrange(1 << 32) if tier == "all" else int(commit[:8] or "0", 16)
+        seed = int(os.environ.get("SEED") or drawn)
         part = os.environ.get("SLICE")
         return cls(Slice.parse(part) if part else Slice(seed % SLICES + 1, SLICES), seed)
 
@@ -92,27 +96,17 @@ def make(target: str, *arguments: str) -> tuple[str, ...]:
 
 def phases(tier: str, choice: Choice) -> Iterator[tuple[int, list[Stage]]]:
     """Stages that may run at the same time, with how many of them do."""
-    yield (
-        1,
-        [
-            Stage("format", ("ruff", "format", "--check", ".")),
-            Stage("lint", ("ruff", "check", ".")),
-        ],
-    )
-    yield 2, [Stage("pyright", ("pyright",)), Stage("mypy", ("mypy", *TYPED, "tests"))]
-    seed = (f"--seed={choice.seed}",) if tier != "all" else ()
-    yield 1, [Stage("tests", make("tests", "--tests=light", *seed))]
+    part, seed = choice.part, f"--seed={choice.seed}"
+    types = Stage("pyright", ("pyright",)), Stage("mypy", ("mypy", *TYPED, "tests"))
+    yield 1, [Stage("format", ("ruff", "format", "--check", ".")), Stage("lint", ("ruff", "check", "."))]
+    yield 2, [*types]
+    yield 1, [Stage("tests", make("tests", "--tests=light", seed))]
     if tier == "gate":
-        yield 1, [Stage("slices", make("tests", "--tests=slices", f"--slice={choice.part}", *seed))]
-        yield (
-            2,
-            [
-                Stage(each.name, make(each.name, f"--slice={choice.part.within(each.slices)}", *seed))
-                for each in PROGRAMS
-            ],
-        )
+        yield 1, [Stage("slices", make("tests", "--tests=slices", f"--slice={part}", seed))]
+        parts = [(each.name, f"--slice={part.within(each.slices)}") for each in PROGRAMS]
+        yield 2, [Stage(name, make(name, each, seed)) for name, each in parts]
     elif tier == "all":
-        yield 1, [Stage(each.name, make(each.name)) for each in MARKED if each.slices]
+        yield 1, [Stage(each.name, make(each.name, seed)) for each in MARKED if each.slices]
         yield 2, [Stage(each.name, make(each.name)) for each in PROGRAMS]
         yield 1, [Stage(name, make(name)) for name in FIGURES]
 
@@ -132,14 +126,22 @@ def run(stage: Stage, workers: int) -> Result:
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    result = Result(stage.name, process.returncode, monotonic() - began, usage.ru_utime + usage.ru_stime)
+    cases = CASES.findall(stage.log.read_text(errors="replace"))
+    result = Result(
+        stage.name,
+        process.returncode,
+        monotonic() - began,
+        usage.ru_utime + usage.ru_stime,
+        int(cases[-1]) if cases else 0,
+    )
     print(line_of(result), flush=True)
     return result
 
 
 def line_of(result: Result) -> str:
     verdict = f"failed ({result.code})" if result.code else "passed"
-    return f"{result.name:12} {verdict:12} {result.seconds:5.0f} s {result.cpu:6.0f} CPU s"
+    cases = f" {result.cases:6} cases" if result.cases else ""
+    return f"{result.name:12} {verdict:12} {result.seconds:5.0f} s {result.cpu:6.0f} CPU s{cases}"
 
 
 def reasons(stage: Stage, choice: Choice) -> Iterator[str]:
@@ -171,9 +173,18 @@ def report(
     return [*lines, f"{len(results) - len(failed)} passed, {len(failed)} failed"]
 
 
+def remember(results: Sequence[Result]) -> None:
+    """Keep the last result of each stage, and print them all: `make all` may be run in parts."""
+    file = BUILD / "table.json"
+    table = json.loads(file.read_text()) if file.exists() else {}
+    table.update({result.name: line_of(result) for result in results})
+    file.write_text(json.dumps(table, indent=0))
+    print("=== the last result of each stage", *table.values(), sep="\n")
+
+
 def main(arguments: Sequence[str]) -> int:
     tier, first = arguments[0], arguments[1] if len(arguments) > 1 else ""
-    choice = Choice.of_commit()
+    choice = Choice.of(tier)
     began = monotonic()
     BUILD.mkdir(parents=True, exist_ok=True)
     print(f"{tier}: {choice}", flush=True)
@@ -189,6 +200,7 @@ def main(arguments: Sequence[str]) -> int:
         with ThreadPoolExecutor(workers) as pool:
             results += pool.map(partial(run, workers=CORES // workers), phase)
         stages += phase
+    remember(results)
     for stage, result in zip(stages, results, strict=True):
         if result.code:
             lines = stage.log.read_text(errors="replace").splitlines()
