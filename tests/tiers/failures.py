@@ -8,11 +8,16 @@ MOST = 200
 """Characters of a line."""
 DIFFERS = re.compile(r"E +(?:At index \d|Differing items|[-+] )")
 RAISED = re.compile(r"E +\S|[\s|]+[\w.]*(?:Error|Exception|Warning|Interrupt)(?::|$)")
+CRASHED = "crashed while running"
+HANGS = "it hangs, or has ended its process: the output of the stage has all stacks"
+"""pytest ends the process of a test that takes longer than `faulthandler_timeout`."""
 MARGIN = re.compile(r"^(?:E\s+|[\s|]+)")
 
 
 def first_difference(text: str) -> str:
     """The line of a failure that says most: the first that differs, else the first of the error."""
+    if CRASHED in text:
+        return HANGS
     lines = text.splitlines()
     for pattern in (DIFFERS, RAISED):
         for number, line in enumerate(lines):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tiers.failures import MOST, first_difference, last_lines
+from tests.tiers.failures import HANGS, MOST, first_difference, last_lines
 
 LISTS = """
     def test_x():
@@ -41,10 +41,7 @@ GROUP = """
         (TEXTS, r"AssertionError: assert 'a\nb' == 'a\nc' | - c"),
         (GROUP, "RuntimeError: no more"),
         ("E   EOFError: x\n\ntests/x.py:3: EOFError", "EOFError: x"),
-        (
-            "worker 'gw0' crashed while running 'tests/x.py::test_x'",
-            "worker 'gw0' crashed while running 'tests/x.py::test_x'",
-        ),
+        ("worker 'gw0' crashed while running 'tests/x.py::test_x'", HANGS),
         ("", ""),
         ("E " + "x" * 1000, "x" * MOST),
     ],
