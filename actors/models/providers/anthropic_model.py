@@ -13,6 +13,7 @@ from ....runtime.json_text import dump_wire, load
 from ..client import ModelClient
 from ..messages import Emit, ModelReply, ModelRequest
 from .anthropic_codec import AnthropicCodec
+from .claude_families import VERSION, version_for
 from .codec import Codec
 from .endpoints import endpoint
 from .reading import failed_answer, failures_of, read_reply
@@ -27,6 +28,8 @@ class AnthropicModel:
     key: str = attrs.field(repr=False)
     """The SDK has it too; kept here so that errors can be cleared of it."""
     codec: Codec
+    version: str | None
+    """The version of the API to ask for; None: that of the SDK."""
     sdk: AsyncAnthropic = attrs.field(repr=False)
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
@@ -53,6 +56,7 @@ class AnthropicModel:
                 messages=body["messages"],
                 stream=bool(body.get("stream")),
                 extra_body=rest,
+                extra_headers={} if self.version is None else {VERSION: self.version},
             ) as answer:
                 return await read_reply(answer.http_response, self.codec, request, emit)
         except anthropic.APIStatusError as error:
@@ -67,10 +71,11 @@ def anthropic_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelCl
     """A Claude model. Imports the SDK, which takes seconds. Raises `ModelUnusable`."""
     place = endpoint(spec, environ)
     assert place.key is not None
+    version = version_for(spec)
 
     import anthropic
 
     sdk = anthropic.AsyncAnthropic(
         api_key=place.key, base_url=place.base_url, http_client=client.get(), max_retries=0
     )
-    return AnthropicModel(spec.name, place.key, AnthropicCodec(spec), sdk)
+    return AnthropicModel(spec.name, place.key, AnthropicCodec(spec), version, sdk)

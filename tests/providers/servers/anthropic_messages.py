@@ -61,6 +61,9 @@ class AnthropicMessages:
         if "anthropic-version" not in request.headers:
             raise self.refusal(400, "anthropic-version: header is required")
         body = json.loads(request.body)
+        sampling = [name for name in ("temperature", "top_p", "top_k") if name in body]
+        if sampling and request.headers["anthropic-version"] >= "2026-10-21":
+            raise self.refusal(400, f"{sampling[0]}: Extra inputs are not permitted")
         return body.get("model", ""), bool(body.get("stream"))
 
     def refusal(self, status: int, why: str) -> Refusal:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from stopgo.actors.models.client import ModelClient
 from stopgo.actors.models.messages import ModelReply, ModelTool, UserMessage, unheard
 from stopgo.actors.models.model import Model
+from stopgo.actors.models.open_model import open_model
+from stopgo.actors.models.providers.claude_families import UnacceptedSetting, version_for
+from stopgo.config.models import ModelSpec
 from stopgo.runtime.json_text import MAX_DEPTH
+from tests.canary import KEY
 
 from .conftest import HELLO_ANTHROPIC, Provider, events, failure, opened, request, whole
 
@@ -20,20 +24,87 @@ def model(provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: 
     return opened("anthropic", provider.url, client, tmp_path, monkeypatch)
 
 
+def of_claude(
+    name: str,
+    provider: Provider,
+    client: ModelClient,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    **settings: Any,
+) -> Model:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    spec = ModelSpec(name, "anthropic", name, base_url=provider.url, **settings)
+    return open_model(spec, folder=folder, client=client)
+
+
 async def test_a_whole_reply_and_every_setting(
     provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"thinking": {"type": "adaptive"}, "top_k": 5, "new_setting": {"a": 1}}
     settings: Any = {"stream": False, "temperature": 0.2, "max_tokens": 100_000, "options": options}
-    model = opened("anthropic", provider.url, client, tmp_path, monkeypatch, **settings)
+    model = of_claude("claude-sonnet-4-6", provider, client, tmp_path, monkeypatch, **settings)
     provider.answers = [whole(HELLO_ANTHROPIC.whole)]
     assert await model.complete(request(), unheard) == ModelReply("hello")
     (body,) = provider.bodies
     assert {name: body[name] for name in options} == options
-    assert (body["temperature"], body["max_tokens"], body["model"]) == (0.2, 100_000, "m-1")
+    assert (body["temperature"], body["max_tokens"], body["model"]) == (0.2, 100_000, "claude-sonnet-4-6")
+    assert b"anthropic-version: 2023-06-01" in provider.heads[0].lower()
     assert not body.get("stream")
     assert body["tools"][0]["name"] == "add"
     assert body["system"][0]["text"] == "Be brief."
+
+
+async def test_without_sampling_the_version_is_that_of_the_sdk(model: Model, provider: Provider) -> None:
+    provider.answers = [events(*HELLO_ANTHROPIC.events)]
+    await model.complete(request(), unheard)
+    assert b"anthropic-version: 2026-10-21" in provider.heads[0].lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "why"),
+    [
+        ("claude-opus-4-7", {"temperature": 0.2}, "temperature is accepted by Claude up to 4.6 only"),
+        (
+            "claude-opus-4-70",
+            {"temperature": 0.2},
+            "temperature is accepted by Claude up to 4.6 only",
+        ),
+        ("claude-fable-5-1", {"options": {"top_k": 5, "top_p": 1}}, "top_k and top_p are accepted by Claude"),
+        ("an-alias", {"temperature": 1.0}, "temperature is accepted by Claude up to 4.6 only"),
+        (
+            "claude-sonnet-4-5",
+            {"temperature": 0.2, "options": {"top_p": 0.9}},
+            "temperature or top_p, not both",
+        ),
+    ],
+)
+def test_settings_that_the_family_refuses_fail_the_start(
+    name: str, settings: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """https://github.com/cline/cline/issues/10572: status 400 at each turn."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    spec = ModelSpec(name, "anthropic", name, **settings)
+    with pytest.raises(UnacceptedSetting, match=why) as raised:
+        open_model(spec, folder=tmp_path, client=cast(Any, None))
+    assert str(raised.value).startswith(f'model "{name}": ')
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claude-2.1",
+        "claude-instant-1.2",
+        "claude-3-haiku-20240307",
+        "claude-3-5-sonnet-latest",
+        "claude-3-7-sonnet@20250219",
+        "claude-sonnet-4-20250514",
+        "claude-opus-4-1-20250805",
+        "claude-haiku-4-5",
+        "claude-opus-4-6",
+    ],
+)
+def test_older_families_take_sampling(name: str) -> None:
+    assert version_for(ModelSpec("m", "anthropic", name, temperature=0.5)) == "2023-06-01"
 
 
 async def test_lone_surrogate_is_replaced(model: Model, provider: Provider) -> None:

@@ -1,0 +1,52 @@
+"""What the families of Claude models accept. Pure data and one rule; a model that is not listed accepts
+nothing.
+
+Since version 2026-10-21 of the API, which Anthropic's SDK sends, `temperature`, `top_p` and `top_k` are
+refused with status 400 for every model. Models up to 4.6 still accept them with version 2023-06-01, but
+`temperature` and `top_p` not together; later models refuse them in every version.
+
+Sources: Anthropic's pages on API versions and on migrating to Claude 4.7; reports of the status 400:
+github.com/cline/cline/issues/10572, github.com/promptfoo/promptfoo/issues/10307. Read on 2026-11-28.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from ....config.models import ModelSpec
+from ..errors import ModelUnusable
+
+SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+VERSION = "anthropic-version"
+"""The header."""
+WITH_SAMPLING = "2023-06-01"
+"""The last version with `SAMPLING`."""
+
+_TAKES_SAMPLING = re.compile(
+    r"claude-(?:[123](?:[.-]\d)?-|2\.[01]|instant-|(?:haiku|sonnet|opus)-4(?:-[0-6])?(?:[@-]\d{8}|-latest|$)).*"
+)
+"""Up to 4.6: "claude-3-5-haiku-latest", "claude-opus-4-20250514", "claude-sonnet-4-6"."""
+
+
+class UnacceptedSetting(ModelUnusable):
+    """The family of the model does not accept a setting."""
+
+    code: ClassVar[str] = "unaccepted_setting"
+
+
+def version_for(spec: ModelSpec) -> str | None:
+    """The version of the API to ask for, so that the settings of a model are accepted; None: that of the SDK.
+
+    Raises `UnacceptedSetting`: no version accepts them.
+    """
+    settings = {*spec.options, *(() if spec.temperature is None else ("temperature",))}
+    given = sorted(SAMPLING & settings)
+    if not given:
+        return None
+    if not _TAKES_SAMPLING.fullmatch(spec.model):
+        names, verb = " and ".join(given), "is" if len(given) == 1 else "are"
+        raise UnacceptedSetting(f'model "{spec.name}": {names} {verb} accepted by Claude up to 4.6 only')
+    if {"temperature", "top_p"} <= settings:
+        raise UnacceptedSetting(f'model "{spec.name}": Claude accepts temperature or top_p, not both')
+    return WITH_SAMPLING
