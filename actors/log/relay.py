@@ -16,14 +16,14 @@ import trio
 
 from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus
-from ...runtime.journal.errors import StreamDamaged
+from ...runtime.journal.errors import JournalError, StreamDamaged
 from ...runtime.journal.protocol import Event, Journal
 from . import stored
 from .deltas import AnyDelta
 from .events import CONVERSATION_DELETED
 from .head import Head
 from .log import ConversationLog
-from .topics import EVERYTHING, ConversationTopic, Published
+from .topics import EVERYTHING, ConversationTopic, Missed, Published
 
 PAGE = 16
 """Events that are read at a time."""
@@ -63,11 +63,16 @@ class Relay:
 
     async def look(self, id: str, after: int | None) -> None:
         """Publish what other nodes have added to a conversation. `after` is its last event before that; None:
-        it is not known. Raises `JournalError`."""
+        it is not known. Raises `JournalError`, after a `Missed` if no later look can find the events."""
         if self._is_watched:
             async with self._publishing:
                 if id not in self._loaded:
-                    await self._publish(id, after)
+                    try:
+                        await self._publish(id, after)
+                    except JournalError:
+                        if after is not None and id not in self._last:
+                            self._bus.publish(EVERYTHING, Missed())
+                        raise
 
     async def load(self, log: ConversationLog) -> None:
         """Publish the rest of other nodes' events before those of this log. Raises `JournalError`."""

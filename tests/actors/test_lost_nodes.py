@@ -264,6 +264,21 @@ async def test_watchers_of_all_conversations_get_what_happened_while_the_journal
     assert found == [*range(1, len(await types(nodes.store, id)) + 1)]
 
 
+async def test_watchers_of_all_conversations_hear_of_a_hint_that_could_not_be_followed(
+    nodes: Nodes, autojump_clock: MockClock
+) -> None:
+    """The conversation is not known here, so that no poll looks at it again."""
+    nodes.world("a").plan("agent", say("done"))
+    async with nodes.agents("a", "b") as (a, b):
+        id = (await a.start_conversation("go")).conversation.id
+        await trio.sleep(POLL)
+        with b.all_events() as watched:
+            with _away(nodes.nodes["b"].world.journal, "row"):
+                nodes.store._hints.publish("hints", Hint(id, "a", 1))
+                await trio.sleep(POLL / 2)
+            assert await anext(watched) == Gap()
+
+
 async def test_watchers_of_all_conversations_hear_once_that_a_damaged_one_was_deleted(
     nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

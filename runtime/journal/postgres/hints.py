@@ -27,7 +27,8 @@ _LONGEST = 7000
 GATHER = 0.01
 """Seconds after a notification in which further changes gather for the next one."""
 RETRY = 1.0
-"""Seconds until the connection that listens is made again."""
+"""Seconds until the connection that listens is made again, and until a failed notification is followed by one
+that says so."""
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class Hints:
             changed, self._changed = self._changed, {}
             hints = [Hint(stream, node, after) for (node, stream), after in changed.items()]
             texts = payloads([*hints, HINTS_LOST] if self._lost else hints)
-            self._lost = False
+            self._lost, pause = False, GATHER
 
             def notify(db: Connection, texts: list[str] = texts) -> None:
                 db.execute(
@@ -71,8 +72,9 @@ class Hints:
                 await self._pool.run(notify)
             except JournalError as error:
                 logger.debug("hints are lost: %s", error)
-                self._lost = True
-            await trio.sleep(GATHER)
+                self._lost, pause = True, RETRY
+                self._wake.set()  # the next change, which would tell it too, may come much later
+            await trio.sleep(pause)
 
     async def listen(self) -> None:
         """Publish the hints of all nodes on the bus."""

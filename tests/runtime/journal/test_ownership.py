@@ -16,6 +16,7 @@ from stopgo.runtime.journal.protocol import Journal, NewEvent
 from stopgo.runtime.journal.question import NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
+from stopgo.runtime.journal.vote import Vote
 from tests.runtime.journal.conftest import LEASE, LOCAL_STORES, Nodes, another
 from tests.runtime.journal.kept import claimed, row_of
 
@@ -163,6 +164,36 @@ async def test_stream_with_open_commands_is_not_released(nodes: Nodes) -> None:
     await claimed(nodes.b, "s")
     assert await nodes.a.release(fence)
     assert await nodes.a.claim("s") == Held("b")
+
+
+Put = Callable[[Journal], Awaitable[object]]
+
+COMMANDS: dict[str, Put] = {
+    "message": lambda node: node.deliver("s", "k", "message", {}),
+    "decision": lambda node: node.decide("q", {}, "k"),
+    "vote": lambda node: node.decide(
+        "q", {}, "k", vote=Vote(voter="v", credential="", shown="x", subject="x", needed=2)
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ["ack", "refuse"])
+@pytest.mark.parametrize("put", COMMANDS.values(), ids=COMMANDS.keys())
+async def test_open_command_holds_its_own_stream_until_it_ends(nodes: Nodes, put: Put, end: str) -> None:
+    fence, other = await begun(nodes.a), await begun(nodes.a, "other")
+    await nodes.a.save(fence, 1, questions=[NewQuestion("q", "tool", {})])
+    await put(nodes.b)
+    assert not await nodes.a.release(fence)
+    assert not await nodes.a.release(fence, ["first", "l"])
+    assert await nodes.a.holds(fence)
+    assert await nodes.a.release(other)
+    if end == "ack":
+        await nodes.a.save(fence, 1, ack=["k"])
+    else:
+        await nodes.a.save(fence, 1, refuse={"k": {"code": "no"}})
+    assert await nodes.a.release(fence)
+    assert not await nodes.a.holds(fence)
+    await claimed(nodes.b, "s")
 
 
 # ------------------------------------------------------------------------------- work

@@ -122,6 +122,48 @@ def test_notification_of_another_program_is_no_hint(payload: str) -> None:
     assert parsed(payload) == []
 
 
+async def test_failed_notification_is_told_when_the_server_is_back(
+    database: Database, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints_module, "RETRY", 0.05)
+    async with opened(wire.dsn, "a") as a, opened(database.dsn, "b") as b:
+        await _hears(a, b)
+        with b.watch() as live:
+            with wire.losing_answers():
+                a._hints.changed("a", "s")
+                await until(lambda: a._hints._lost)
+            await until_hint(live, HINTS_LOST)
+
+
+# --------------------------------------------------------------------------- release
+
+
+async def test_release_sees_the_command_that_it_waited_for(database: Database) -> None:
+    """Another node delivers it, and has not committed when the release begins."""
+    released: list[bool] = []
+    async with opened(database.dsn, "a") as a:
+        fence = await begun(a)
+
+        async def release() -> None:
+            released.append(await a.release(fence))
+
+        with psycopg.connect(database.dsn) as b, psycopg.connect(database.dsn, autocommit=True) as look:
+            b.execute("SELECT FROM stream FOR NO KEY UPDATE")
+            b.execute(
+                "INSERT INTO inbox (stream, key, kind, body, at, node)"
+                " SELECT id, 'k', 'message', '{}', 0, 'b' FROM stream"
+            )
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(release)
+                waits = (
+                    "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%stream%'"
+                )
+                await until(lambda: look.execute(waits).rowcount == 1)
+                b.commit()
+        assert released == [False]
+        assert await a.holds(fence)
+
+
 # --------------------------------------------------------------- connections that break
 
 
