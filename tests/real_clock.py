@@ -17,8 +17,9 @@ from trio._core._run import SystemClock
 
 TESTS = str(Path(__file__).parent)
 WAITS = str(Path(__file__).with_name("waiting.py"))
-ALLOWED = (WAITS, f"{TESTS}/bench/", f"{TESTS}/providers/servers/http.py", f"{TESTS}/streams/watchers.py")
-"""The waits that tests may use, figures, a provider that pauses, and clients that try again."""
+PAUSING = ("bench/", "actors/world.py", "providers/servers/http.py", "streams/watchers.py")
+"""Figures, doubles of models and tools that take their time, and clients that try again."""
+ALLOWED = (WAITS, *(f"{TESTS}/{each}" for each in PAUSING))
 NAMES = ("sleep", "sleep_until", "fail_after", "fail_at", "move_on_after", "move_on_at")
 
 

@@ -19,7 +19,7 @@ from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
 
-LEASE = 1.0
+LEASE = 5.0
 
 
 @pytest.fixture

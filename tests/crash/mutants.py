@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
@@ -44,9 +44,6 @@ BUILD = ROOT / "build"
 AT_ONCE = int(os.environ.get("AT_ONCE", "2"))
 FORKS = multiprocessing.get_context("forkserver")
 """Imports once what all tests need beside `stopgo`."""
-FORKS.set_forkserver_preload(
-    ["cattrs", "httpx2", "mcp", "pytest", "quart_trio", "trio.testing", "trustme", "yaml"]
-)
 TIMEOUT = 900.0
 """Seconds after which the tests of a mutant hang. That is a fault of the tests: they wait for what a mutant
 prevents, and nothing tells apart a mutant from a busy machine."""
@@ -164,6 +161,13 @@ TENURE = "actors/log/tenure.py"
 LOCAL_NODE = "runtime/journal/local_node.py"
 OWNERSHIP = "runtime/journal/ownership.py"
 OTHER_NODES = "tests/actors/test_other_nodes.py"
+LOST_NODES = "tests/actors/test_lost_nodes.py"
+HINT_TESTS = "tests/runtime/journal/test_hints.py"
+PG_TESTS = "tests/runtime/journal/test_postgres.py"
+PG_HINTS = "runtime/journal/postgres/hints.py"
+PG_OWNERS = "runtime/journal/postgres/owners.py"
+RELEASES = "tests/runtime/journal/test_ownership.py::test_open_command_holds_its_own_stream_until_it_ends"
+FOLLOWING = "tests/runtime/journal/test_following.py"
 MEMORY_STREAM = "runtime/journal/memory_stream.py"
 VOTE = "runtime/journal/vote.py"
 SQLITE = "runtime/journal/sqlite.py"
@@ -1155,6 +1159,158 @@ NODES = (
         (SHARED_NOTES,),
     ),
     (
+        "nodes: lost hints are no gap for watchers of all",
+        "actors/conversation/other_nodes.py",
+        "hints.take_missed() or hint == HINTS_LOST",
+        "hints.take_missed()",
+        (LOST_NODES,),
+    ),
+    (
+        "nodes: too many hints at a time are no gap for watchers of all",
+        "actors/conversation/other_nodes.py",
+        "hints.take_missed() or hint == HINTS_LOST",
+        "hint == HINTS_LOST",
+        (LOST_NODES,),
+    ),
+    (
+        "nodes: a hint that could not be followed is no gap for watchers of all",
+        "actors/log/relay.py",
+        "                            self._bus.publish(EVERYTHING, Missed())\n",
+        "                            pass\n",
+        (LOST_NODES,),
+    ),
+    (
+        "nodes: a gap is filtered away",
+        "actors/agent_reads.py",
+        "if isinstance(published, HaltState | Missed):",
+        "if isinstance(published, Missed):\n                return False\n"
+        "            if isinstance(published, HaltState):",
+        (LOST_NODES,),
+    ),
+    (
+        "nodes: a watcher takes a gap for nothing",
+        "actors/conversation/watch.py",
+        "if self._live.take_missed() or isinstance(published, Missed):",
+        "if isinstance(published, Missed):\n                continue\n"
+        "            if self._live.take_missed():",
+        (LOST_NODES,),
+    ),
+    (
+        "postgres: hints that came while nobody listened are not told to be lost",
+        PG_HINTS,
+        "                self.bus.publish(TOPIC, HINTS_LOST)  # those sent before it listened\n",
+        "",
+        (HINT_TESTS,),
+    ),
+    (
+        "postgres: the same, with a server",
+        PG_HINTS,
+        "                self.bus.publish(TOPIC, HINTS_LOST)  # those sent before it listened\n",
+        "",
+        (f"{PG_TESTS}::test_hints_come_again_after_a_connection_was_lost",),
+    ),
+    (
+        "postgres: too many hints are not told to be lost",
+        PG_HINTS,
+        "            self._lost = True\n        elif",
+        "            pass\n        elif",
+        (HINT_TESTS,),
+    ),
+    (
+        "postgres: a notification that failed is not told",
+        PG_HINTS,
+        "self._lost, pause = True, RETRY",
+        "pause = RETRY",
+        (HINT_TESTS,),
+    ),
+    (
+        "postgres: a notification that failed is told with the next change only",
+        PG_HINTS,
+        "                self._wake.set()  # the next",
+        "                # the next",
+        (HINT_TESTS,),
+    ),
+    (
+        "postgres: the same, with a server that is away",
+        PG_HINTS,
+        "                self._wake.set()  # the next",
+        "                # the next",
+        (f"{PG_TESTS}::test_failed_notification_is_told_when_the_server_is_back",),
+    ),
+    (
+        "postgres: lost hints are not in the notification",
+        PG_HINTS,
+        "[*hints, HINTS_LOST] if self._lost else hints",
+        "hints",
+        (HINT_TESTS,),
+    ),
+    (
+        "postgres: hints that are lost during a notification are forgotten",
+        PG_HINTS,
+        "                await self._pool.run(notify)\n",
+        "                await self._pool.run(notify)\n                self._lost = False\n",
+        (HINT_TESTS,),
+    ),
+    (
+        "nodes: a stream with open commands is released, in SQLite",
+        SQLITE,
+        "if any(key not in leave for key in sql_inbox.open_keys(db, head.id)):",
+        "if False:",
+        (RELEASES,),
+    ),
+    (
+        "postgres: a stream with open commands is released",
+        PG_OWNERS,
+        """ AND NOT EXISTS (SELECT FROM inbox"
+            " WHERE inbox.stream = stream.id AND open = 1 AND key <> ALL(%(leave)s::text[]))",
+""",
+        '",\n',
+        (f"{RELEASES}[postgres-message-ack]",),
+    ),
+    (
+        "postgres: all commands are left behind by a release",
+        PG_OWNERS,
+        "key <> ALL(%(leave)s::text[])",
+        "key = ANY(%(leave)s::text[])",
+        (f"{RELEASES}[postgres-decision-ack]",),
+    ),
+    (
+        "postgres: a release is blind for the command that it waited for",
+        PG_OWNERS,
+        """        db.execute(_LOCK, values)
+        held = db""",
+        "        held = db",
+        (f"{PG_TESTS}::test_release_sees_the_command_that_it_waited_for",),
+    ),
+    (
+        "postgres: a request takes a stream with open commands",
+        "runtime/journal/postgres/intake.py",
+        "kept.work != rows.OPEN and not kept.kinds",
+        "kept.work != rows.OPEN",
+        (FOLLOWING,),
+    ),
+    (
+        "postgres: a request takes a stream whose work is moving",
+        "runtime/journal/postgres/intake.py",
+        "kept.work != rows.OPEN and not kept.kinds",
+        "not kept.kinds",
+        (FOLLOWING,),
+    ),
+    (
+        "nodes: a request takes a stream with open commands",
+        MEMORY,
+        "not kept.summary.open and len(kept.waiting()) == 1",
+        "not kept.summary.open",
+        (FOLLOWING,),
+    ),
+    (
+        "nodes: a request takes a stream with open commands, in SQLite",
+        SQLITE,
+        "head.work != rows.OPEN and len(sql_inbox.waiting_kinds(db, head.id)) == 1",
+        "head.work != rows.OPEN",
+        (FOLLOWING,),
+    ),
+    (
         "postgres: a save does not look at its fence",
         "runtime/journal/postgres/save.py",
         "AND epoch = %(epoch)s AND last_seq",
@@ -2105,6 +2261,22 @@ def judge(mutant: Mutant) -> Outcome:
     return Outcome(mutant, verdict, seconds, failed)
 
 
+def misfits(mutants: Iterable[Mutant]) -> list[str]:
+    """Why mutants do not fit the source any more."""
+    found: list[str] = []
+    for mutant in mutants:
+        for edit in mutant.edits:
+            if not edit.fits(ROOT):
+                found.append(f"{mutant.name}: {edit.path} does not have exactly once:\n{edit.old}\n")
+        for test in mutant.tests:
+            path, _, name = test.partition("::")
+            file = ROOT / path
+            wanted = f"def {name.partition('[')[0]}(" if name else "def test_"
+            if not file.is_file() or wanted not in file.read_text():
+                found.append(f"{mutant.name}: there is no {test}\n")
+    return found
+
+
 def main(words: Sequence[str]) -> int:
     part, named = slices.chosen([each.name for each in MUTANTS], words)
     chosen = [
@@ -2112,11 +2284,12 @@ def main(words: Sequence[str]) -> int:
         for each in MUTANTS
         if each.name in part and (not named or any(word in each.name for word in named))
     ]
-    strange = [edit for each in chosen for edit in each.edits if not edit.fits(ROOT)]
-    for edit in strange:
-        print(f"{edit.path} does not have exactly once:\n{edit.old}\n", file=sys.stderr)
-    if strange:
+    if strange := misfits(chosen):
+        print(*strange, sep="\n", file=sys.stderr)
         return 2
+    FORKS.set_forkserver_preload(
+        ["cattrs", "httpx2", "mcp", "pytest", "quart_trio", "trio.testing", "trustme", "yaml"]
+    )
     BUILD.mkdir(exist_ok=True)
     wrong: list[str] = []
     noticing: set[str] = set()
