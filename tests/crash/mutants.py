@@ -4,8 +4,8 @@
     python -m tests.crash.mutants --slice=3/8 --seed=5    a part of them
 
 Each mutant is a copy of the source tree with one exact change, and the tests in that copy. Exit code 1 when a
-mutant survives or the unchanged tree is red, 2 when a change does not fit the source
-any more.
+mutant survives or the unchanged tree is red, 2 when a change does not fit the source any more. A mutant whose
+tests hang is reported.
 """
 
 from __future__ import annotations

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import StartError
@@ -27,7 +26,7 @@ from stopgo.actors.open_agent import open_agent
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from tests.actors.world import DESTRUCTIVE, World, call, events, llm, say, sequential, use, wall
-from tests.waiting import virtual_limit
+from tests.waiting import until
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -37,28 +36,16 @@ def recordings(tmp_path: Path) -> Path:
     return tmp_path / "recordings"
 
 
-@pytest.fixture(autouse=True)
-def _no_threads(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Virtual time does not wait for the threads in which files are written."""
-
-    async def here(write: Callable[..., Any], *args: Any, **_: Any) -> Any:
-        await trio.lowlevel.checkpoint()
-        return write(*args)
-
-    monkeypatch.setattr(trio.to_thread, "run_sync", here)
-
-
 @asynccontextmanager
 async def life(world: World, journal: Journal, **options: Any) -> AsyncIterator[Agent]:
-    with virtual_limit(3600):
-        async with open_agent(
-            world.config(),
-            journal=journal,
-            wall=wall,
-            open_server=world.open_server,
-            **{"open_model": world.open_model, **options},
-        ) as agent:
-            yield agent
+    async with open_agent(
+        world.config(),
+        journal=journal,
+        wall=wall,
+        open_server=world.open_server,
+        **{"open_model": world.open_model, **options},
+    ) as agent:
+        yield agent
 
 
 async def talk(agent: Agent) -> str:
@@ -151,8 +138,8 @@ async def test_waiting_run_is_recorded_up_to_the_wait(tmp_path: Path, recordings
     world.plans[("agent", None)] = [use(call("remove")), say("gone")]
     async with life(world, MemoryJournal(wall), record=str(recordings)) as agent:
         turn = await agent.start_conversation("go", token="canary-token")
-        await trio.testing.wait_all_tasks_blocked()
         file = recordings / f"{turn.conversation.id}.yaml"
+        await until(file.exists)
         assert "gone" not in file.read_text()
         await agent.decide(turn.conversation.head.pending[0], {"approved": True}, token="canary-token")
     assert "gone" in file.read_text()
