@@ -270,9 +270,12 @@ class FakeAgent:
         yield self._watched()
 
     async def _watched(self) -> AsyncGenerator[Watched, None]:
-        for event in self.log:
-            yield Announced(event, "waiting_approval")
-        await trio.sleep_forever()
+        told = 0
+        while True:
+            while told < len(self.log):
+                yield Announced(self.log[told], "waiting_approval")
+                told += 1
+            await self._grown.wait()
 
     async def events(
         self, id: str, after: int = 0, *, deltas: bool = False

@@ -66,14 +66,14 @@ async def test_other_process_gets_hints(database: Database) -> None:
             await until_hint(live, Hint("t", "a", 2))
 
 
-async def _hears(sender: PostgresJournal, receiver: PostgresJournal) -> None:
+async def _hears(sender: PostgresJournal, receiver: PostgresJournal, name: str = "hello") -> None:
     """Wait until a node receives the hints of another: it begins to listen in the background."""
     numbers = count(1)
     with receiver.watch() as live:
 
         async def heard() -> bool:
-            await sender.deliver(f"hello {next(numbers)}", "k", "create", {}, new=True)
-            return bool(live._events)
+            await sender.deliver(f"{name} {next(numbers)}", "k", "create", {}, new=True)
+            return any(isinstance(each, Hint) and each.stream.startswith(name) for each in live._events)
 
         await until(heard)
 
@@ -86,8 +86,8 @@ async def test_hints_come_again_after_a_connection_was_lost(
         await _hears(a, b)
         with b.watch() as live:
             wire.cut()
-            await until_hint(live, HINTS_LOST)
-        await _hears(a, b)
+            await _hears(a, b, "after the cut")
+            assert HINTS_LOST in live._events
 
 
 async def test_hints_that_are_not_sent_are_reported(
@@ -132,6 +132,7 @@ async def test_failed_notification_is_told_when_the_server_is_back(
             with wire.losing_answers():
                 a._hints.changed("a", "s")
                 await until(lambda: a._hints._lost)
+                assert a._hints._wake.is_set()  # or it would be told with the next change only
             await until_hint(live, HINTS_LOST)
 
 
