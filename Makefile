@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "For users"
 	@echo "  make run          set up and serve (ARGS='--port 0' adds arguments)"
-	@echo "  make test         set up and run the proof of the product: a few minutes"
+	@echo "  make test         set up and run the proof of the product: 1 to 2 minutes"
 	@echo "                    (ARGS='-k gate' or ARGS='tests/config -x' selects from all tests instead)"
 	@echo
 	@echo "For each change"

@@ -57,8 +57,19 @@ PROGRAMS = (
 """The longest first. Each takes `--slice=K/N --seed=NUMBER`."""
 FIGURES = ("bench", "figures", "soak")
 
+STORIES = ("e2e/",)
+"""Files of which `make test` runs each test; of all others it runs the first `IN_PROOF`."""
+IN_PROOF = 3
+EACH_CASE = (
+    "actors/gate/test_asking.py::test_every_format_of_approval",
+    "actors/mcp/test_questions.py::test_questions_during_calls_are_answered",
+    "e2e/test_providers.py::test_the_story",
+)
+"""Tests of which `make test` runs each case, because a case is a kind of approval, transport or model. Of all
+others it runs the first."""
 NO_PROOF = (
     "actors/calls/test_lifecycle.py::test_every_reachable_history",
+    "streams/test_watchers.py",
     *(
         f"test_{name}.py"
         for name in ("direction", "house", "packaging", "reference", "requirements", "typed")
@@ -66,10 +77,3 @@ NO_PROOF = (
     "tiers/",
 )
 """What `make test` leaves out: long searches, and tests of the code, which say nothing about the product."""
-EACH_CASE = (
-    "actors/gate/test_asking.py::test_every_format_of_approval",
-    "actors/mcp/test_questions.py",
-    "e2e/test_providers.py::test_the_story",
-)
-"""Tests of which `make test` runs each case, because a case is a kind of approval, transport or model. Of all
-others it runs the first."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import trio._core._run as trio_run
 
 from tests.repetition import REPETITION
 from tests.tiers.failures import first_difference
-from tests.tiers.families import EACH_CASE, MARKED, NO_PROOF
+from tests.tiers.families import EACH_CASE, IN_PROOF, MARKED, NO_PROOF, STORIES
 from tests.tiers.slices import Slice, deal, file_of, times, units_of, weights_of
 
 SECONDS = Path(__file__).with_name("seconds.json")
@@ -115,11 +116,17 @@ def family_of(item: pytest.Item) -> str:
 
 
 def proof(cases: Iterable[str]) -> Iterable[str]:
-    """What `make test` runs: each test about the product, with its first case."""
+    """What `make test` runs: each story, and the first tests of each other file, with their first cases."""
     tests: dict[str, str] = {}
+    taken = Counter[str]()
     for case in cases:
-        if not case.startswith(NO_PROOF):
-            tests.setdefault(case if case.startswith(EACH_CASE) else case.partition("[")[0], case)
+        test = case if case.startswith(EACH_CASE) else case.partition("[")[0]
+        if case.startswith(NO_PROOF) or test in tests:
+            continue
+        file = file_of(case)
+        if taken[file] < IN_PROOF or case.startswith((*STORIES, *EACH_CASE)):
+            taken[file] += 1
+            tests[test] = case
     return tests.values()
 
 

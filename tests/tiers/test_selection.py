@@ -29,8 +29,12 @@ def item(id: str, *markers: str) -> Any:
 ITEMS = [
     *(item(f"light.py::test_cases[{number}]") for number in range(3)),
     item("light.py::test_alone"),
+    item("light.py::test_further"),
+    item("light.py::test_beyond"),
     item("test_house.py::test_lines"),
     *(item(f"e2e/test_providers.py::test_the_story[{name}]") for name in "ab"),
+    item("e2e/test_providers.py::test_at_work"),
+    item("e2e/test_providers.py::test_at_the_end"),
     *(item(f"crash/a.py::test_kill[{number}]", "crash") for number in range(9)),
     item("crash/a.py::test_smoke[1]", "crash"),
     *(item(f"agents/{name}.py::test_x", "agents", "npm") for name in "abc"),
@@ -48,17 +52,20 @@ def families(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "MARKED", FAMILIES)
 
 
-def test_the_proof_is_each_test_with_its_first_case() -> None:
+def test_the_proof_is_each_story_and_the_first_tests_of_other_files() -> None:
     assert names("proof") == [
         "light.py::test_cases[0]",
         "light.py::test_alone",
+        "light.py::test_further",
         "e2e/test_providers.py::test_the_story[a]",
         "e2e/test_providers.py::test_the_story[b]",
+        "e2e/test_providers.py::test_at_work",
+        "e2e/test_providers.py::test_at_the_end",
     ]
 
 
 def test_light_is_each_test_outside_of_the_families() -> None:
-    assert names("light") == [each.nodeid.removeprefix("tests/") for each in ITEMS[:7]]
+    assert names("light") == [each.nodeid.removeprefix("tests/") for each in ITEMS[:11]]
 
 
 def test_a_run_has_a_slice_and_the_smoke_of_each_family() -> None:
@@ -68,7 +75,7 @@ def test_a_run_has_a_slice_and_the_smoke_of_each_family() -> None:
         assert "bench.py::test_speed" not in run
         assert 1 <= sum(name.startswith("crash/a.py::test_kill") for name in run) <= 3
     in_families = {name for run in runs for name in run}
-    assert in_families == {each.nodeid.removeprefix("tests/") for each in ITEMS[7:-1]}
+    assert in_families == {each.nodeid.removeprefix("tests/") for each in ITEMS[11:-1]}
 
 
 SAMPLE = """
