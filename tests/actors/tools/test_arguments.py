@@ -13,6 +13,7 @@ from stopgo.actors.tools import schema_process
 from stopgo.actors.tools.arguments import Arguments, Unfit
 from stopgo.actors.tools.json_schema import Checker
 from stopgo.actors.tools.tool import Tool
+from tests.waiting import LIMIT
 
 
 def tool(schema: dict[str, Any], name: str = "t") -> Tool:
@@ -77,9 +78,10 @@ async def test_a_broken_schema_lets_all_pass_with_one_warning(
 async def test_a_schema_that_takes_for_ever_is_tried_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(schema_process, "PATIENCE", 1.0)
+    monkeypatch.setattr(schema_process, "PATIENCE", LIMIT)
     arguments, slow = Arguments(), tool({"properties": {"v": {"pattern": "^(?:a|aa)+$"}}})
     assert await arguments.fit(slow, {"v": "aa"}) == {"v": "aa"}
+    monkeypatch.setattr(schema_process, "PATIENCE", 1.0)
     trap = {"v": "a" * 60 + "!"}
     assert await arguments.fit(slow, trap) is trap
     monkeypatch.setattr(schema_process, "PATIENCE", -1.0)  # another try would be told from this one
