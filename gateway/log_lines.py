@@ -10,7 +10,6 @@ Bodies, query strings and headers are never logged, because they may contain sec
 from __future__ import annotations
 
 import logging
-import re
 import select
 import sys
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from typing import Literal, TextIO, TypeAlias
 
 from ..runtime import json_text
 from ..runtime.envelope import current_trace
+from ..runtime.visible_text import visible
 from .http.access_log import FIELDS, access
 
 LogFormat: TypeAlias = Literal["text", "json"]
@@ -28,15 +28,12 @@ STALL = 1.0
 """Seconds that the process waits for a log reader that does not read, before lines are dropped."""
 PIECE = 1000
 """Characters per write: on Linux a pipe that polls as ready takes at least 4096 bytes."""
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
 
 
 def in_one_line(text: str) -> str:
     """Escape every character that could end a line, move the cursor or change the writing direction, because
     parts of a log line come from servers and clients."""
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return visible(text, kept="")
 
 
 class Lines(logging.Formatter):

@@ -6,6 +6,7 @@ from typing import ClassVar, Self, assert_never
 
 import attrs
 
+from ...runtime.visible_text import visible
 from .asked import Occasion
 from .decided import EXPIRED, Expired
 from .description import shortened
@@ -37,7 +38,7 @@ class CheckpointQuestion(YesOrNo):
             on_expiry="" if expires is None else on_expiry,
             tool_name=occasion.node,
             tool_args={},
-            description=message,
+            description=visible(message),
             rule="an approval node",
             requires=requires,
         )

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...runtime.visible_text import is_hidden, visible
+
 MAX_VALUE = 300
 """Maximum length of one argument, in characters."""
 MAX_ARGUMENTS = 3000
@@ -52,8 +54,8 @@ def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def shortened(text: str, limit: int = MAX_LINE) -> str:
-    """Return the text on one line, shortened to `limit` characters."""
-    line = " ".join(text.split())
+    """Return the text on one line, shortened to `limit` characters, without hidden characters."""
+    line = " ".join(visible(text).split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
@@ -112,7 +114,10 @@ def _cut(text: str, limit: int) -> str:
 def _line(text: str, limit: int) -> str:
     """Return a text verbatim on one line, in a code span if it contains Markdown."""
     cut = _cut(text, limit)
-    line = "".join(char if char.isprintable() else _escaped(char) for char in cut)
+    line = "".join(
+        _escaped(char) if is_hidden(cut, at) or not char.isprintable() else char
+        for at, char in enumerate(cut)
+    )
     if not _FORMATTING.search(line):
         return line
     # The fence must be longer than any run of backticks inside.
@@ -121,5 +126,5 @@ def _line(text: str, limit: int) -> str:
 
 
 def _escaped(char: str) -> str:
-    """Escape an unprintable character, such as one that changes the text direction, as in JSON."""
+    """Escape a character as in JSON."""
     return "\\u007f" if char == "\x7f" else json.dumps(char)[1:-1]

@@ -7,7 +7,6 @@ import logging
 import os
 import sys
 import termios
-import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO, Any, Literal, TypeAlias
@@ -17,6 +16,7 @@ import trio
 
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.replies import edited
+from ...runtime.visible_text import visible
 
 Style: TypeAlias = Literal["plain", "quiet", "question", "bad"]
 
@@ -27,19 +27,15 @@ _CHUNK = 4096
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped. Texts of models and tools could otherwise hide a question or
+    """The text with hidden characters escaped. Texts of models and tools could otherwise hide a question or
     fake an answer on the terminal."""
-    return "".join(each if _harmless(each) else each.encode("unicode_escape").decode() for each in text)
+    return visible(text)
 
 
 def styled(text: str, style: Style, colour: bool) -> str:
     """The text to print in a style."""
     text = printable(text)
     return f"{_CODES[style]}{text}{_RESET}" if colour and _CODES[style] else text
-
-
-def _harmless(character: str) -> bool:
-    return character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
 
 
 def colourful(stream: IO[str], environ: Mapping[str, str]) -> bool:

@@ -1,16 +1,12 @@
 // Safe display of text: characters that would hide or reorder others become visible escapes.
 
-// Controls but tab and line feed, soft hyphen, invisible spaces and joiners, marks of direction,
-// separators, tags.
+// The rule of `runtime/visible_text.py`. The surface keeps tabs and line feeds; a variation selector
+// 15 or 16 stays after a symbol and in a keycap, where it chooses the form of an emoji.
 const HIDDEN = new RegExp(
-  "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c" +
-    "\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180e" +
-    "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb" +
-    "\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]|" +
-    "[\\ud800-\\udbff](?![\\udc00-\\udfff])|" +
-    "(?<![\\ud800-\\udbff])[\\udc00-\\udfff]|" +
-    // These two belong to an emoji; elsewhere they hide data.
-    "(?<![\\p{Extended_Pictographic}#*0-9])[\\ufe0e\\ufe0f]",
+  "(?![\\t\\n\\ufe0e\\ufe0f])" +
+    "[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800]|" +
+    "(?<![\\p{So}\\p{Sm}\\p{Sk}\\u203c\\u2049\\u2139\\u3030#*0-9])[\\ufe0e\\ufe0f]|" +
+    "(?<=[#*0-9])[\\ufe0e\\ufe0f](?!\\u20e3)",
   "gu",
 );
 

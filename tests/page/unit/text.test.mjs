@@ -12,6 +12,15 @@ test("marks of direction, and what cannot be seen", () => {
   assert.equal(visible("\u{e0041}"), "\\u{e0041}");
 });
 
+test("fillers and variation selectors, as in runtime/visible_text.py", () => {
+  for (const hidden of "\u034f\u115f\u17b4\u180b\u2800\u3164\ufe00\ufe0f\uffa0\ufff0\u{e0100}\u{e01ef}") {
+    assert.equal(visible(`acc${hidden}ount`), `acc\\u{${hidden.codePointAt(0).toString(16)}}ount`);
+  }
+  for (const shown of ["❤️", "⚠︎", "1️⃣", "‼️", "a\u00a0b"]) assert.equal(visible(shown), shown);
+  assert.equal(visible("1\ufe0f00"), "1\\u{fe0f}00");
+  assert.equal(visible("❤\ufe0f\ufe0f"), "❤\ufe0f\\u{fe0f}");
+});
+
 test("ordinary text of all languages stays", () => {
   const text = "Grüße, 漢字, עברית, tab\tand\nline";
   assert.equal(visible(text), text);
