@@ -5,7 +5,9 @@
   does not count in paths of files and in the hosts of addresses.
 * The password in an address is secret, and so is a user without a password.
 
-Values shorter than `SHORTEST` are never masked, because they are likely to occur in ordinary text.
+Values shorter than `SHORTEST` are never masked, because they are likely to occur in ordinary text. A secret
+that is a word, such as `postgres`, is also the name of databases, roles and arguments: it is masked only
+where the text says that it is a secret.
 """
 
 from __future__ import annotations
@@ -42,6 +44,26 @@ _OPTION = re.compile(r"-*([\w-]+)\s*[:=]\s*(?!//)(.+)", re.DOTALL)
 _NAME_OF_NEXT = re.compile(r"-+[\w-]+")
 _PIECE = re.compile(r"[^\s?#&=:;,@\"'<>()]{16,}")
 _KEY = re.compile(r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16}")
+
+
+_WORD = re.compile(r"(?=.{1,20}$)(?:[A-Z]?[a-z]+|[A-Z]+)(?:[-_ ](?:[A-Z]?[a-z]+|[A-Z]+))*")
+
+
+def is_word(secret: str) -> bool:
+    """Whether a secret is a word or some words, such as `postgres` or `change-me`, so that it is likely to
+    occur in ordinary text."""
+    return _WORD.fullmatch(secret) is not None
+
+
+def weak_secrets(server: McpServerConfig | RemoteAgentConfig) -> Iterator[tuple[str, str]]:
+    """The names of secrets of a server or an agent that are not masked everywhere, with the reason."""
+    named = server.all_headers if isinstance(server, RemoteAgentConfig) else {**server.headers, **server.env}
+    for name, value in named.items():
+        if value and says_secret(name):
+            if len(value) < SHORTEST:
+                yield name, f"it has fewer than {SHORTEST} characters"
+            elif is_word(value):
+                yield name, "it is a common word"
 
 
 def says_secret(name: str) -> bool:

@@ -15,6 +15,7 @@ import trio
 
 from ...config.a2a import RemoteAgentConfig
 from ...config.agent_config import MAX_STORED_BYTES
+from ...config.secrets import weak_secrets
 from ...runtime.context import Behaviour, Context
 from ..tools.delegation import (
     CancelRemote,
@@ -25,7 +26,7 @@ from ..tools.delegation import (
     RemoteAgentStatus,
     RemoteInputRequired,
 )
-from ..tools.masking import Secrets
+from ..tools.masking import WEAK_SECRET, Secrets
 from ..tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown, ToolUnavailable
 from .agent_link import AgentLink
 from .exchange import CANCEL_TIME, LOOK_TIME, Exchange, cancel, look
@@ -53,6 +54,8 @@ def remote_agent_actor(
         log = logging.getLogger(f"stopgo.a2a.{config.name}")
         secrets = Secrets.of(config)
         log.addFilter(secrets.in_log)
+        for name, reason in weak_secrets(config):
+            log.info(WEAK_SECRET, name, reason)
         link = AgentLink(config, lambda status: report(secrets.masked(status)), log)
 
         async def handle(message: RemoteAgentMessage) -> object:

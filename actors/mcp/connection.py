@@ -28,10 +28,11 @@ from pydantic import ValidationError
 
 from ...config.agent_config import MAX_STORED_BYTES
 from ...config.mcp import McpServerConfig
+from ...config.secrets import weak_secrets
 from ...runtime.errors import leaf
 from ...runtime.restart import Backoff, Streak
 from ..tools.bearer import forwarding
-from ..tools.masking import Secrets
+from ..tools.masking import WEAK_SECRET, Secrets
 from ..tools.server_status import ServerStartFailed, ServerState, ServerStatus
 from .admission import Admission
 from .failures import first_line, meaning, wanted
@@ -143,6 +144,8 @@ class Connection:
         Returns when stopped, or when the first connection cannot be made (then `started` raises).
         """
         self._log.addFilter(self.secrets.in_log)
+        for name, reason in weak_secrets(self._config):
+            self._log.info(WEAK_SECRET, name, reason)
         try:
             if self._config.oauth is not None and self._config.url is not None:
                 self._auth = client_credentials(self._config.url, self._config.oauth, self.secrets)

@@ -1,5 +1,10 @@
 """Masking of the secrets of a tool server or another agent in all its output: results, errors, lists of
-tools, questions, stderr, and log lines that quote any of these."""
+tools, questions, stderr, and log lines that quote any of these.
+
+A secret that is a word, such as `postgres`, may also be the name of a database or an argument, which the
+model needs. It is masked as a whole word in log lines; elsewhere only beside a name that says that it is a
+secret, and as the password in an address.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +20,14 @@ import attrs
 
 from ...config.a2a import RemoteAgentConfig
 from ...config.mcp import McpServerConfig
-from ...config.secrets import MASK, SHORTEST, secrets_of
+from ...config.secrets import MASK, SHORTEST, is_word, says_secret, secrets_of
 from .bearer import current_bearer
 from .tool import Tool
 
 BEGINNING = 8
 """Minimum number of characters of a secret at the end of a truncated text to be masked."""
+
+WEAK_SECRET = "the value of %s is not masked everywhere: %s"
 
 T = TypeVar("T")
 
@@ -33,11 +40,24 @@ class Secrets:
     """The forms by source."""
     _forms: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
     """All forms, each with its first characters, longest first."""
+    _words: frozenset[str] = attrs.field(default=frozenset(), repr=False)
+    """Secrets of the configuration that are words."""
+    _in_line: re.Pattern[str] | None = attrs.field(default=None, repr=False)
+    """A word of them."""
+    _named: re.Pattern[str] | None = attrs.field(default=None, repr=False)
+    """A word of them where a text says that it is a secret; the first group is what says it."""
 
     @classmethod
     def of(cls, config: McpServerConfig | RemoteAgentConfig) -> Secrets:
         secrets = cls()
-        secrets.learn("configuration", secrets_of(config))
+        found = frozenset(secrets_of(config))
+        words = frozenset(each for each in found if len(each) >= SHORTEST and is_word(each))
+        secrets.learn("configuration", found - words)
+        if words:
+            secrets._words = words
+            word = rf"(?:{'|'.join(map(re.escape, sorted(words, key=len, reverse=True)))})(?![\w-])"
+            secrets._in_line = re.compile(rf"(?<![\w-]){word}")
+            secrets._named = re.compile(_SAYING + word)
         return secrets
 
     def learn(self, source: str, values: Iterable[str]) -> None:
@@ -50,14 +70,14 @@ class Secrets:
         """Return these secrets and the token of a call."""
         if bearer is None:
             return self
-        both = Secrets(dict(self._found_as))
+        both = attrs.evolve(self, found_as=dict(self._found_as))
         both.learn("bearer", [bearer])
         return both
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to mask."""
-        return not self._forms
+        return not self._forms and not self._words
 
     def mask(self, text: str) -> str:
         """Mask all secrets in a text, and the beginning of a secret at its end."""
@@ -70,7 +90,7 @@ class Secrets:
                 if form.startswith(text[at:]):
                     text = text[:at] + MASK
                 at = text.find(beginning, at + 1)
-        return text
+        return self._named.sub(_masked_after, text) if self._named else text
 
     def masked(self, value: T) -> T:
         """Mask all texts inside a JSON value or an attrs object."""
@@ -83,7 +103,7 @@ class Secrets:
             case None | int() | float():
                 return value
             case Mapping():
-                return {self._masked(name): self._masked(each) for name, each in value.items()}
+                return {self._masked(name): self._masked_of(name, each) for name, each in value.items()}
             case list() | tuple():
                 return type(value)(map(self._masked, value))
             case _ if attrs.has(type(value)):
@@ -91,6 +111,10 @@ class Secrets:
                 return attrs.evolve(value, **{name: self._masked(getattr(value, name)) for name in names})
             case _:
                 return value
+
+    def _masked_of(self, name: Any, value: Any) -> Any:
+        is_word = isinstance(value, str) and value in self._words
+        return MASK if is_word and says_secret(str(name)) else self._masked(value)
 
     def tool(self, tool: Tool) -> Tool:
         """Mask the description and schemas of a tool. Its names stay, because it is called by them."""
@@ -102,10 +126,14 @@ class Secrets:
     def in_log(self, record: logging.LogRecord) -> bool:
         """A logging filter that masks records, also with the token of the current call."""
         secrets = self.beside(current_bearer())
-        record.msg, record.args = secrets.mask(record.getMessage()), ()
+        record.msg, record.args = secrets._mask_line(record.getMessage()), ()
         if record.exc_info:
-            record.exc_text = secrets.mask(logging.Formatter().formatException(record.exc_info))
+            record.exc_text = secrets._mask_line(logging.Formatter().formatException(record.exc_info))
         return True
+
+    def _mask_line(self, text: str) -> str:
+        text = self.mask(text)
+        return self._in_line.sub(MASK, text) if self._in_line else text
 
     def stream(self) -> MaskedStream:
         """Return a masker for a stream of bytes."""
@@ -141,6 +169,16 @@ class MaskedStream:
         """Return the bytes held back at the end of the stream."""
         rest, self._held = self._held, b""
         return rest if len(rest) < BEGINNING else MASK.encode()
+
+
+_SAYING = (
+    r"(?i:([\w-]*(?:token|secret|password|passwd|pwd|passphrase|credential|authorization|cookie|key|pass)s?"
+    r"[\"']?\s*(?:[:=]|\bis\b)\s*(?:(?:basic|bearer)\s+)?[\"']?|://[^/\s:@]*:))"
+)
+
+
+def _masked_after(found: re.Match[str]) -> str:
+    return f"{found[1]}{MASK}"
 
 
 def _overlap(data: bytes, form: bytes) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from stopgo.config.interpolate import parse
 from stopgo.config.mcp import McpServerConfig, OAuthConfig
-from stopgo.config.secrets import SHORTEST, says_secret, secrets_in, secrets_of, shown_address
+from stopgo.config.secrets import SHORTEST, says_secret, secrets_in, secrets_of, shown_address, weak_secrets
 from tests.config.conftest import Load
 
 RANDOM = "aB3dE6gH9jK2mN5p"
@@ -51,6 +51,21 @@ def test_a_name_says_whether_its_value_is_secret(name: str, secret: bool) -> Non
 def test_the_secrets_in_a_value(name: str, value: str, secrets: set[str]) -> None:
     found = {each for each in secrets_in(name, value) if len(each) >= SHORTEST}
     assert {each for each in found if not each.startswith("ada:")} == secrets
+
+
+def test_secrets_that_are_not_masked_everywhere_have_a_reason() -> None:
+    env = {
+        "PGPASSWORD": "postgres",
+        "PIN_TOKEN": "12345",
+        "API_KEY": "sk-1234567",
+        "MODE": "quiet",
+        "KEY": "",
+    }
+    server = McpServerConfig(name="a", command="b", env=env)
+    assert dict(weak_secrets(server)) == {
+        "PGPASSWORD": "it is a common word",
+        "PIN_TOKEN": "it has fewer than 6 characters",
+    }
 
 
 def test_the_secrets_of_a_server() -> None:

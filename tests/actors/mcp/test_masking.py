@@ -87,6 +87,54 @@ def test_masking_of_a_tool_keeps_its_server() -> None:
     )
 
 
+def with_password(value: str) -> Secrets:
+    return Secrets.of(McpServerConfig(name="s", command="x", env={"PGPASSWORD": value}))
+
+
+# Default passwords of development databases are also names of databases, roles and columns (openclaw#130180,
+# actions/runner#507, multica#2999).
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgres | postgres", None),
+        ("postgresql, my-postgres, postgres_1", None),
+        ("postgres://postgres@db/postgres", None),
+        ("PGPASSWORD=postgres", "PGPASSWORD=***"),
+        ('{"password": "postgres", "db": "postgres"}', '{"password": "***", "db": "postgres"}'),
+        ("postgresql://postgres:postgres@db/postgres", "postgresql://postgres:***@db/postgres"),
+        ("the password is postgres", "the password is ***"),
+        ("Authorization: Bearer postgres", "Authorization: Bearer ***"),
+    ],
+)
+def test_secret_that_is_a_word_is_masked_where_it_is_a_secret(text: str, shown: str | None) -> None:
+    assert with_password("postgres").mask(text) == (shown or text)
+
+
+def test_secret_that_is_a_word_leaves_arguments_and_data() -> None:
+    schema = {"properties": {"password": {"type": "string"}}, "required": ["password"]}
+    tool = Tool("add", "the password of a user", schema, "s")
+    assert with_password("password").tool(tool) == tool
+    row = {"password": "password", "rows": ["password"]}
+    assert with_password("password").masked(row) == {"password": "***", "rows": ["password"]}
+
+
+def test_secret_that_is_a_word_is_masked_in_log_lines(caplog: pytest.LogCaptureFixture) -> None:
+    log, secrets = logging.getLogger("stopgo.mcp.words"), with_password("change-me")
+    log.addFilter(secrets.in_log)
+    try:
+        log.warning("change-me, not change-me-too or unchange-me")
+    finally:
+        log.removeFilter(secrets.in_log)
+    assert caplog.messages == ["***, not change-me-too or unchange-me"]
+
+
+@pytest.mark.parametrize(
+    "value", ["postgres1", "correct horse battery staple", "hunter2!", "aB3dE6", "PassWord"]
+)
+def test_any_other_secret_is_masked_everywhere(value: str) -> None:
+    assert with_password(value).mask(f"x{value}y") == "x***y"
+
+
 def test_later_secrets_of_a_source_replace_earlier_ones() -> None:
     secrets = Secrets()
     secrets.learn("oauth", [KEY])
