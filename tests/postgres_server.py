@@ -17,6 +17,7 @@ import attrs
 import psycopg
 
 from stopgo.runtime.journal.postgres.tables import migrate, sql
+from tests.waiting import line_with
 
 _NUMBERS = count(1)
 _USER = "nobody" if os.getuid() == 0 else None
@@ -174,3 +175,34 @@ def running_postgres(*settings: str) -> Iterator[PostgresServer]:
             server.stop()
     finally:
         shutil.rmtree(folder)
+
+
+@contextmanager
+def pooler(server: PostgresServer, mode: str) -> Iterator[str]:
+    """A PgBouncer before the server, as a connection string."""
+    settings = {
+        "pool_mode": mode,
+        "unix_socket_dir": server.folder,
+        "listen_port": 6432,
+        "auth_type": "any",
+        "logfile": server.folder / "pooler.log",
+    }
+    file = server.folder / "pooler.ini"
+    lines = [f"* = host={server.folder} port={server.port} user=stopgo", "[pgbouncer]"]
+    lines += [f"{name} = {value}" for name, value in settings.items()]
+    file.write_text("\n".join(["[databases]", *lines, ""]))
+    file.chmod(0o644)
+    process = subprocess.Popen(
+        ["/usr/sbin/pgbouncer", file],
+        user=_USER,
+        stderr=subprocess.PIPE,
+        text=True,
+        stdout=subprocess.DEVNULL,
+    )
+    assert process.stderr is not None
+    try:
+        line_with("process up", process.stderr)
+        yield f"host={server.folder} port=6432 user=stopgo dbname=postgres"
+    finally:
+        process.kill()
+        process.communicate()

@@ -288,7 +288,13 @@ def test_help_loads_commands_and_configuration_and_nothing_else(tmp_path: Path) 
     rest = {name for name in found if not name.startswith(("stopgo.config", "stopgo.gateway.cli", "_cython"))}
     libraries = {"attr", "attrs", "cython_runtime", "regex", "yaml"}
     journal = {"stopgo.runtime", "stopgo.runtime.journal", "stopgo.runtime.journal.store_address"}
-    assert rest - libraries - journal == {"stopgo", "stopgo.gateway", "stopgo.gateway.loopback"}
+    assert rest - libraries - journal == {
+        "stopgo",
+        "stopgo.gateway",
+        "stopgo.actors",
+        "stopgo.actors.common",
+        "stopgo.actors.common.loopback",
+    }
 
 
 def test_every_name_of_the_interface_is_there() -> None:

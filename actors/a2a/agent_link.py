@@ -16,6 +16,7 @@ import trio
 
 from ...config.a2a import RemoteAgentConfig
 from ...runtime.json_text import load_provider
+from ..common.http_proxies import Routed
 from ..common.sse_parser import EventTooLarge, SseParser
 from ..common.tls import TlsUnusable, trusted, why_unreached
 from ..tools.delegation import Hop, RemoteAgentStatus
@@ -186,12 +187,12 @@ class AgentLink:
             limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE)
             try:
                 self._client = httpx2.AsyncClient(
-                    verify=trusted(), limits=limits, headers={"accept-encoding": "identity"}
+                    transport=Routed(limits, trusted()),
+                    trust_env=False,
+                    headers={"accept-encoding": "identity"},
                 )
             except TlsUnusable as error:
                 raise NotSent(str(error)) from error
-            except (ValueError, httpx2.InvalidURL) as error:
-                raise NotSent("the proxy in the environment has no valid address") from error
         return self._client
 
     @asynccontextmanager

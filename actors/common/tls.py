@@ -11,6 +11,8 @@ import httpx2
 
 _VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 """Variables of OpenSSL that name the trusted authorities. The default is those of the system."""
+_KEY_LOG = "SSLKEYLOGFILE"
+"""A variable for debugging, which Python follows in each context."""
 
 _DEPTH = 20
 """Maximum length of a chain of errors to follow, because a chain can have a cycle."""
@@ -41,6 +43,8 @@ def _load(path: str, changed: int | None) -> ssl.SSLContext:
     try:
         return httpx2.create_ssl_context()
     except OSError as error:
+        if error.filename is not None and error.filename == os.environ.get(_KEY_LOG):
+            raise TlsUnusable(f"the file of {_KEY_LOG} cannot be written: {_told(error)}") from error
         named = " or ".join(name for name in _VARIABLES if os.environ.get(name)) or "the system"
         raise TlsUnusable(f"the certificates of {named} cannot be read: {_told(error)}") from error
 

@@ -1,20 +1,15 @@
-"""The environment of tool servers on this machine: executables, the variables of an `env_file`, proxies."""
+"""The environment of tool servers on this machine: executables and the variables of an `env_file`."""
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import shutil
 import sys
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING
 
 from ...config.mcp import McpServerConfig
-
-if TYPE_CHECKING:
-    import httpx2
 
 
 class NotLaunchable(Exception):
@@ -132,34 +127,3 @@ def _value(written: str) -> str | None:
     if double is None:
         return str(single)
     return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), double)
-
-
-# ----------------------------------------------------------------- proxies
-
-
-def proxy_to(url: httpx2.URL) -> str | None:
-    """Return the proxy for a server, found as curl and the models find theirs; None: connect directly.
-
-    Servers on this machine get no proxy, because few environments exclude them explicitly.
-    """
-    # Imported here, because it loads the HTTP client of the standard library.
-    from urllib.request import getproxies, proxy_bypass
-
-    if _is_here(url.host):
-        return None
-    proxies = getproxies()
-    if proxy_bypass(url.netloc.decode("ascii")):
-        return None
-    found = proxies.get(url.scheme) or proxies.get("all")
-    if found is None:
-        return None
-    return found if "://" in found else f"http://{found}"
-
-
-def _is_here(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -32,9 +32,9 @@ import trio
 from ...config.agent_config import MAX_STORED_BYTES
 from ...runtime.json_text import load_mcp
 from ...runtime.restart import Backoff, Streak
+from ..common.http_proxies import INVALID, proxy_to, said_by_proxy
 from ..common.tls import trusted, why_unreached
 from ..tools.bearer import current_bearer
-from .environment import proxy_to
 from .failures import (
     REQUEST_REFUSED,
     SERVER_FAILED,
@@ -208,8 +208,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         try:
             transport = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy_to(url), verify=self._trusted)
         except (ValueError, httpx2.InvalidURL) as error:
-            text = "the proxy in the environment has no valid address"
-            raise httpx2.UnsupportedProtocol(text) from error
+            raise httpx2.UnsupportedProtocol(INVALID) from error
         self._transports[url.scheme, url.netloc] = transport
         return transport
 
@@ -355,7 +354,7 @@ def transport_text(error: httpx2.RequestError) -> str:
     if isinstance(error, httpx2.LocalProtocolError):
         return "a header of the request is not valid"  # the error quotes the header, which may be a token
     if isinstance(error, httpx2.ProxyError):
-        return f"the proxy of the environment says: {error}"
+        return said_by_proxy(error)
     unreached = why_unreached(error) if isinstance(error, httpx2.ConnectError) else None
     return unreached or str(error) or type(error).__name__
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to connect to a provider. The deadline of the model call bounds the rest."""
-PROXIES = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY"
 CLOSE_GRACE = 5.0
 """Seconds for closing connections gracefully."""
 
@@ -34,10 +33,11 @@ class ModelClient:
         self._client: httpx2.AsyncClient | None = None
 
     def get(self) -> httpx2.AsyncClient:
-        """The client. Raises `ModelUnusable`: the environment has a wrong proxy or certificate file."""
+        """The client. Raises `ModelUnusable`: the environment has a wrong certificate file."""
         if self._client is None:
             import httpx2
 
+            from ..common.http_proxies import Routed
             from ..common.tls import TlsUnusable, trusted
             from .providers.reading import limit_body
 
@@ -48,16 +48,13 @@ class ModelClient:
                 self._client = httpx2.AsyncClient(
                     # The deadline of the model call bounds reading.
                     timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-                    limits=limits,
-                    transport=self._transport,
+                    transport=self._transport or Routed(limits, trusted()),
+                    trust_env=False,
                     headers={"accept-encoding": "identity"},
                     event_hooks={"response": [limit_body]},
-                    verify=trusted(),
                 )
             except TlsUnusable as error:
                 raise ModelUnusable(str(error)) from error
-            except (ValueError, httpx2.InvalidURL) as error:
-                raise ModelUnusable(f"a proxy in the environment has no valid address ({PROXIES})") from error
         return self._client
 
     async def aclose(self) -> None:

@@ -14,9 +14,10 @@ from urllib.parse import quote, urlsplit
 import attrs
 import trio
 
+from ...actors.common.http_proxies import Routed
+from ...actors.common.loopback import is_loopback
 from ...actors.common.tls import TlsUnusable, trusted, why_unreached
 from ...runtime.json_text import load_provider
-from ..loopback import is_loopback
 
 if TYPE_CHECKING:
     import httpx2
@@ -153,11 +154,10 @@ class Issuer:
 
             # httpx2 logs the URL of every request.
             logging.getLogger("httpx2").setLevel(logging.WARNING)
-            # Proxy settings rarely exclude loopback addresses.
-            direct = is_loopback(urlsplit(self.address).hostname or "")
             headers = {"accept": "application/json", "accept-encoding": "identity"}
+            transport = Routed(httpx2.Limits(), trusted())
             self._client = httpx2.AsyncClient(
-                verify=trusted(), timeout=TIMEOUT, headers=headers, trust_env=not direct
+                transport=transport, timeout=TIMEOUT, headers=headers, trust_env=False
             )
         return self._client
 

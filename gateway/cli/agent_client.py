@@ -10,16 +10,15 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 import attrs
 import httpx2
 import trio
 
+from ...actors.common.http_proxies import proxy_to
 from ...actors.common.tls import why_unreached
 from ...runtime.json_text import load
 from ...runtime.restart import Backoff
-from ..loopback import is_loopback
 from .options import API_KEY, credential_headers
 
 Json: TypeAlias = dict[str, Any]
@@ -164,8 +163,7 @@ async def open_client(url: str, bearer: str | None = None) -> AsyncIterator[Agen
     headers = credential_headers()
     if bearer is not None:
         headers["Authorization"] = f"Bearer {bearer}"
-    # Proxy settings rarely exclude loopback addresses.
-    direct = is_loopback(urlsplit(url).hostname or "")
     timeout = httpx2.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT)
-    async with httpx2.AsyncClient(headers=headers, trust_env=not direct, timeout=timeout) as http:
+    proxy = proxy_to(httpx2.URL(url))
+    async with httpx2.AsyncClient(headers=headers, trust_env=False, proxy=proxy, timeout=timeout) as http:
         yield AgentClient(url, headers, http)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ...actors.common.loopback import is_loopback
 from ...runtime.journal.store_address import is_postgres
-from ..loopback import is_loopback
 
 if TYPE_CHECKING:
     from ...config.agent_config import AgentConfig

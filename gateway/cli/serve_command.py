@@ -8,8 +8,8 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
+from ...actors.common.loopback import is_loopback
 from ...runtime.journal.store_address import LEASE
-from ..loopback import is_loopback
 from .options import (
     WRONG,
     add_config_option,

@@ -6,9 +6,8 @@ import argparse
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from ..loopback import is_loopback
 from .options import FAILED, URL, add_url_option, credential_headers
 
 SECONDS = 30.0
@@ -74,14 +73,14 @@ def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
     """The answer; None after an error, which is printed."""
     import httpx2
 
+    from ...actors.common.http_proxies import proxy_to
     from .agent_client import ServerError, answer_of, unreached
     from .terminal import Terminal
 
-    # Proxy settings rarely exclude loopback addresses.
-    direct = is_loopback(urlsplit(url).hostname or "")
     try:
         headers = credential_headers()
-        with httpx2.Client(headers=headers, trust_env=not direct, timeout=SECONDS) as client:
+        proxy = proxy_to(httpx2.URL(url))
+        with httpx2.Client(headers=headers, trust_env=False, proxy=proxy, timeout=SECONDS) as client:
             answer = client.request(method, url, json=body)
         return answer_of(answer.status_code, answer.content, url)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:

@@ -10,6 +10,7 @@ import httpx2
 import trio
 
 from ....runtime.json_text import load_provider
+from ...common.http_proxies import said_by_proxy
 from ...common.sse_parser import EventTooLarge, SseParser
 from ...common.tls import distrusted, why_unreached
 from ..errors import ModelUnusable
@@ -120,10 +121,10 @@ def failures_of(name: str, key: str | None) -> Iterator[None]:
         raise ModelFailed(f"{name}: connecting took too long", retryable=True) from None
     except ModelUnusable as error:
         raise ModelFailed(f"{name}: {error}") from None
-    except httpx2.ProxyError:
-        raise ModelFailed(
-            f"{name}: the proxy set in the environment does not reach the provider", retryable=True
-        ) from None
+    except httpx2.ProxyError as error:
+        raise ModelFailed(f"{name}: {said_by_proxy(error)}", retryable=True) from None
+    except httpx2.UnsupportedProtocol as error:
+        raise ModelFailed(f"{name}: {error}") from None
     except httpx2.ConnectError as error:
         why = why_unreached(error)
         raise ModelFailed(

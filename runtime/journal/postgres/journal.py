@@ -66,7 +66,7 @@ from . import intake, note_table, owners, reads, save, tables
 from .hints import TOPIC, Hints
 from .intake import Delivery
 from .owners import OwnNode
-from .pool import Pool
+from .pool import Pool, check_sessions
 
 CONNECTIONS = 8
 """Maximum number of connections for the conversations. There are three more: for the lease, to send
@@ -93,11 +93,13 @@ async def open_postgres(
 
     Raises:
         JournalTooNew: a newer version of the program wrote it.
-        JournalError: the tables cannot be made, or `dsn` is not valid.
+        JournalError: the tables cannot be made, `dsn` is not valid, the database has another encoding than
+            UTF-8, or a pooler shares its sessions.
     """
     pool, own = Pool(dsn, trio.CapacityLimiter(connections)), Pool(dsn, trio.CapacityLimiter(1))
     sender = Pool(dsn, trio.CapacityLimiter(1))
     try:
+        await until_available(lambda: pool.run(lambda db: check_sessions(db, dsn)))
         name = await until_available(lambda: pool.run(tables.migrate))
         hints = Hints(EventBus(), sender, dsn, f"stopgo_{name}"[:60])  # of at most 63 bytes
         async with trio.open_nursery() as nursery:

@@ -30,6 +30,8 @@ T = TypeVar("T")
 LONGEST = 10.0
 """Seconds after which an operation counts as unanswered."""
 LOOK_EVERY = 1.0
+_LOOKS = 3
+"""How often two sessions are compared: a busy pooler may give them different connections."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "application_name": "stopgo",
@@ -151,11 +153,36 @@ not be lost."""
 
 
 def connect(dsn: str) -> Connection:
-    """Raises psycopg.Error, `JournalError`."""
-    db = psycopg.connect(dsn, autocommit=True, **{**_DEFAULTS, **_given(dsn)})
+    """Raises psycopg.Error, `JournalError`: the database or the DSN cannot be used."""
+    db = psycopg.connect(dsn, autocommit=True, **{**_DEFAULTS, **_given(dsn), "client_encoding": "UTF8"})
+    # In another encoding, some texts of models and tools could not be stored, perhaps after a tool has acted.
+    if (encoding := db.info.parameter_status("server_encoding")) != "UTF8":
+        db.close()
+        raise JournalError(
+            f"the database has the encoding {encoding}, which cannot store every text: make one for the"
+            " journal with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
+        )
     db.adapters.register_dumper(str, _TextDumper)
     db.adapters.register_loader("text", _TextLoader)
     return db
+
+
+def check_sessions(db: Connection, dsn: str) -> None:
+    """Raises `JournalError` if a pooler gives connections of the server to others between transactions, as
+    PgBouncer does with `pool_mode = transaction`: LISTEN and settings of a session would have no effect."""
+    with connect(dsn) as other:
+        for _ in range(_LOOKS):
+            if _server_process(db) == _server_process(other):
+                raise JournalError(
+                    "a pooler shares the sessions of the database, as PgBouncer does with pool_mode ="
+                    " transaction or statement: give the journal the address of the database itself, or use"
+                    " pool_mode = session"
+                )
+
+
+def _server_process(db: Connection) -> int:
+    ((id,),) = db.execute("SELECT pg_backend_pid()").fetchall()
+    return int(id)
 
 
 def _given(dsn: str) -> Mapping[str, Any]:

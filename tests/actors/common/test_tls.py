@@ -12,6 +12,7 @@ import httpx2
 import pytest
 import trio
 
+from stopgo.actors.common import tls
 from stopgo.actors.common.tls import TlsUnusable, distrusted, trusted, why_unreached
 from tests.authority import Authority
 from tests.http_client import http_client
@@ -114,6 +115,14 @@ def missing(folder: Path) -> Path:
 def no_certificate(folder: Path) -> Path:
     (folder / "notes.pem").write_text("nothing of the kind")
     return folder / "notes.pem"
+
+
+def test_key_log_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not the certificates, which are fine."""
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "absent" / "keys"))
+    tls._load.cache_clear()
+    with pytest.raises(TlsUnusable, match="the file of SSLKEYLOGFILE cannot be written: no such file"):
+        trusted()
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 import trio
 
+from stopgo.actors.common.http_proxies import INVALID
 from stopgo.actors.common.tls import TlsUnusable
-from stopgo.actors.mcp.environment import proxy_to
 from stopgo.actors.mcp.failures import UNREACHABLE
 from stopgo.actors.mcp.http import McpTransport
 from tests.authority import Authority
@@ -107,34 +107,5 @@ async def test_invalid_proxy_address_is_an_error(
 ) -> None:
     monkeypatch.setenv("http_proxy", "carrier-pigeon://coop")
     error = (await ask("http://tools.test/mcp", nursery)).json()["error"]
-    assert error["message"] == "the proxy in the environment has no valid address"
+    assert error["message"] == INVALID
     assert error["data"] == {"sent": False}
-
-
-@pytest.mark.parametrize(
-    ("environment", "url", "proxy"),
-    [
-        ({}, "https://tools.test/mcp", None),
-        ({"https_proxy": "http://p:1"}, "https://tools.test/mcp", "http://p:1"),
-        ({"https_proxy": "p:1"}, "https://tools.test/mcp", "http://p:1"),
-        ({"https_proxy": "http://p:1"}, "http://tools.test/mcp", None),
-        ({"all_proxy": "socks5://p:1"}, "http://tools.test/mcp", "socks5://p:1"),
-        ({"all_proxy": "p:1", "http_proxy": "q:1"}, "http://tools.test/mcp", "http://q:1"),
-        ({"https_proxy": "p:1", "no_proxy": "tools.test"}, "https://tools.test/mcp", None),
-        ({"https_proxy": "p:1", "no_proxy": ".test"}, "https://tools.test:8443/mcp", None),
-        ({"https_proxy": "p:1", "no_proxy": "tools.test:8443"}, "https://tools.test:8443/mcp", None),
-        ({"https_proxy": "p:1", "no_proxy": "other.test"}, "https://tools.test/mcp", "http://p:1"),
-        ({"https_proxy": "p:1", "no_proxy": "*"}, "https://tools.test/mcp", None),
-        ({"all_proxy": "p:1"}, "http://127.0.0.1:80/mcp", None),
-        ({"all_proxy": "p:1"}, "http://[::1]:80/mcp", None),
-        ({"all_proxy": "p:1"}, "http://localhost/mcp", None),
-        ({"all_proxy": "p:1"}, "http://tools.localhost/mcp", None),
-        ({"all_proxy": "p:1"}, "http://10.0.0.1/mcp", "http://p:1"),
-    ],
-)
-def test_proxy_for_each_url(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], url: str, proxy: str | None
-) -> None:
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert proxy_to(httpx2.URL(url)) == proxy

@@ -4,7 +4,7 @@ migrations."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from itertools import count
 
 import psycopg
@@ -20,11 +20,11 @@ from stopgo.runtime.journal.postgres import hints as hints_module
 from stopgo.runtime.journal.postgres import pool as pool_module
 from stopgo.runtime.journal.postgres.hints import parsed, payloads
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
-from stopgo.runtime.journal.postgres.pool import connect
+from stopgo.runtime.journal.postgres.pool import check_sessions, connect
 from stopgo.runtime.journal.postgres.tables import STEPS, Connection, migrate, sql
 from stopgo.runtime.journal.protocol import Accepted, NewEvent, NewIntent, Saved
 from stopgo.runtime.journal.question import NewQuestion, Won
-from tests.postgres_server import Database, PostgresServer
+from tests.postgres_server import Database, PostgresServer, pooler
 from tests.postgres_wire import Wire, wire_to
 from tests.runtime.journal.kept import claimed, intents_of, row_of
 from tests.runtime.journal.test_ownership import begun
@@ -134,6 +134,48 @@ async def test_failed_notification_is_told_when_the_server_is_back(
                 await until(lambda: a._hints._lost)
                 assert a._hints._wake.is_set()  # or it would be told with the next change only
             await until_hint(live, HINTS_LOST)
+
+
+# --------------------------------------------------------------------------- what a journal needs
+
+
+# psycopg#813 (SQL_ASCII: texts come as bytes), mattermost/docs#3943 (LATIN1 lacks an emoji).
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_database_in_another_encoding_is_refused(
+    postgres_server: PostgresServer, encoding: str
+) -> None:
+    name = encoding.lower()
+    postgres_server.execute(
+        f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    )
+    with pytest.raises(JournalError, match=f"the database has the encoding {encoding}.* ENCODING 'UTF8'"):
+        async with open_postgres(f"{postgres_server.dsn} dbname={name}"):
+            pass
+
+
+async def test_any_text_is_stored_whatever_encoding_the_client_asks_for(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    async with opened(f"{database.dsn} client_encoding=SQL_ASCII", "a") as a:
+        await a.deliver("s", "k", "create", {"text": "\u2014 \u20ac \U0001f600"}, new=True)
+        [command] = await a.inbox("s")
+    assert command.body == {"text": "\u2014 \u20ac \U0001f600"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_refused"), [("session", False), ("transaction", True), ("statement", True)]
+)
+def test_pooler_that_shares_sessions_is_refused(
+    postgres_server: PostgresServer, mode: str, is_refused: bool
+) -> None:
+    """PgBouncer's documentation, "Feature matrix for pooling modes": LISTEN and SET need `session`."""
+    with (
+        pooler(postgres_server, mode) as dsn,
+        connect(dsn) as db,
+        pytest.raises(JournalError, match="pool_mode = session") if is_refused else nullcontext(),
+    ):
+        check_sessions(db, dsn)
 
 
 # --------------------------------------------------------------------------- release

@@ -59,7 +59,10 @@ async def test_invalid_proxy_address_fails_with_its_variable(
     provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("https_proxy", "carrier-pigeon://coop")
-    failed = await failure(opened("openai", provider.url, client, tmp_path, monkeypatch))
+    provider.answers = [whole(HELLO_OPENAI.whole)]
+    here = opened("openai", provider.url, client, tmp_path, monkeypatch)
+    assert (await here.complete(request(), unheard)).text == "hello"
+    failed = await failure(opened("openai", "https://m.test/v1", client, tmp_path, monkeypatch))
     assert str(failed) == (
         "m: a proxy in the environment has no valid address (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY)"
     )

@@ -1,0 +1,105 @@
+"""The proxy for each address, found in the environment as curl finds it.
+
+* An address of this machine has none, because few environments except those.
+* Nor has an address that `NO_PROXY` excepts: a list of names, with all names below them (`example.com`,
+  `.example.com`, `*.example.com`), addresses and networks (`10.0.0.0/8`, `fd00::/8`, `[::1]`), each perhaps
+  with a port, and `*` for all. The proxies are not even read for it, so a wrong one does no harm.
+* Others have `HTTPS_PROXY` or `HTTP_PROXY`, by their scheme, else `ALL_PROXY`. A value without a scheme is a
+  proxy over HTTP, and `socks://`, which desktops set, is SOCKS 5.
+
+Of two spellings of a name, lower case wins.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import ssl
+
+import httpx2
+
+from .loopback import is_loopback
+
+NAMES = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY"
+_PORT = re.compile(r"(\[[^\]]*\]|[^:]*):(\d+)")
+
+
+def proxy_to(url: httpx2.URL) -> str | None:
+    """The address of the proxy; None: connect directly."""
+    host = url.host.rstrip(".").lower()
+    if is_loopback(host) or _is_excepted(host, url.port or (443 if url.scheme == "https" else 80)):
+        return None
+    found = _variable(f"{url.scheme}_proxy") or _variable("all_proxy")
+    if not found:
+        return None
+    scheme, separator, rest = found.partition("://")
+    if not separator:
+        return f"http://{found}"
+    return f"socks5://{rest}" if scheme.lower() == "socks" else found
+
+
+def _variable(name: str) -> str:
+    # As in curl: a server gives programs of CGI a header of the request as HTTP_PROXY.
+    names = (name,) if name == "http_proxy" and "REQUEST_METHOD" in os.environ else (name, name.upper())
+    return next((value for each in names if (value := os.environ.get(each, "").strip())), "")
+
+
+def _is_excepted(host: str, port: int) -> bool:
+    entries = re.split(r"[,\s]+", _variable("no_proxy").lower())
+    return any(_covers(entry, host, port) for entry in entries if entry)
+
+
+def _covers(entry: str, host: str, port: int) -> bool:
+    if entry == "*":
+        return True
+    if found := _PORT.fullmatch(entry):
+        entry, wanted = found.groups()
+        if int(wanted) != port:
+            return False
+    entry = entry.removeprefix("[").removesuffix("]").rstrip(".")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        name = entry.removeprefix("*").removeprefix(".")
+        return bool(name) and (host == name or host.endswith(f".{name}"))
+    try:
+        return address in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        return False
+
+
+class Routed(httpx2.AsyncBaseTransport):
+    """Sends each request directly or over the proxy of its address. For a client with `trust_env=False`.
+
+    A proxy whose address is not valid raises `httpx2.UnsupportedProtocol` for each request that needs it.
+    """
+
+    def __init__(self, limits: httpx2.Limits, verify: ssl.SSLContext) -> None:
+        self._limits = limits
+        self._verify = verify
+        self._by_proxy: dict[str | None, httpx2.AsyncHTTPTransport] = {}
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return await self._to(proxy_to(request.url)).handle_async_request(request)
+
+    def _to(self, proxy: str | None) -> httpx2.AsyncHTTPTransport:
+        if proxy not in self._by_proxy:
+            try:
+                made = httpx2.AsyncHTTPTransport(limits=self._limits, proxy=proxy, verify=self._verify)
+            except (ValueError, httpx2.InvalidURL) as error:
+                raise httpx2.UnsupportedProtocol(INVALID) from error
+            self._by_proxy[proxy] = made
+        return self._by_proxy[proxy]
+
+    async def aclose(self) -> None:
+        for each in self._by_proxy.values():
+            await each.aclose()
+
+
+INVALID = f"a proxy in the environment has no valid address ({NAMES})"
+
+
+def said_by_proxy(error: httpx2.ProxyError) -> str:
+    """The refusal of a proxy, such as "407 Proxy Authentication Required"."""
+    return f"the proxy of the environment says: {error}"
