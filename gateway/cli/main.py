@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -10,6 +11,10 @@ from typing import Any, NoReturn
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line. Exit codes: 2 if it or the configuration is wrong, 1 if the command failed."""
+    if os.getpid() == 1:
+        from .init_process import leave_init
+
+        leave_init()
     try:
         try:
             args = _parser().parse_args(argv)
