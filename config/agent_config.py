@@ -65,6 +65,15 @@ class ServerConfig:
             maximum=100_000,
         ),
     )
+    keep_alive: float = attrs.field(
+        default=75.0,
+        metadata=about(
+            "Seconds that an idle connection is kept after an answer. A load balancer before the server "
+            "should close its idle connections earlier.",
+            minimum=1,
+            maximum=3600,
+        ),
+    )
     push_to_private: bool = attrs.field(
         default=False,
         metadata=about(

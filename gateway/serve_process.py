@@ -127,6 +127,7 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
                     ),
                     sockets,
                     config.server.max_connections,
+                    config.server.keep_alive,
                 ) as server,
                 observation.serve_metrics(agent, server, scraped) as metrics,
             ):

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as requests to stop."""
+"""SIGINT, SIGTERM and SIGHUP as requests to stop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ REPEAT = 0.5
 """Seconds after a signal in which another one counts as the same: Ctrl-C reaches every process of a terminal,
 and our parent process may forward it again."""
 
-STOPS = (signal.SIGINT, signal.SIGTERM)
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""By default, SIGHUP would end the process in the middle of a call, when its terminal is closed."""
 
 
 @contextmanager

@@ -50,8 +50,8 @@ from .request_task import RequestTask
 
 log = logging.getLogger(__name__)
 
-KEEP_ALIVE = 60.0
-"""Seconds that an idle connection is kept after an answer."""
+KEEP_ALIVE = 75.0
+"""Seconds that an idle connection is kept after an answer, unless the server says otherwise."""
 HEAD_TIMEOUT = 10.0
 """Seconds for the head of a request to arrive, from when the connection opens or the head begins."""
 SEND_TIMEOUT = 30.0
@@ -198,7 +198,7 @@ class Connection:
                 await self._write(data)
         elif isinstance(event, Updated):
             if event.idle:
-                self._rest(KEEP_ALIVE)
+                self._rest(self._config.keep_alive_timeout)
             else:
                 self.idle_since = self.ends_at = math.inf
         elif isinstance(event, Closed):

@@ -21,7 +21,7 @@ from hypercorn.typing import ASGIFramework
 
 from .access_log import ServerLog
 from .errors import bare_error
-from .http_connection import HEAD_TIMEOUT, Connection
+from .http_connection import HEAD_TIMEOUT, KEEP_ALIVE, Connection
 
 log = logging.getLogger(__name__)
 
@@ -69,10 +69,12 @@ def _refused(host: str, port: int, error: OSError | UnicodeError, any_port: str 
 class Server:
     """Accepts connections until it drains."""
 
-    def __init__(self, app: ASGIFramework, sockets: Sequence[socket.socket], max_connections: int) -> None:
+    def __init__(
+        self, app: ASGIFramework, sockets: Sequence[socket.socket], max_connections: int, keep_alive: float
+    ) -> None:
         self._app = app
         self._listeners = [_listener(sock) for sock in sockets]
-        self._config = _config()
+        self._config = _config(keep_alive)
         self._context = WorkerContext(None)
         self._accepting = trio.CancelScope()
         self._done = trio.Event()
@@ -177,14 +179,17 @@ async def _turn_away(stream: trio.SocketStream) -> None:
 
 @asynccontextmanager
 async def open_server(
-    app: ASGIFramework, sockets: Sequence[socket.socket], max_connections: int = MAX_CONNECTIONS
+    app: ASGIFramework,
+    sockets: Sequence[socket.socket],
+    max_connections: int = MAX_CONNECTIONS,
+    keep_alive: float = KEEP_ALIVE,
 ) -> AsyncIterator[Server]:
     """Serve `app` on the `sockets` of `bind`. The exit closes every connection at once; drain first.
 
     Raises `BindError`.
     """
     try:
-        server = Server(app, sockets, max_connections)
+        server = Server(app, sockets, max_connections, keep_alive)
     except OSError as error:
         host, port = sockets[0].getsockname()[:2]
         raise _refused(host, port, error) from error
@@ -202,8 +207,9 @@ def _listener(sock: socket.socket) -> trio.SocketListener:
     return trio.SocketListener(trio.socket.from_stdlib_socket(sock))
 
 
-def _config() -> Config:
+def _config(keep_alive: float) -> Config:
     config = Config()
+    config.keep_alive_timeout = keep_alive
     config.include_server_header = False
     config.h11_max_incomplete_size = MAX_HEAD
     config.errorlog = logging.getLogger("stopgo.server")

@@ -528,7 +528,7 @@ def test_connections_leave_file_descriptors_for_the_agent(
     assert "Traceback" not in "\n".join(served.lines)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_one_signal_lets_a_turn_finish(
     serve: Callable[..., Served], agent_dir: Path, number: signal.Signals
 ) -> None:

@@ -215,6 +215,23 @@ async def test_idle_connections_are_closed_in_the_end(
         assert await stream.receive_some() == b""
 
 
+async def test_idle_connection_is_kept_as_long_as_the_server_says(
+    probe: Probe, mock_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        open_server(probe.app, bind("127.0.0.1", 0), keep_alive=620) as server,
+        await trio.open_tcp_stream("127.0.0.1", server.port) as stream,
+    ):
+        for _ in range(2):
+            await stream.send_all(get("/quick"))
+            await read_until(stream, b"quick")
+            await settled()
+            mock_clock.jump(619)
+            await settled()
+        mock_clock.jump(2)
+        assert await stream.receive_some() == b""
+
+
 async def test_idle_connection_is_closed_at_its_deadline(
     server: Server, connect: Connect, mock_clock: trio.testing.MockClock
 ) -> None:
