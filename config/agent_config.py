@@ -44,7 +44,7 @@ class ServerConfig:
         default=None,
         metadata=about(
             "Address at which browsers reach the server, if it differs from the one the server listens on, "
-            "for instance the address of a proxy.",
+            "for instance the address of a proxy. Its path, if any, may arrive with requests or be removed.",
             pattern=rf"{ORIGIN}(/[^\s?#]*)?",
             meaning="an address such as https://agents.example",
         ),

@@ -54,9 +54,8 @@ def make_app(
         allowed = attrs.evolve(allowed, hosts=allowed.hosts | {deltas.host})
     app = Application(__name__, allowed if login is None else with_login(allowed), authenticator, observers)
     auth = agent.config.auth
-    described = document(
-        agent.config.name, agent.config.description, None if auth is None else schemes_of(auth)
-    )
+    schemes = None if auth is None else schemes_of(auth)
+    described = document(agent.config.name, agent.config.description, schemes, allowed.prefix)
     system = System(agent, described, docs_page(described), authenticator)
     live = Live(agent)
     views = {

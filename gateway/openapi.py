@@ -19,11 +19,14 @@ DISTRIBUTION = "agent-stop-and-go"
 
 
 @cache
-def document(name: str, description: str, schemes: tuple[Scheme, ...] | None = None) -> bytes:
+def document(
+    name: str, description: str, schemes: tuple[Scheme, ...] | None = None, prefix: str = ""
+) -> bytes:
     """The document of an agent, as JSON.
 
     Args:
         schemes: how clients authenticate; None: there is no authentication.
+        prefix: the path below which a proxy serves the agent.
     """
     paths: dict[str, dict[str, Any]] = {}
     for tag, operations in TAGS.items():
@@ -34,7 +37,7 @@ def document(name: str, description: str, schemes: tuple[Scheme, ...] | None = N
         {
             "openapi": "3.1.0",
             "info": {"title": name, "description": description, "version": version(DISTRIBUTION)},
-            "servers": [{"url": "/"}],
+            "servers": [{"url": f"{prefix}/"}],
             "tags": [{"name": tag} for tag in TAGS],
             "paths": paths,
             "components": {

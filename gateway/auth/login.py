@@ -21,7 +21,7 @@ from ...actors.access.principal import Principal
 from ...config.auth import LoginConfig
 from ...runtime.journal.followed_notes import FollowedNotes, made_once
 from ..http.errors import RequestError
-from ..http.host_and_origin import Allowed
+from ..http.host_and_origin import Allowed, prefix_of
 from ..http.quart_app import Application
 from ..http.request import Request
 from ..http.responses import Reply
@@ -57,7 +57,7 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Agent Stop and Go</title>
-<link rel="stylesheet" href="/page/base.css">
+<link rel="stylesheet" href="{prefix}/page/base.css">
 {refresh}</head>
 <body>
 <main class="empty"><h1>{title}</h1><p>{text}</p><p><a href="{href}">{link}</a></p></main>
@@ -104,9 +104,9 @@ class Login:
         try:
             endpoints = await self.verifier.jwks.endpoints()
         except RequestError as error:
-            return _failed(error.status, error.message)
+            return self._failed(error.status, error.message)
         if endpoints.authorization is None:
-            return _failed(503, "the issuer has no login")
+            return self._failed(503, "the issuer has no login")
         base = (self.public_url or f"http://{request.host}").rstrip("/")
         back = own_path(request.args.get("return", "/"))
         begun = Transaction.new(base + CALLBACK, back, self._notes.wall())
@@ -139,15 +139,16 @@ class Login:
             begun = self._begun(request)
             principal = await self._person(request, begun)
         except LoginFailed as error:
-            return _failed(400, str(error))
+            return self._failed(400, str(error))
         except (IssuerError, Unverified) as error:
             log.warning("a login failed: %s", error)
-            return _failed(502, "the issuer gave no valid answer; the server's log has the reason")
+            return self._failed(502, "the issuer gave no valid answer; the server's log has the reason")
         except RequestError as error:
-            return _failed(error.status, error.message)
+            return self._failed(error.status, error.message)
         id = await self.sessions.begin(principal)
-        href = html.escape(begun.back)
+        href = html.escape(prefix_of(self.public_url) + begun.back)
         page = _PAGE.format(
+            prefix=prefix_of(self.public_url),
             refresh=f'<meta http-equiv="refresh" content="0;url={href}">\n',
             title="Logged in",
             text="The page continues by itself.",
@@ -202,18 +203,19 @@ class Login:
             raise Unverified("the user info is of another person")
         return {**more, **claims}
 
+    def _failed(self, status: int, why: str) -> Reply:
+        text, prefix = html.escape(f"{why[0].upper()}{why[1:]}."), prefix_of(self.public_url)
+        page = _PAGE.format(
+            prefix=prefix, refresh="", title="Not logged in", text=text, href=f"{prefix}/", link="Back"
+        )
+        return _html(status, page, cookie(LOGIN_COOKIE, "", seconds=0, same_site="Lax"))
+
 
 def _only(request: Request, name: str) -> str:
     values = request.args.getlist(name)
     if len(values) != 1:
         raise LoginFailed(f"the answer of the issuer has no {name}")
     return values[0]
-
-
-def _failed(status: int, why: str) -> Reply:
-    text = html.escape(f"{why[0].upper()}{why[1:]}.")
-    page = _PAGE.format(refresh="", title="Not logged in", text=text, href="/", link="Back")
-    return _html(status, page, cookie(LOGIN_COOKIE, "", seconds=0, same_site="Lax"))
 
 
 def _html(status: int, page: str, cookie: str) -> Reply:

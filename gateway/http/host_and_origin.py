@@ -34,6 +34,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import quote, unquote, urlsplit
 
 import attrs
 from hypercorn.typing import WWWScope
@@ -67,6 +68,8 @@ class Allowed:
     origins: frozenset[Origin]
     linked: frozenset[bytes] = frozenset({b"/"})
     """The paths that other sites may open in a tab (rule 4)."""
+    prefix: str = ""
+    """See `prefix_of`."""
     how: str = "agent file: `server: {{{}}}`"
     """The location of a setting in that file, for the hints; `format` inserts the setting."""
 
@@ -77,7 +80,13 @@ def allowed_by(server: ServerConfig) -> Allowed:
     return Allowed(
         frozenset(name.lower() for name in (*server.allowed_hosts, *([public.host] if public else []))),
         frozenset(origin for origin in (public, *listed) if origin),
+        prefix=prefix_of(server.public_url),
     )
+
+
+def prefix_of(public_url: str | None) -> str:
+    """The path of `public_url`, below which a proxy serves the agent: escaped, without a slash at its end."""
+    return quote(unquote(urlsplit(public_url or "").path.rstrip("/")))
 
 
 def check_admission(scope: WWWScope, allowed: Allowed) -> None:

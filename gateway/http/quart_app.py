@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import unquote
 
 from hypercorn.typing import (
     ASGIReceiveCallable,
@@ -151,6 +152,12 @@ class Application(QuartTrio):
         if scope["type"] == "lifespan":
             await super().asgi_app(scope, receive, send)
             return
+        if scope["type"] == "http" and scope["path"] == (unquote(self.allowed.prefix) or None):
+            # The addresses in the page are relative to its own.
+            moved = Reply(b"", 308, "", {"Location": "/"})
+            await self._send(moved, scope, self._request(scope, receive), send)
+            return
+        _leave_out(self.allowed.prefix, scope)
         if self._observers:
             scope["state"][OBSERVERS] = self._observers
             for observer in self._observers:
@@ -162,7 +169,7 @@ class Application(QuartTrio):
                 # could evade the rule.
                 raise errors.NotFound
         except (errors.RequestError, errors.NotFound) as error:
-            await _refuse(scope, self._request(scope, receive), send, error)
+            await self._refuse(scope, self._request(scope, receive), send, error)
         else:
             try:
                 if scope["type"] == "websocket":
@@ -190,7 +197,7 @@ class Application(QuartTrio):
         request = Request(raw, raw.receive)
         token = current.set(request)
         try:
-            return _response(await self._answer(raw, request), request)
+            return self._response(await self._answer(raw, request), request)
         finally:
             current.reset(token)
 
@@ -237,13 +244,48 @@ class Application(QuartTrio):
             if socket.accepted:
                 await socket.close(1011, f"internal error {errors.log_fault(error)}")
             else:
-                await _refuse(scope, request, send, error)
+                await self._refuse(scope, request, send, error)
 
     def _socket_route(self, scheme: str, path: str) -> tuple[Rule, Mapping[str, Any]]:
         try:
             return self._routes(scheme, "GET", path).match(return_rule=True)
         except WebsocketMismatch:
             raise errors.RequestError(400, "not_a_websocket", f"{path} is not a websocket") from None
+
+    def _headers(self, reply: Reply, request: Request) -> dict[str, str]:
+        headers = {SESSION_HEADER: request.session_id(), **SAFE_HEADERS, **reply.headers}
+        if headers.get("Location", "").startswith("/"):
+            headers["Location"] = self.allowed.prefix + headers["Location"]
+        return headers
+
+    def _response(self, reply: Reply, request: Request) -> Response:
+        body = reply.body
+        if isinstance(body, ResponseBody):
+            response = Response(b"", reply.status, content_type=reply.content_type)
+            response.response = body
+            del response.headers["Content-Length"]
+        else:
+            response = Response(body, reply.status, content_type=reply.content_type)
+            if not reply.content_type:
+                del response.headers["Content-Type"], response.headers["Content-Length"]
+        response.headers.update(self._headers(reply, request))
+        return response
+
+    async def _refuse(
+        self, scope: WWWScope, request: Request, send: ASGISendCallable, error: Exception
+    ) -> None:
+        """Answer a request or a websocket handshake with an error."""
+        await self._send(errors.reply_to(error, scope["path"]), scope, request, send)
+
+    async def _send(self, reply: Reply, scope: WWWScope, request: Request, send: ASGISendCallable) -> None:
+        assert isinstance(reply.body, bytes)
+        sized = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.body))}
+        headers = {**self._headers(reply, request), **sized}
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
+        start = {"type": f"{kind}.start", "status": reply.status, "headers": raw}
+        await send(cast("ASGISendEvent", start))
+        await send(cast("ASGISendEvent", {"type": f"{kind}.body", "body": reply.body, "more_body": False}))
 
     def _request(self, scope: HTTPScope | WebsocketScope, receive: ASGIReceiveCallable) -> Request:
         headers = Headers({"Remote-Addr": (scope.get("client") or ("",))[0]})  # as the framework does
@@ -255,6 +297,14 @@ class Application(QuartTrio):
         return Request(raw, receive)
 
 
+def _leave_out(prefix: str, scope: WWWScope) -> None:
+    """Remove the path of `public_url`, which a proxy may leave in place."""
+    path = unquote(prefix)
+    if path and scope["path"].startswith(f"{path}/"):
+        scope["path"] = scope["path"][len(path) :]
+        scope["raw_path"] = scope["raw_path"].replace(prefix.encode(), b"", 1)
+
+
 def _rule(path: str) -> str:
     return path.replace("{", "<").replace("}", ">")
 
@@ -262,33 +312,3 @@ def _rule(path: str) -> str:
 def _path(rule: Rule) -> str:
     """The inverse of `_rule`."""
     return rule.rule.translate(_BRACES)
-
-
-def _headers(reply: Reply, request: Request) -> dict[str, str]:
-    return {SESSION_HEADER: request.session_id(), **SAFE_HEADERS, **reply.headers}
-
-
-def _response(reply: Reply, request: Request) -> Response:
-    body = reply.body
-    if isinstance(body, ResponseBody):
-        response = Response(b"", reply.status, content_type=reply.content_type)
-        response.response = body
-        del response.headers["Content-Length"]
-    else:
-        response = Response(body, reply.status, content_type=reply.content_type)
-        if not reply.content_type:
-            del response.headers["Content-Type"], response.headers["Content-Length"]
-    response.headers.update(_headers(reply, request))
-    return response
-
-
-async def _refuse(scope: WWWScope, request: Request, send: ASGISendCallable, error: Exception) -> None:
-    """Answer a request or a websocket handshake with an error."""
-    reply = errors.reply_to(error, scope["path"])
-    assert isinstance(reply.body, bytes)
-    sized = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.body))}
-    raw = [(name.encode(), value.encode()) for name, value in {**_headers(reply, request), **sized}.items()]
-    kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
-    start = {"type": f"{kind}.start", "status": reply.status, "headers": raw}
-    await send(cast("ASGISendEvent", start))
-    await send(cast("ASGISendEvent", {"type": f"{kind}.body", "body": reply.body, "more_body": False}))

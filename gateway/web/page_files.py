@@ -84,7 +84,7 @@ def read_page() -> PageFiles:
         for entry in folder.iterdir()
         if entry.name.rpartition(".")[2] in _TYPES
     }
-    links = b"".join(b'<link rel="modulepreload" href="/page/%b">\n' % name for name in _modules(bodies))
+    links = b"".join(b'<link rel="modulepreload" href="page/%b">\n' % name for name in _modules(bodies))
     bodies[_FIRST] = bodies[_FIRST].replace(b"</head>", links + b"</head>")
     found = {
         name: PageFile(body, _TYPES[name.rpartition(".")[2]], etag_of(body)) for name, body in bodies.items()

@@ -29,7 +29,7 @@ MADE = """(() => {
   const bad = ({ name, value }) => name.startsWith("on") || /^\\s*(javascript|data):/i.test(value);
   const kind = /^(script|img|iframe|object|embed|style)$/i;
   return [...document.querySelectorAll("*")]
-    .filter((e) => !e.matches("script[src='/page/main.js']"))
+    .filter((e) => !e.matches("script[src='page/main.js']"))
     .filter((e) => [...e.attributes].some(bad) || kind.test(e.localName))
     .map((e) => e.outerHTML.slice(0, 200));
 })()"""

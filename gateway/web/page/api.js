@@ -60,6 +60,9 @@ export async function ticketed(path) {
 
 export const needsTicket = () => Boolean(apiKey());
 
+/** A path of the agent, from that of this page: a proxy may serve both below a path of its own. */
+export const relative = (path) => path.slice(1);
+
 async function request(method, path, body, headers = {}, signal = undefined) {
   try {
     return await attempts(method, path, body, headers, signal);
@@ -86,7 +89,7 @@ async function attempts(method, path, body, given, signal) {
     let answer, text;
     const limits = AbortSignal.any([AbortSignal.timeout(DEADLINE), signal].filter(Boolean));
     try {
-      answer = await fetch(path, { method, body, headers, signal: limits, cache: "no-store" });
+      answer = await fetch(relative(path), { method, body, headers, signal: limits, cache: "no-store" });
       text = await answer.text();
     } catch (error) {
       if (error.name === "AbortError") throw error;

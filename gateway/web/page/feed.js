@@ -1,6 +1,6 @@
 // Live events over websockets that reconnect by themselves.
 
-import { get, needsTicket, ticketed } from "./api.js";
+import { get, needsTicket, relative, ticketed } from "./api.js";
 import { parse } from "./exact_json.js";
 
 const SILENCE = 40_000; // milliseconds without a frame or heartbeat, after which a connection counts as lost
@@ -116,7 +116,7 @@ export class Link {
       }
       if (this.closed) return;
     }
-    const socket = (this.socket = new WebSocket(path));
+    const socket = (this.socket = new WebSocket(new URL(relative(path), location.href)));
     const heard = () => {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => socket.close(), SILENCE);

@@ -74,7 +74,7 @@ export function notifyOfApprovals({ approvals, navigate }) {
       ? `${visible(first.tool_name || "A question")} waits for you`
       : `${plural(waiting.length, "approval")} wait for you`;
     waiting = [];
-    const note = new Notification(title, { tag: one ? first.uuid : "approvals", icon: "/page/icon.svg" });
+    const note = new Notification(title, { tag: one ? first.uuid : "approvals", icon: "page/icon.svg" });
     note.onclick = () => {
       window.focus();
       navigate(one ? `#/approvals/${first.uuid}` : "#/inbox");

@@ -10,7 +10,7 @@ import { visible } from "./text.js";
 export function signIn(main, ways) {
   const back = encodeURIComponent(`/${location.hash}`);
   const login = ways.includes("login")
-    ? h("a", { class: "btn primary", href: `/login?return=${back}` }, "Log in")
+    ? h("a", { class: "btn primary", href: `login?return=${back}` }, "Log in")
     : null;
   const none = h("p", {}, "Reach this page through the proxy that logs people in.");
   main.replaceChildren(

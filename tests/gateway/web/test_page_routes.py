@@ -35,7 +35,7 @@ PATHS = ["/", "/favicon.ico", *(f"/page/{name}" for name in FILES.others)]
 
 
 def test_document_preloads_modules_in_import_order() -> None:
-    named = re.findall(r'<link rel="modulepreload" href="/page/(.+?)">', FILES.first.body.decode())
+    named = re.findall(r'<link rel="modulepreload" href="page/(.+?)">', FILES.first.body.decode())
     assert sorted(named) == sorted(name for name in FILES.others if name.endswith(".js"))
     assert named[0] == "main.js"
     assert named.index("sidebar.js") < named.index("chat.js") < named.index("markdown.js")
@@ -80,7 +80,7 @@ def test_the_document_has_nothing_that_its_policy_forbids() -> None:
     html = FILES.first.body.decode()
     assert re.findall(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=|<base|<form|<i?frame", html) == []
     linked = re.findall(r'(?:src|href)="([^"#]+)"', html)
-    assert [each for each in linked if each.removeprefix("/page/") not in FILES.others] == []
+    assert [each for each in linked if each.removeprefix("page/") not in FILES.others] == []
 
 
 @pytest.mark.parametrize(
