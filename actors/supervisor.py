@@ -145,7 +145,7 @@ async def _start(
     open_remote_agent: OpenRemoteAgent,
 ) -> Cast:
     bus, directory = kernel.bus, ServerDirectory()
-    known = KnownTools(journal, trust=config.approval.on_weaker_hints == "trust")
+    known = KnownTools.of(journal, config.approval)
     await known.load(server.name for server in config.enabled_servers)
     wall = await _hold(lease, kernel, wall)
     notes = FollowedNotes(journal, wall, lease.can_be_lost)

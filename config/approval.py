@@ -133,6 +133,10 @@ class Rule:
 _UNANNOTATED = "What happens to calls of tools without `destructiveHint`."
 _IN_PARALLEL = "What happens below a parallel node to calls that would ask because of their tool's hints."
 _IN_LOOP = "What happens below a loop node to calls that would ask because of their tool's hints."
+_CONTRADICTORY_HINTS = (
+    "How a tool with both `readOnlyHint: true` and `destructiveHint: true` counts: `read_only`, as in MCP, "
+    "where the second hint means something only without the first; `ask`, as destructive."
+)
 _ON_WEAKER_HINTS = (
     "If a tool's hints become weaker than those in the data directory: `hold`, the stricter hints apply "
     "until a person accepts the new ones; `trust`, the new hints apply at once."
@@ -154,6 +158,9 @@ class ApprovalConfig:
         ),
     )
     unannotated: Literal["run", "ask"] = attrs.field(default="run", metadata=about(_UNANNOTATED))
+    contradictory_hints: Literal["ask", "read_only"] = attrs.field(
+        default="read_only", metadata=about(_CONTRADICTORY_HINTS)
+    )
     in_parallel: Literal["run", "ask"] = attrs.field(default="run", metadata=about(_IN_PARALLEL))
     in_loop: Literal["run", "ask"] = attrs.field(default="run", metadata=about(_IN_LOOP))
     expires_after: float | None = attrs.field(

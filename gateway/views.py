@@ -278,7 +278,7 @@ def approvals_view(page: ApprovalPage) -> w.ApprovalList:
 
 
 def tool_view(listed: ListedTool) -> s.Tool:
-    tool = listed.tool
+    tool, hints = listed.tool, listed.tool.hints.in_effect
     return s.Tool(
         name=tool.name,
         description=tool.description,
@@ -287,9 +287,9 @@ def tool_view(listed: ListedTool) -> s.Tool:
         server=None if is_remote(tool.server) else tool.server,
         policy=listed.policy,
         title=tool.title,
-        destructiveHint=tool.hints.destructive,
-        readOnlyHint=tool.hints.read_only,
-        idempotentHint=tool.hints.idempotent,
+        destructiveHint=hints.destructive,
+        readOnlyHint=hints.read_only,
+        idempotentHint=hints.idempotent,
         held=[_held(each) for each in listed.held] or None,
     )
 
@@ -298,7 +298,7 @@ def _held(tool: Tool) -> s.HeldTool:
     return s.HeldTool(
         tool=tool.own_name,
         hash=tool.hash,
-        counts=s.Hints(**tool.hints.to_json()),
+        counts=s.Hints(**tool.hints.in_effect.to_json()),
         listed=s.Hints(**tool.listed_hints.to_json()),
         change=change(tool),
     )

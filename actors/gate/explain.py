@@ -89,8 +89,8 @@ def _parts(condition: Condition, value: Any, wanted: Answer) -> Iterator[str]:
 
 
 def _hints(tool: Tool, scope: PolicyScope) -> Iterator[Step]:
-    hints, policy = tool.hints, scope.policy
-    yield Step("readOnlyHint: true runs", bool(hints.read_only), _said_to_read(hints))
+    hints, policy = tool.hints.in_effect, scope.policy
+    yield Step("readOnlyHint: true runs", bool(hints.read_only), _said_to_read(tool.hints))
     if hints.read_only:
         return
     said = _said("destructiveHint", hints.destructive)
@@ -117,7 +117,8 @@ _BELOW = {"in_parallel": "below a parallel node", "in_loop": "below a loop"}
 
 def _said_to_read(hints: Hints) -> str:
     if hints.contradictory:
-        return "the tool contradicts itself: it also says destructiveHint: true"
+        setting = "ask" if hints.contradiction_asks else "read_only"
+        return f"destructiveHint is true as well, and approval.contradictory_hints is {setting}"
     return _said("readOnlyHint", hints.read_only)
 
 

@@ -13,6 +13,9 @@ The first match decides:
     5     neither hint                                            does what `unannotated` says
     ====  ======================================================  ==========================================
 
+A tool with both `readOnlyHint: true` and `destructiveHint: true` counts as one with only the first, or, with
+`contradictory_hints: ask`, as one with only the second.
+
 Below a parallel node or a loop, a call that would ask by step 4 or 5 runs, unless `in_parallel` or `in_loop`
 is `ask`. Below both kinds, one `ask` is enough.
 
@@ -237,7 +240,7 @@ def mismatch(rule: Rule, tool: Tool, scope: PolicyScope) -> str | None:
 
 def by_hints(tool: Tool, scope: PolicyScope) -> Verdict:
     """The verdict on a call that no rule matches."""
-    hints, policy = tool.hints, scope.policy
+    hints, policy = tool.hints.in_effect, scope.policy
     if hints.read_only:
         return Verdict("run", "readOnlyHint: true")
     if hints.destructive is False:
@@ -301,12 +304,12 @@ def unapproved_tools(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str
         if not isinstance(node, LlmNode | RemoteAgentNode):
             continue
         for tool in tools:
-            harmless = tool.hints.read_only or tool.hints.destructive is False
-            if harmless or not offered(tool, scope):
+            hints = tool.hints.in_effect
+            if hints.read_only or hints.destructive is False or not offered(tool, scope):
                 continue
             verdict, sometimes = _most_permissive(tool, scope)
             if verdict.action == "run":
-                kind = "destructive" if tool.hints.destructive else "unannotated"
+                kind = "destructive" if hints.destructive else "unannotated"
                 runs = "runs with some arguments" if sometimes else "runs"
                 yield (
                     f'{kind} tool "{tool.name}" of server "{tool.server}" {runs} without approval'

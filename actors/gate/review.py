@@ -234,7 +234,7 @@ def _allows_other_arguments(schema: Mapping[str, Any]) -> bool:
 
 
 def _contradictory(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
-    """Yield a sentence for each server with contradictory tools that no rule runs."""
+    """Yield a sentence for each server with contradictory tools that ask, and that no rule runs."""
     run_rules = [
         rule
         for _, rule in rules_of(config)
@@ -242,14 +242,15 @@ def _contradictory(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
     ]
     by_server: dict[str, list[str]] = {}
     for tool in tools:
-        if tool.hints.contradictory and not any(_is_matched(rule, tool) for rule in run_rules):
+        counts = tool.hints.contradictory and tool.hints.contradiction_asks
+        if counts and not any(_is_matched(rule, tool) for rule in run_rules):
             by_server.setdefault(tool.server, []).append(tool.own_name)
     for server, names in by_server.items():
         example = next(filter(_can_be_named, names), None)
         advice = f"; a rule lets it run: {_run_rule(server, example)}" if example else ""
         yield (
             f'MCP server "{server}": readOnlyHint and destructiveHint are both true for {_listing(names)}, '
-            f"and such a tool counts as destructive{advice}"
+            f"and approval.contradictory_hints: ask makes such a tool ask{advice}"
         )
 
 

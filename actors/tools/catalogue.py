@@ -136,7 +136,10 @@ def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) 
     others = {one_name(other) for other in config.mcp_servers if other.expose == "server" and other != server}
     others |= {agent.tool_name for agent in config.remote_agents}
     kept = [
-        attrs.evolve(tool, misleading=looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others)
+        attrs.evolve(
+            _hinted(config, tool),
+            misleading=looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others,
+        )
         for tool in tools
         if admits(server.tools, tool.own_name)
     ]
@@ -154,6 +157,12 @@ def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) 
         )
         for tool, name in zip(kept, names, strict=True)
     )
+
+
+def _hinted(config: AgentConfig, tool: Tool) -> Tool:
+    """Return a tool whose hints say how a contradiction counts."""
+    hints = attrs.evolve(tool.listed_hints, contradiction_asks=config.approval.contradictory_hints == "ask")
+    return attrs.evolve(tool, hints=hints, listed_hints=hints)
 
 
 def _name(config: AgentConfig, server: McpServerConfig, tool: Tool) -> str:

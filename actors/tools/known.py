@@ -23,6 +23,7 @@ from pathlib import Path
 
 import attrs
 
+from ...config.approval import ApprovalConfig
 from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Journal, Json
 from ...runtime.journal.sqlite import read_notes
@@ -82,10 +83,21 @@ class KnownTools:
     _journal: Journal
     trust: bool = False
     """Whether weaker hints count without acceptance."""
+    contradiction_asks: bool = False
+    """As in `Hints`. The records do not contain it, so that a change of the setting applies at once."""
     _servers: dict[str, dict[str, Hints]] = attrs.field(factory=dict)
     """The known hints by server and by key of the tool."""
     _revisions: dict[str, int] = attrs.field(factory=dict)
     """The revisions up to which the notes of the servers were read."""
+
+    @classmethod
+    def of(cls, journal: Journal, approval: ApprovalConfig) -> KnownTools:
+        """The known hints of an agent with these settings, before `load`."""
+        return cls(
+            journal,
+            trust=approval.on_weaker_hints == "trust",
+            contradiction_asks=approval.contradictory_hints == "ask",
+        )
 
     async def load(self, servers: Iterable[str]) -> None:
         """Read the known hints of these servers. Raises `JournalError`."""
@@ -99,9 +111,19 @@ class KnownTools:
         revision = (await self._journal.note_revisions()).get(kind, 0)
         if revision != self._revisions.get(server):
             notes = await self._journal.notes(kind, after=self._revisions.get(server, 0))
-            self._servers.setdefault(server, {}).update((key, _read(note)) for key, note in notes.items())
+            self._servers.setdefault(server, {}).update(
+                (key, self._read(note)) for key, note in notes.items()
+            )
             self._revisions[server] = revision
         return revision
+
+    def _read(self, note: Json | None) -> Hints:
+        """Return the hints of a note, or the strictest ones if it is damaged."""
+        try:
+            said = STRICTEST if note is None else Hints.from_json(note)
+        except ValueError:
+            return STRICTEST
+        return attrs.evolve(said, contradiction_asks=self.contradiction_asks)
 
     async def take(self, server: str, tools: Sequence[Tool]) -> None:
         """Record the hints that a server lists now. They are on disk when this returns."""
@@ -194,11 +216,3 @@ def _key(name: str) -> str:
     if len(name) <= LONGEST_NAME:
         return name
     return name[:LONGEST_NAME] + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _read(note: Json | None) -> Hints:
-    """Return the hints of a note, or the strictest ones if it is damaged."""
-    try:
-        return STRICTEST if note is None else Hints.from_json(note)
-    except ValueError:
-        return STRICTEST

@@ -22,10 +22,7 @@ EFFECTS: tuple[EffectClass, ...] = ("read", "idempotent", "once")
 
 @attrs.frozen
 class Hints:
-    """The annotations of a tool (MCP `ToolAnnotations`). None means not given.
-
-    `read_only` and `destructive` contradict each other. If both are given, `read_only` counts as not given.
-    """
+    """The annotations of a tool (MCP `ToolAnnotations`), as the server gives them. None means not given."""
 
     read_only: bool | None = None
     """`readOnlyHint`: the tool changes nothing."""
@@ -35,13 +32,23 @@ class Hints:
     """`idempotentHint`: repeating a call has no further effect."""
     open_world: bool | None = None
     """`openWorldHint`: the tool acts outside its server."""
-    contradictory: bool = attrs.field(default=False, kw_only=True)
-    """Whether both `readOnlyHint` and `destructiveHint` were true. `read_only` is then None."""
+    contradiction_asks: bool = attrs.field(default=False, kw_only=True)
+    """Whether a tool that contradicts itself counts as destructive (`approval.contradictory_hints`)."""
 
-    def __attrs_post_init__(self) -> None:
-        if self.read_only and self.destructive:
-            object.__setattr__(self, "read_only", None)
-            object.__setattr__(self, "contradictory", True)
+    @property
+    def contradictory(self) -> bool:
+        """Whether `read_only` and `destructive` are both true."""
+        return bool(self.read_only and self.destructive)
+
+    @property
+    def in_effect(self) -> Hints:
+        """The hints without the one that does not count if they are contradictory.
+
+        MCP 2025-11-25 defines `destructiveHint` as meaningful only if `readOnlyHint` is false.
+        """
+        if not self.contradictory:
+            return self
+        return attrs.evolve(self, **{"read_only" if self.contradiction_asks else "destructive": None})
 
     @property
     def said(self) -> tuple[bool | None, ...]:
@@ -52,18 +59,20 @@ class Hints:
     def strictness(self) -> tuple[int, int]:
         """The strictness of the verdict (0: run, 1: as `unannotated` says, 2: ask) and of the effect class
         (0: `read`, 1: `idempotent`, 2: `once`)."""
-        asks = 0 if self.read_only or self.destructive is False else 2 if self.destructive else 1
-        return asks, EFFECTS.index(self.effect)
+        hints = self.in_effect
+        asks = 0 if hints.read_only or hints.destructive is False else 2 if hints.destructive else 1
+        return asks, EFFECTS.index(hints.effect)
 
     @property
     def effect(self) -> EffectClass:
         """The effect class of a call."""
-        if self.read_only:
+        hints = self.in_effect
+        if hints.read_only:
             return "read"
-        return "idempotent" if self.idempotent and not self.destructive else "once"
+        return "idempotent" if hints.idempotent and not hints.destructive else "once"
 
     def to_json(self) -> dict[str, bool]:
-        """Return the hints by protocol name. For a contradictory tool `readOnlyHint` is left out."""
+        """Return the hints by protocol name."""
         said = zip(_WIRE_NAMES, self.said, strict=True)
         return {name: value for name, value in said if value is not None}
 

@@ -226,13 +226,7 @@ def _report(trial: Trial, group: ToolGroup | None, policy_scope: PolicyScope) ->
 
 
 def _hints(tool: Tool) -> str:
-    hints = {
-        "readOnlyHint": True if tool.hints.contradictory else tool.hints.read_only,
-        "destructiveHint": tool.hints.destructive,
-        "idempotentHint": tool.hints.idempotent,
-        "openWorldHint": tool.hints.open_world,
-    }
-    given = [f"{name}: {json.dumps(value)}" for name, value in hints.items() if value is not None]
+    given = [f"{name}: {json.dumps(value)}" for name, value in tool.hints.to_json().items()]
     return ", ".join(given) or "no hints"
 
 

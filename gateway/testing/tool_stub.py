@@ -56,7 +56,7 @@ class ToolStub:
     @property
     def may_be_repeated(self) -> bool:
         """Whether the annotations allow to repeat a call."""
-        return bool(self.read_only or (self.idempotent and not self.destructive))
+        return self.hints.effect != "once"
 
     @property
     def hints(self) -> Hints:

@@ -28,7 +28,7 @@ async def context_view(agent: Agent, uuid: str) -> dict[str, Any]:
     tool = None if asked.server is None else agent.catalogue.of_server(asked.server, asked.tool_name)
     return {
         "conversation_title": await agent.title(approval.stream),
-        "hints": None if tool is None else tool.hints.to_json(),
+        "hints": None if tool is None else tool.hints.in_effect.to_json(),
         "effect": None if tool is None else tool.hints.effect,
         "rule": (await agent_file(agent)).rule(asked.rule),
         "suggestion": None if tool is None else _suggestion(approval, tool, agent),

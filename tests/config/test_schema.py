@@ -160,6 +160,7 @@ approval = section(
     {
         "rules": st.lists(rule, max_size=2),
         "unannotated": ask,
+        "contradictory_hints": st.sampled_from(["ask", "read_only"]),
         "in_parallel": ask,
         "in_loop": ask,
         "expires_after": seconds,

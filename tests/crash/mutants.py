@@ -1701,15 +1701,15 @@ MUTANTS = (
     ),
     Mutant(
         "hints that are known are not read at the start",
-        (Edit(KNOWN, "for key, note in notes.items())", "for key, note in ())"),),
+        (Edit(KNOWN, "for key, note in notes.items()", "for key, note in ()"),),
     ),
     Mutant(
         "hints that cannot be read are none",
         (
             Edit(
                 KNOWN,
-                "    except ValueError:\n        return STRICTEST",
-                "    except ValueError:\n        return Hints()",
+                "        except ValueError:\n            return STRICTEST",
+                "        except ValueError:\n            return Hints()",
             ),
         ),
         (HINTS,),
@@ -2014,9 +2014,15 @@ MUTANTS = (
         (ROUTER_TESTS,),
     ),
     Mutant(
-        "hints: a tool that reads and destroys only reads",
-        (Edit(TOOL, "if self.read_only and self.destructive:", "if False:"),),
-        (GATE_TESTS,),
+        "hints: a tool that contradicts itself does not ask although the file says so",
+        (
+            Edit(
+                "actors/tools/catalogue.py",
+                'config.approval.contradictory_hints == "ask"',
+                "False",
+            ),
+        ),
+        (HINTS,),
     ),
     Mutant(
         "hints: a contradiction changes the fingerprints of all tools",
@@ -2025,7 +2031,7 @@ MUTANTS = (
     ),
     Mutant(
         "hints: there is no warning about contradictory hints",
-        (Edit(RULES, "if tool.hints.contradictory and", "if False and"),),
+        (Edit(RULES, "        if counts and not any", "        if False and not any"),),
         (REVIEW,),
     ),
     Mutant(

@@ -43,11 +43,20 @@ def explain(*words: str | Path) -> int:
     return code
 
 
-def test_contradictory_hints_are_reported(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain("--config", file, "--node", "careful", "--tool", "t", "--read-only", "--destructive") == 3
+@pytest.mark.parametrize(("setting", "effect", "code"), [("ask", "once", 3), ("read_only", "read", 0)])
+def test_contradictory_hints_are_reported(
+    file: Path, capsys: pytest.CaptureFixture[str], setting: str, effect: str, code: int
+) -> None:
+    file.write_text(
+        FILE.replace(
+            "approval:\n  rules", f"approval:\n  contradictory_hints: {setting}\n  rules", 1
+        ).replace("{then: run, effect: read}", "{then: run, effect: idempotent}")
+    )
+    words = ("--config", file, "--node", "careful", "--tool", "t", "--read-only", "--destructive")
+    assert explain(*words) == code
     said = capsys.readouterr().out
-    assert "the tool contradicts itself: it also says destructiveHint: true" in said
-    assert "the tool's effect is once" in said
+    assert f"destructiveHint is true as well, and approval.contradictory_hints is {setting}" in said
+    assert f"the tool's effect is {effect}" in said
 
 
 def test_the_rule_that_decides_is_marked_and_the_others_say_why_not(

@@ -82,7 +82,11 @@ def override(*rules: Rule, **more: Any) -> ApprovalOverride:
     ("hints", "unannotated", "action", "rule"),
     [
         (Hints(read_only=True), "ask", "run", "readOnlyHint: true"),
-        (Hints(read_only=True, destructive=True), "run", "ask", "destructiveHint: true"),
+        # modelcontextprotocol/schema/2025-11-25/schema.ts, ToolAnnotations: `destructiveHint` "is meaningful
+        # only when `readOnlyHint == false`"
+        (Hints(read_only=True, destructive=True), "ask", "run", "readOnlyHint: true"),
+        (Hints(True, True, contradiction_asks=True), "run", "ask", "destructiveHint: true"),
+        (Hints(read_only=True, contradiction_asks=True), "ask", "run", "readOnlyHint: true"),
         (Hints(destructive=True), "run", "ask", "destructiveHint: true"),
         (Hints(read_only=False, destructive=True), "run", "ask", "destructiveHint: true"),
         (Hints(destructive=False), "ask", "run", "destructiveHint: false"),
@@ -286,8 +290,10 @@ def test_offered_tools_by_filters(servers: Any, tools: Any, seen: bool) -> None:
         (Hints(idempotent=True, destructive=False), False, "idempotent"),
         (Hints(idempotent=True, destructive=False), True, "once"),
         (Hints(idempotent=True, destructive=True), False, "once"),
-        (Hints(read_only=True, destructive=True), False, "once"),
-        (Hints(read_only=True, destructive=True, idempotent=True), True, "once"),
+        (Hints(read_only=True, destructive=True), False, "read"),
+        (Hints(read_only=True, destructive=True), True, "read"),
+        (Hints(True, True, contradiction_asks=True), False, "once"),
+        (Hints(True, True, True, contradiction_asks=True), True, "once"),
         (Hints(destructive=True), True, "once"),
         (Hints(destructive=False), False, "once"),
         (Hints(), False, "once"),

@@ -161,8 +161,9 @@ def applies(rule: Rule, tool: Tool, arguments: dict[str, Any], node: str) -> Tru
 
 
 def only_reads(hints: Hints) -> bool:
-    """A tool that also says that it destroys contradicts itself."""
-    return bool(hints.read_only and not hints.destructive)
+    """With `contradictory_hints: ask`, a tool that also says that it destroys does not count as one that
+    only reads."""
+    return bool(hints.read_only and not (hints.destructive and hints.contradiction_asks))
 
 
 def effect(hints: Hints) -> str:
@@ -346,5 +347,6 @@ def test_all_annotations_and_settings() -> None:
         for each, in_parallel, in_loop in itertools.product(actions, repeat=3)
         for rules in ((), (undecided,), (undecided, Rule(then="run")), *of_effects)
     ]
-    for hints, scope in itertools.product(itertools.product((None, True, False), repeat=3), places):
-        agree(Tool("t", "", {}, "s", hints=Hints(*hints)), {"a": "5 USD"}, scope)
+    said = [*itertools.product((None, True, False), repeat=3)]
+    for hints, asks, scope in itertools.product(said, (False, True), places):
+        agree(Tool("t", "", {}, "s", hints=Hints(*hints, contradiction_asks=asks)), {"a": "5 USD"}, scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import pytest
@@ -39,8 +39,14 @@ def tool(name: str, server: str = "a", hints: Hints = READ_ONLY, **properties: A
     return Tool(name, "", schema, server, hints=hints)
 
 
-def found(servers: Sequence[McpServerConfig], offers: Offers, *rules: Rule) -> list[Finding]:
-    config = AgentConfig(agent=NODE, mcp_servers=tuple(servers), approval=ApprovalConfig(rules=rules))
+def found(
+    servers: Sequence[McpServerConfig],
+    offers: Offers,
+    *rules: Rule,
+    contradictory: Literal["ask", "read_only"] = "ask",
+) -> list[Finding]:
+    approval = ApprovalConfig(rules=rules, contradictory_hints=contradictory)
+    config = AgentConfig(agent=NODE, mcp_servers=tuple(servers), approval=approval)
     return list(review(config, catalogue(config, offers).tools, offers))
 
 
@@ -199,12 +205,13 @@ def test_contradictory_hints_suggest_a_rule() -> None:
         tool("*", hints=BOTH), tool("look: ${HOME}", hints=BOTH), WIPE, tool("peek", "b", BOTH)
     )
     assert line == (
-        'MCP server "a": readOnlyHint and destructiveHint are both true for "*", "look: ${HOME}", and such a '
-        "tool counts as destructive; a rule lets it run: {server: a, tool: 'look: $${HOME}', then: run}"
+        'MCP server "a": readOnlyHint and destructiveHint are both true for "*", "look: ${HOME}", and '
+        "approval.contradictory_hints: ask makes such a tool ask; a rule lets it run: "
+        "{server: a, tool: 'look: $${HOME}', then: run}"
     )
     assert other.endswith("{server: b, tool: peek, then: run}")
     [hostile] = contradictions(tool("*", hints=BOTH), tool("x" * 200, hints=BOTH))
-    assert hostile.endswith("such a tool counts as destructive")
+    assert hostile.endswith("makes such a tool ask")
 
 
 def test_suggested_rule_runs_the_tool_and_ends_the_warning() -> None:
@@ -212,9 +219,14 @@ def test_suggested_rule_runs_the_tool_and_ends_the_warning() -> None:
     rule = Rule(**yaml.safe_load(line.partition("lets it run: ")[2]))
     config = AgentConfig(agent=NODE, approval=ApprovalConfig(rules=(rule,)))
     [(_, place)] = policy_scopes(NODE, root_scope(config))
-    assert judge(tool("true", hints=BOTH), {}, place).action == "run"
-    assert judge(tool("other", hints=BOTH), {}, place).action == "ask"
+    both = attrs.evolve(BOTH, contradiction_asks=True)
+    assert judge(tool("true", hints=both), {}, place).action == "run"
+    assert judge(tool("other", hints=both), {}, place).action == "ask"
     assert contradictions(tool("true", hints=BOTH), rules=(rule,)) == []
+
+
+def test_contradictory_hints_that_run_cause_no_warning() -> None:
+    assert found((A,), {"a": [tool("look", hints=BOTH)]}, contradictory="read_only") == []
 
 
 # ------------------------------------------------------------------------ names

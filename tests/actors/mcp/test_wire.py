@@ -68,15 +68,13 @@ def test_tool_without_annotations_has_no_hints() -> None:
         ({"readOnlyHint": True, "destructiveHint": False}, Hints(True, False), None),
         (
             {"readOnlyHint": True, "destructiveHint": True, "idempotentHint": True},
-            Hints(None, True, True, contradictory=True),
+            Hints(True, True, True),
             None,
         ),
     ],
 )
-def test_contradictory_hints_count_as_destructive(
-    notes: dict[str, bool], hints: Hints, fingerprint: str | None
-) -> None:
-    """Approvals are stored with fingerprints, so these must stay the same for every other tool."""
+def test_hints_are_kept_as_listed(notes: dict[str, bool], hints: Hints, fingerprint: str | None) -> None:
+    """Approvals are stored with fingerprints, so these must stay the same."""
     data = {"name": "drop", "inputSchema": {"type": "object"}, "annotations": notes}
     tool = tool_from_wire(types.Tool.model_validate(data, by_name=False), "s")
     assert tool.hints == hints

@@ -37,7 +37,11 @@ from tests.actors.world import (
 )
 
 SAYS = (None, True, False)
-ALL = tuple(Hints(*said) for said in itertools.product(SAYS, SAYS, SAYS))
+ALL = tuple(
+    Hints(*said, contradiction_asks=asks)
+    for asks in (False, True)
+    for said in itertools.product(SAYS, SAYS, SAYS)
+)
 LISTED = READ_ONLY.to_json()
 UNANNOTATED = Hints()
 
@@ -77,16 +81,16 @@ def test_stricter_hints_are_the_least_upper_bound(place: PolicyScope) -> None:
 listings = st.lists(st.sampled_from(ALL) | st.none(), max_size=12)
 
 
-@given(listings)
-def test_strictest_hints_of_the_whole_history_count(history: list[Hints | None]) -> None:
+@given(listings, st.booleans())
+def test_strictest_hints_of_the_whole_history_count(history: list[Hints | None], asks: bool) -> None:
     """The stricter_hints of all there ever was counts, over restarts and times in which the tool is away."""
 
     async def live() -> None:
         journal, worst = MemoryJournal(), (0, 0)
         for hints in history:
-            tools = KnownTools(journal)
+            tools = KnownTools(journal, contradiction_asks=asks)
             await tools.load(["tools"])
-            offered = () if hints is None else (tool(hints),)
+            offered = () if hints is None else (tool(attrs.evolve(hints, contradiction_asks=asks)),)
             await tools.take("tools", offered)
             for each in tools.counting(offered):
                 worst = cast(tuple[int, int], tuple(map(max, worst, each.listed_hints.strictness)))
@@ -333,6 +337,31 @@ async def test_trust_lets_weaker_hints_count_at_once_and_says_so(
     del dropping.settings["approval"]
     async with dropping.agent() as agent:
         assert not await waits(agent)
+
+
+async def test_setting_for_contradictory_hints_applies_at_once(
+    world: World, autojump_clock: MockClock
+) -> None:
+    """mcp-go sets `destructiveHint` on every tool (mcp/tools.go, `NewTool`)."""
+    world.tool("list", Hints(read_only=True, destructive=True))
+    world.plan("agent", use(call("list")), say("done"))
+    for setting, asks in ((None, False), ("ask", True), ("read_only", False), ("ask", True)):
+        world.settings["approval"] = {} if setting is None else {"contradictory_hints": setting}
+        async with world.agent() as agent:
+            assert (await waits(agent), held(agent)) == (asks, {}), setting
+
+
+@pytest.mark.parametrize(("setting", "still"), [("read_only", True), ("ask", False)])
+async def test_destructive_tool_that_begins_to_contradict_itself_still_asks(
+    dropping: World, autojump_clock: MockClock, setting: str, still: bool
+) -> None:
+    dropping.settings["approval"] = {"contradictory_hints": setting}
+    async with dropping.agent() as agent:
+        before = agent.tools()[0].tool.hash
+        await change(dropping, Hints(read_only=True, destructive=True))
+        assert await waits(agent)
+        assert bool(held(agent)) is still
+        assert agent.tools()[0].tool.hash != before
 
 
 async def test_a_question_about_the_earlier_definition_is_asked_anew(
