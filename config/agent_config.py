@@ -216,7 +216,10 @@ class AgentConfig:
     mcp_servers: tuple[McpServerConfig, ...] = attrs.field(
         default=(),
         metadata=about(
-            "The tool servers, as a list or as a mapping by name.", unique_names=True, by_name=True
+            "The tool servers, as a list or as a mapping by name.",
+            alias="mcpServers",
+            unique_names=True,
+            by_name=True,
         ),
     )
     a2a: tuple[RemoteAgentConfig, ...] = attrs.field(

@@ -11,7 +11,7 @@ from typing import TypeVar
 from .a2a import API_KEY_HEADER, REMOTE_NAME, RemoteAgentConfig
 from .agent_config import AgentConfig
 from .delegates import Delegate, delegates
-from .mcp import McpServerConfig
+from .mcp import McpServerConfig, plain_server_name
 from .models import PROVIDERS, UnknownModel, parse_model, prices_of, reachable_models
 from .nodes import LoopNode
 from .placeholders import name_in_file
@@ -185,6 +185,16 @@ def check_names(reader: Reader, root: Table, config: AgentConfig) -> None:
     for name in unknown_names(config, root):
         if name.is_mistake:
             reader.report(f"unknown_{name.kind}", name.message, name.mark, name.path, hint=name.hint)
+
+
+def check_server_names(reader: Reader, root: Table, config: AgentConfig) -> None:
+    """Report servers whose tools would have the same prefixed names."""
+    first: dict[str, str] = {}
+    for server, given, path in _entries(root, "mcp_servers", config.mcp_servers):
+        other = first.setdefault(plain_server_name(server.name), server.name)
+        if other != server.name:
+            message = f"in names of tools, {quoted(server.name)} cannot be told from {quoted(other)}"
+            reader.report("duplicate_name", message, given.entries["name"].mark, path)
 
 
 def check_bearers(reader: Reader, root: Table, config: AgentConfig) -> None:

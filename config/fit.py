@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from .shape import exactly_one_of, keys_of, names_of, needed_by_words, needs_a_key
+from .shape import exactly_one_of, keys_of, needed_by_words, needs_a_key, written_as
 from .values import Mark, Table
 from .wording import one_of
 
@@ -23,7 +23,8 @@ class Misfit:
 def misfits(cls: type, value: Table, given: Mapping[str, object]) -> Iterator[Misfit]:
     """Keys of a section that do not fit together; `given` are the values that were read."""
     groups = exactly_one_of(cls)
-    named = [names[0] for group in groups if (names := [name for name in group if name in value.entries])]
+    written = [[written_as(cls, name, value) for name in group] for group in groups]
+    named = [names[0] for group in written if (names := list(filter(None, group)))]
     if groups and not named:
         choice = one_of(tuple(name for group in groups for name in group))
         yield Misfit("missing_key", f"{choice} is required", value.mark)
@@ -40,14 +41,15 @@ def misfits(cls: type, value: Table, given: Mapping[str, object]) -> Iterator[Mi
         if key.name not in value.entries:
             continue
         mark = value.key_marks.get(key.name)
-        if key.about.needs and key.about.needs not in value.entries:
+        if key.about.needs and written_as(cls, key.about.needs, value) is None:
             message = f"{key.name} belongs to {key.about.needs}, which is not given"
             yield Misfit("conflicting_keys", message, mark, key.name)
         if key.alias_of in value.entries:
-            message = f"{key.name} and {key.alias_of} are the same; give one of them"
+            relation = "opposites" if key.is_opposite else "the same"
+            message = f"{key.name} and {key.alias_of} are {relation}; give one of them"
             yield Misfit("conflicting_keys", message, mark, key.name)
     for name, word, needed in needed_by_words(cls):
-        if given.get(name) == word and needed not in value.entries:
-            written = next(key for key in names_of(cls, name) if key in value.entries)
+        at = written_as(cls, name, value)
+        if at is not None and given.get(name) == word and written_as(cls, needed, value) is None:
             message = f"{word} belongs to {needed}, which is not given"
-            yield Misfit("conflicting_keys", message, value.key_marks.get(written), written)
+            yield Misfit("conflicting_keys", message, value.key_marks.get(at), at)

@@ -1,5 +1,7 @@
 """`${VAR}`, `${VAR:-default}` and `${file:PATH}` in configuration text. Pure: the caller provides the values.
 
+`${env:VAR}` is another spelling of `${VAR}`, which other programs use.
+
 `$${` stands for a literal `${`. As in a shell, `:-` also replaces a variable that is set but empty. Values
 are not expanded again: a value that contains `${X}` stays as it is. A default contains no reference. A
 reference to a file has no default, because a secret that is missing must not be replaced.
@@ -19,10 +21,10 @@ FILE = "file:"
 """How the name of a reference to a file begins; the path follows."""
 _FILE = rf"{FILE}(?:(?!\$\{{)[^}}])+"
 _TOKEN = re.compile(
-    rf"(?P<escape>\$\$\{{)|\$\{{(?:(?P<file>{_FILE})|(?P<name>{_NAME})(?::-(?P<default>{_DEFAULT}))?)\}}"
+    rf"(?P<escape>\$\$\{{)|\$\{{(?:(?P<file>{_FILE})|(?:env:)?(?P<name>{_NAME})(?::-(?P<default>{_DEFAULT}))?)\}}"
 )
 
-WHOLE_REFERENCE_PATTERN = rf"^\$\{{({_FILE}|{_NAME}(:-{_DEFAULT})?)\}}$"
+WHOLE_REFERENCE_PATTERN = rf"^\$\{{({_FILE}|(env:)?{_NAME}(:-{_DEFAULT})?)\}}$"
 """JSON Schema pattern of a text that is exactly one reference."""
 
 

@@ -20,6 +20,7 @@ from .checks import (
     check_model_names,
     check_names,
     check_prices,
+    check_server_names,
     check_tree,
     misspelled,
     model_names,
@@ -32,7 +33,7 @@ from .mcp import BROUGHT, McpServerConfig
 from .mcp_flag import flag_servers
 from .reader import Reader
 from .secrets import secrets_of_variables, shown_address
-from .shape import keys_of
+from .shape import keys_of, written_as
 from .tree import fill_in, without_addresses
 from .values import KeyPath, Mark, Scalar, Table, Value, as_list, dotted, items, plain
 from .variables import Variables
@@ -64,6 +65,7 @@ def load_config(
     """
     source, packaged = locate(None if path is None else Path(path), DEFAULT_FILE)
     root, problems = read_mapping(source, "name: my-agent")
+    root = _own_names(root)
     has_tree = "agent" in root.entries
     if data_dir is not None:
         root = root.with_entries({"data_dir": Scalar(escape(os.fspath(data_dir)))})
@@ -79,6 +81,7 @@ def load_config(
     warnings: tuple[str, ...] = ()
     if config is not None:
         check_prices(reader, root, config)
+        check_server_names(reader, root, config)
         check_bearers(reader, root, config)
         for section in ("mcp_servers", "a2a"):
             if isinstance(named := root.entries.get(section), Table):
@@ -181,6 +184,15 @@ def read_text(source: Path, max_bytes: int = MAX_BYTES, *, relative_to: str = "t
         raise refusal("not_utf8", f"the file is not UTF-8 text, first on line {line}") from None
 
 
+def _own_names(root: Table) -> Table:
+    """The file with `mcpServers` under its name here. If the file has both, the reader reports that."""
+    given = written_as(AgentConfig, "mcp_servers", root)
+    if given in (None, "mcp_servers"):
+        return root
+    entries = {"mcp_servers" if key == given else key: item for key, item in root.entries.items()}
+    return attrs.evolve(root, entries=entries)
+
+
 def _data_dir(root: Table, reader: Reader) -> Path:
     key = keys_of(AgentConfig)["data_dir"]
     value = root.entries.get(key.name)
@@ -225,11 +237,12 @@ def _command(command: str | None, folder: Path) -> str | None:
 
 def _as_written(entry: Value) -> str:
     assert isinstance(entry, Table)
-    value = entry.entries.get("url") or entry.entries.get("command")
+    url = written_as(McpServerConfig, "url", entry)
+    value = entry.entries.get(url or "command")
     if value is None:
         return BROUGHT
     assert isinstance(value, Scalar)
-    return shown_address(parse(str(value.value))) if "url" in entry.entries else str(value.value)
+    return shown_address(parse(str(value.value))) if url else str(value.value)
 
 
 def _in_tree(problem: Problem) -> bool:

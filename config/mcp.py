@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
@@ -18,9 +19,16 @@ FirstTransport: TypeAlias = Literal["stdio", "http", "sse", "program"]
 CALL_TIMEOUT = 60.0
 MAX_RETRIES = 3
 
-NAME = "[A-Za-z0-9_-]+"
+_SIGN = r"[^\s:*?$\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+"""Not a colon, which tells `a2a:NAME` from a server; no wildcard, reference or invisible sign."""
+NAME = f"{_SIGN}+( {_SIGN}+)*"
 BROUGHT = "an object of the program"
 """Stands in place of the address of a server that the program provides."""
+
+
+def plain_server_name(name: str) -> str:
+    """The name of a server as it stands in the names of its tools. No two servers of a file have the same."""
+    return re.sub("[^A-Za-z0-9_-]", "_", name)
 
 
 def _seconds(given: float) -> float:
@@ -87,13 +95,13 @@ class McpServerConfig:
             "Name of the server in logs and answers; unique in the file.",
             not_empty=True,
             pattern=NAME,
-            meaning="letters, digits, _ and -",
+            meaning="visible text without : * ? $ and double spaces",
         )
     )
     url: str | None = attrs.field(
         default=None,
         repr=False,
-        metadata=about("Address of an HTTP server.", **ADDRESS),
+        metadata=about("Address of an HTTP server.", alias="serverUrl", **ADDRESS),
     )
     command: str | None = attrs.field(
         default=None,
@@ -118,8 +126,10 @@ class McpServerConfig:
         default=None,
         metadata=about(
             "Transport: `stdio`, for a command; `http`, Streamable HTTP; `sse`, the older HTTP transport. "
-            "Default: for a url, `http`, then `sse`.",
+            "Default: for a url, `http`, then `sse`. `streamable-http`, `streamableHttp` and "
+            "`streamable_http` are other words for `http`.",
             alias="type",
+            synonyms=dict.fromkeys(("streamable-http", "streamableHttp", "streamable_http"), "http"),
         ),
     )
     mode: Literal["auto", "modern", "legacy"] = attrs.field(
@@ -145,6 +155,7 @@ class McpServerConfig:
         converter=attrs.converters.optional(Path),
         metadata=about(
             "File with `KEY=VALUE` lines; `env` overrides them. A relative path is relative to this file.",
+            alias="envFile",
             needs="command",
             not_empty=True,
             **NO_TILDE,
@@ -172,7 +183,8 @@ class McpServerConfig:
     enabled: bool = attrs.field(
         default=True,
         metadata=about(
-            "Whether to use the server. With `false`, variables that the entry refers to may be unset."
+            "Whether to use the server. With `false`, variables that the entry refers to may be unset.",
+            opposite="disabled",
         ),
     )
     required: bool = attrs.field(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .errors import ConfigError, Problem
-from .mcp import McpServerConfig
+from .mcp import McpServerConfig, plain_server_name
 from .secrets import shown_address
 
 FLAG = "--mcp"
@@ -30,7 +30,7 @@ def flag_servers(values: Iterable[str], taken: Iterable[str]) -> tuple[McpServer
     Raises:
         ConfigError: with all problems.
     """
-    names = dict.fromkeys(taken)
+    names = dict.fromkeys(map(plain_server_name, taken))
     servers: list[McpServerConfig] = []
     problems: list[Problem] = []
     for index, value in enumerate(values):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar, assert_never
 
@@ -13,6 +13,7 @@ import regex
 from .agent_config import RENAMED_KEYS
 from .errors import Problem
 from .fit import misfits
+from .foreign import advice, says_nothing
 from .interpolate import MalformedReference, Reference, UnsetVariable, fill, parse, whole_reference
 from .shape import (
     PAIR,
@@ -20,6 +21,7 @@ from .shape import (
     Anything,
     Choice,
     Flag,
+    Key,
     ListOf,
     MapOf,
     Number,
@@ -46,6 +48,7 @@ class _Bad:
 
 
 _BAD: Final = _Bad()
+_INPUT: Final = "an agent asks nobody for input: write ${NAME}, and set the variable NAME"
 _LEFT_OUT: Final = object()
 """Stands for a value that counts as omitted."""
 Read: TypeAlias = object
@@ -164,7 +167,7 @@ class Reader:
                 "a reference is ${NAME}, ${NAME:-default} or ${file:PATH}, with no reference inside",
                 value.mark,
                 path,
-                hint="write $${ for a literal ${",
+                hint=_INPUT if "${input:" in value.value else "write $${ for a literal ${",
             )
         except (UnsetVariable, UnreadableFile) as error:
             if self._form_only:
@@ -197,8 +200,8 @@ class Reader:
             case Anything() if not isinstance(found, float) or math.isfinite(found):
                 return found
             case Choice() if isinstance(found, str):
-                if found in shape.words:
-                    return found
+                if (word := shape.synonyms.get(found, found)) in shape.words:
+                    return word
                 hint = None if reference else meant(found, shape.words)
                 return self._unfit("unknown_word", shape, value, path, hint)
             case _ if reference:
@@ -337,15 +340,11 @@ class Reader:
         keys = keys_of(cls)
         known = ("type", *keys) if type_word(cls) else tuple(keys)
         for name in value.entries:
-            if name not in known:
+            if name not in known and not says_nothing(cls, name, value.entries[name]):
                 self._unknown_key(name, known, cls, value, path)
         given: dict[str, Read] = {}
-        form_only, switch = self._form_only, value.entries.get("enabled")
-        self._form_only = form_only or (
-            "enabled" in keys
-            and switch is not None
-            and self.read(switch, Flag(), (*path, "enabled")) is False
-        )
+        form_only = self._form_only
+        self._form_only = form_only or self._is_off(value, keys, path)
         # Keys that are filled in come last, because their mistakes belong to the keys that they come from.
         for key in sorted(keys.values(), key=lambda key: key.about.filled_in):
             item = value.entries.get(key.name)
@@ -356,7 +355,7 @@ class Reader:
             elif item is not None and not key.may_mean_default(item):
                 read = self.read(item, key.shape, (*path, key.name))
                 if read is not _LEFT_OUT:
-                    given[key.field] = read
+                    given[key.field] = not read if key.is_opposite and isinstance(read, bool) else read
         self._form_only = form_only
         apart = list(misfits(cls, value, given))
         for misfit in apart:
@@ -364,12 +363,22 @@ class Reader:
             self.report(misfit.code, misfit.message, misfit.mark, at)
         return _BAD if apart or _BAD in given.values() else cls(**given, **mark_of(cls, value))
 
+    def _is_off(self, value: Table, keys: Mapping[str, Key], path: KeyPath) -> bool:
+        """Whether a section says that it is not used, with `enabled` or its opposite."""
+        return any(
+            key.name in value.entries
+            and self.read(value.entries[key.name], key.shape, (*path, key.name)) is key.is_opposite
+            for key in keys.values()
+            if key.field == "enabled"
+        )
+
     def _unknown_key(self, name: str, known: tuple[str, ...], cls: type, value: Table, path: KeyPath) -> None:
         mark, at = value.key_marks.get(name, value.mark), (*path, name)
         if name in RENAMED_KEYS:
             self.report("renamed_key", f"the key {name} was renamed; use {RENAMED_KEYS[name]}", mark, at)
         else:
-            hint = invisible(name) or section_with(name, cls, self._top or cls) or nearest(name, known)
+            hint = invisible(name) or advice(cls, name, value)
+            hint = hint or section_with(name, cls, self._top or cls) or nearest(name, known)
             hint = hint or f"valid keys: {', '.join(known)}"
             self.report(
                 "unknown_key", f"unknown key {quoted(name)}", mark, at, expected=one_of(known), hint=hint

@@ -70,11 +70,11 @@ def _section(cls: type, definitions: dict[str, Json]) -> Json:
     if required:
         schema["required"] = required
     if choices := exactly_one_of(cls):
-        schema["oneOf"] = [{"anyOf": [{"required": [name]} for name in group]} for group in choices]
+        schema["oneOf"] = [{"anyOf": [_given(cls, name) for name in group]} for group in choices]
     if needs_a_key(cls):
         schema["minProperties"] = 1
-    if needs := {key.name: [key.about.needs] for key in keys.values() if key.about.needs}:
-        schema["dependentRequired"] = needs
+    if needs := {key.name: _given(cls, key.about.needs) for key in keys.values() if key.about.needs}:
+        schema["dependentSchemas"] = needs
     if fit := [*_aliases(cls), *_words(cls)]:
         schema["allOf"] = fit
     return schema
@@ -89,8 +89,17 @@ def _aliases(cls: type) -> Iterator[Json]:
 def _words(cls: type) -> Iterator[Json]:
     for name, word, needed in needed_by_words(cls):
         for key in names_of(cls, name):
-            given = {"properties": {key: {"const": word}}, "required": [key]}
-            yield {"if": given, "then": {"required": [needed]}}
+            shape = keys_of(cls)[key].shape
+            others = shape.synonyms.items() if isinstance(shape, Choice) else ()
+            words = [word, *(other for other, meant in others if meant == word)]
+            given = {"properties": {key: {"enum": words}}, "required": [key]}
+            yield {"if": given, "then": _given(cls, needed)}
+
+
+def _given(cls: type, name: str) -> Json:
+    """That a key is there, under one of its names."""
+    names = [{"required": [each]} for each in names_of(cls, name)]
+    return names[0] if len(names) == 1 else {"anyOf": names}
 
 
 def _key(key: Key, definitions: dict[str, Json]) -> Json:
@@ -123,7 +132,7 @@ def _shape(shape: Shape, definitions: dict[str, Json]) -> Json:
         case Anything():
             return {}
         case Choice():
-            return {"anyOf": [{"enum": list(shape.words)}, _REFERENCE]}
+            return {"anyOf": [{"enum": [*shape.words, *shape.synonyms]}, _REFERENCE]}
         case ListOf():
             return _list(shape, definitions)
         case MapOf():

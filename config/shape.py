@@ -53,6 +53,10 @@ class About:
     """The name of the key, if it differs from that of the field."""
     alias: str | None = None
     """Another key that means the same."""
+    opposite: str | None = None
+    """Another key, for a flag, that means the opposite."""
+    synonyms: Mapping[str, str] = attrs.field(factory=dict)
+    """Other words for words of a choice."""
     needs: str | None = None
     """Another key that must stand beside this one."""
     filled_in: bool = False
@@ -112,6 +116,8 @@ class Anything:
 @attrs.frozen
 class Choice:
     words: tuple[str, ...]
+    synonyms: Mapping[str, str] = attrs.field(factory=dict)
+    """Other words that are read as one of `words`."""
 
 
 @attrs.frozen
@@ -162,6 +168,8 @@ class Key:
     """A key without a value means its default, for instance if everything below it is commented out."""
     alias_of: str | None = None
     """The key that this key is another name of."""
+    is_opposite: bool = False
+    """It is another name of the opposite."""
     field: str = ""
     """The field for the value."""
 
@@ -199,12 +207,28 @@ def keys_of(cls: type) -> Mapping[str, Key]:
             keys[described.alias] = Key(
                 described.alias, shape, other, required=False, alias_of=name, field=field.name
             )
+        if described.opposite:
+            other = About(f"The opposite of `{name}`.")
+            keys[described.opposite] = Key(
+                described.opposite,
+                shape,
+                other,
+                required=False,
+                alias_of=name,
+                is_opposite=True,
+                field=field.name,
+            )
     return keys
 
 
 def names_of(cls: type, name: str) -> tuple[str, ...]:
     """The names of a key of a section, including aliases."""
     return tuple(key.name for key in keys_of(cls).values() if name in (key.name, key.alias_of))
+
+
+def written_as(cls: type, name: str, value: Table) -> str | None:
+    """The name with which a key of a section is written; None if it is not given."""
+    return next((each for each in names_of(cls, name) if each in value.entries), None)
 
 
 def type_word(cls: type) -> str | None:
@@ -257,7 +281,7 @@ def _shape_of(hint: Any, described: About) -> Shape:
         in_seconds = described.text.startswith("Seconds ")
         return Number(hint is int, described.minimum, described.above, described.maximum, in_seconds)
     if origin is Literal:
-        return Choice(arguments)
+        return Choice(arguments, described.synonyms)
     if origin is tuple:
         item = _shape_of(arguments[0], described.items or About(""))
         return ListOf(item, described.not_empty, described.unique_names, described.by_name)

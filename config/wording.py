@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import assert_never
 
-from .interpolate import MalformedReference, Reference, parse
+import yaml
+
+from .interpolate import MalformedReference, Reference, escape, parse
 from .shape import (
     AnyScalar,
     Anything,
@@ -173,6 +175,14 @@ def invisible(word: str) -> str | None:
         (c for c in word if not c.isascii() and (c.isspace() or unicodedata.category(c) == "Cf")), None
     )
     return f"it contains U+{ord(found):04X}, which is not a space in YAML; retype it" if found else None
+
+
+def run_rule(server: str, tool: str = "*") -> str:
+    """A rule that lets the calls of a tool run, as YAML in one line."""
+    rule = {"server": escape(server), "tool": escape(tool), "then": "run"}
+    return yaml.safe_dump(
+        rule, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1000
+    ).strip()
 
 
 def one_of(words: tuple[str, ...]) -> str:

@@ -17,17 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-import yaml
 
 from ...config.agent_config import AgentConfig
 from ...config.approval import Rule
 from ...config.errors import ConfigError, Problem
-from ...config.interpolate import escape
 from ...config.mcp import McpServerConfig
 from ...config.tree import rules_of, with_paths
 from ...config.values import quoted
 from ...config.wildcards import has_wildcards, is_named
-from ...config.wording import nearest
+from ...config.wording import nearest, run_rule
 from ..tools.arguments import types_at
 from ..tools.catalogue import one_name
 from ..tools.delegation import is_remote
@@ -247,7 +245,7 @@ def _contradictory(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
             by_server.setdefault(tool.server, []).append(tool.own_name)
     for server, names in by_server.items():
         example = next(filter(_can_be_named, names), None)
-        advice = f"; a rule lets it run: {_run_rule(server, example)}" if example else ""
+        advice = f"; a rule lets it run: {run_rule(server, example)}" if example else ""
         yield (
             f'MCP server "{server}": readOnlyHint and destructiveHint are both true for {_listing(names)}, '
             f"and approval.contradictory_hints: ask makes such a tool ask{advice}"
@@ -257,13 +255,6 @@ def _contradictory(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
 def _can_be_named(name: str) -> bool:
     """Whether a suggested rule can name this tool and no other. A server may call its tool `*`."""
     return len(name) <= _MAX_SUGGESTED_NAME and name.isprintable() and not has_wildcards(name)
-
-
-def _run_rule(server: str, tool: str) -> str:
-    rule = {"server": escape(server), "tool": escape(tool), "then": "run"}
-    return yaml.safe_dump(
-        rule, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1000
-    ).strip()
 
 
 def _is_matched(rule: Rule, tool: Tool) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from ...config.mcp import plain_server_name
+
 MAX_LENGTH = 64
 PREFIX = "mcp__"
 """The beginning of every prefixed name, before the name of the server."""
@@ -29,9 +31,14 @@ def looks_prefixed(own: str) -> bool:
     return plain_name(own).startswith(PREFIX)
 
 
+def prefix_of(server: str) -> str:
+    """Return the beginning of the prefixed names of a server."""
+    return f"{PREFIX}{plain_server_name(server)}__"
+
+
 def prefixed_name(server: str, own: str) -> str:
     """Return a name that contains the name of the server."""
-    name = f"{PREFIX}{server}__{_REFUSED.sub('_', own)}"
+    name = f"{prefix_of(server)}{_REFUSED.sub('_', own)}"
     return name if len(name) <= MAX_LENGTH else hashed(name, server, own)
 
 

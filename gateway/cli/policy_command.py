@@ -92,13 +92,13 @@ def _servers(args: argparse.Namespace, config: AgentConfig) -> list[str]:
     """The servers that may have the tool."""
     from ...actors.tools.catalogue import admits
     from ...actors.tools.known import servers_known_with
-    from ...actors.tools.names import PREFIX
+    from ...actors.tools.names import prefix_of
 
     servers = [server.name for server in config.enabled_servers]
     if args.server is not None:
         _check_known("server", args.server, servers)
         return [args.server]
-    named = [name for name in servers if args.tool.startswith(f"{PREFIX}{name}__")]
+    named = [name for name in servers if args.tool.startswith(prefix_of(name))]
     admitting = [server.name for server in config.enabled_servers if admits(server.tools, args.tool)]
     candidates = named or admitting or servers
     known = () if len(candidates) < 2 else servers_known_with(args.tool, candidates, config.data_dir)
@@ -107,10 +107,11 @@ def _servers(args: argparse.Namespace, config: AgentConfig) -> list[str]:
 
 def _tool(name: str, server: str, args: argparse.Namespace, config: AgentConfig) -> Tool:
     from ...actors.tools.catalogue import catalogue
+    from ...actors.tools.names import prefix_of
     from ...actors.tools.tool import Hints, Tool
 
     hints = Hints(args.read_only, args.destructive, args.idempotent)
-    tool = Tool(name.removeprefix(f"mcp__{server}__"), "", {}, server, hints=hints)
+    tool = Tool(name.removeprefix(prefix_of(server)), "", {}, server, hints=hints)
     named = catalogue(config, {server: [tool]}).tools
     return named[0] if named else tool
 

@@ -13,6 +13,39 @@ from stopgo.config.mcp import McpServerConfig, OAuthConfig, ToolFilter
 from .conftest import SECRET, Load, Problems
 
 
+def test_entries_of_other_clients_are_understood(load: Load) -> None:
+    """As they are written in the documentation of Cline (docs.cline.bot/mcp), Kiro (kiro.dev/docs/mcp),
+    Windsurf (docs.windsurf.com/windsurf/cascade/mcp), Roo Code, VS Code and Cursor (docs.cursor.com/mcp)."""
+    config = load(
+        """
+{"mcpServers": {
+  "Better Auth": {"type": "streamableHttp", "url": "http://h/1", "disabled": false, "autoApprove": []},
+  "io.github/awslabs.docs": {"type": "streamable-http", "url": "http://h/2", "disabled": true},
+  "windsurf": {"serverUrl": "http://h/3", "headers": {"X-Key": "${env:TOKEN}"}},
+  "高德地图": {"type": "stdio", "command": "node", "envFile": ".env", "env": {"A": "${env:UNSET:-b}"},
+              "alwaysAllow": null, "trust": false}
+}}
+""",
+        {"TOKEN": "t-1"},
+    )
+    better, docs, surf, maps = config.mcp_servers
+    assert (better.name, better.transport, better.url, better.enabled) == (
+        "Better Auth",
+        "http",
+        "http://h/1",
+        True,
+    )
+    assert (docs.name, docs.transport, docs.enabled) == ("io.github/awslabs.docs", "http", False)
+    assert (surf.url, surf.headers, surf.as_written) == ("http://h/3", {"X-Key": "t-1"}, "http://h/3")
+    assert (maps.env_file, maps.env) == (config.source.parent / ".env", {"A": "b"})  # type: ignore[union-attr]
+    assert config.enabled_servers == (better, surf, maps)
+
+
+def test_disabled_entry_of_another_client_may_refer_to_unset_variables(load: Load) -> None:
+    (server,) = load("mcpServers: {a: {command: c, disabled: true, env: {A: '${env:UNSET}'}}}").mcp_servers
+    assert not server.enabled
+
+
 def test_every_key_of_a_server_by_command(load: Load, tmp_path: Path) -> None:
     (server,) = load(
         """
@@ -165,6 +198,32 @@ def by_url(text: str) -> str:
 
 
 @pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (by_url("serverUrl: 'http://h'"), "conflicting_keys", "serverUrl and url are the same"),
+        (by_url("enabled: true, disabled: true"), "conflicting_keys", "disabled and enabled are opposites"),
+        (by_command("type: streamableHttp"), "conflicting_keys", "http belongs to url, which is not given"),
+        ("mcp_servers: {}\nmcpServers: {}", "conflicting_keys", "mcpServers and mcp_servers are the same"),
+        (
+            by_command("autoApprove: [look, '*']"),
+            "unknown_key",
+            "without a person: approval: {rules: [{server: a, tool: look, then: run}]}",
+        ),
+        (by_command("trust: true"), "unknown_key", "[{server: a, tool: '*', then: run}]"),
+        (by_command("disabledTools: [drop]"), "unknown_key", "write tools: {exclude: [...]}"),
+        (by_command('env: {A: "${input:api-key}"}'), "bad_reference", "an agent asks nobody for input"),
+    ],
+)
+def test_entries_of_other_clients_are_refused_with_advice(
+    problems: Problems, text: str, code: str, said: str
+) -> None:
+    (found,) = problems(text)
+    assert found.code == code
+    assert said in f"{found.message} ({found.hint})"
+    assert found.line is not None
+
+
+@pytest.mark.parametrize(
     ("text", "code", "expected"),
     [
         (
@@ -177,16 +236,20 @@ def by_url(text: str) -> str:
             "unknown_key",
             'mcp_servers[0].tools.includes: unknown key "includes" (did you mean "include"?)',
         ),
+        ("mcp_servers: [{name: 'a2a:b', command: c}]", "bad_format", None),
+        ("mcp_servers: [{name: 'a*', command: c}]", "bad_format", None),
+        ("mcp_servers: [{name: 'a  b', command: c}]", "bad_format", None),
+        ("mcp_servers: [{name: 'a ', command: c}]", "bad_format", None),
+        ('mcp_servers: [{name: "a\\u202eb", command: c}]', "bad_format", None),
         (
-            "mcp_servers: [{name: a b, command: c}]",
+            "mcp_servers: {'a?': {command: c}}",
             "bad_format",
-            "mcp_servers[0].name: expected letters, digits, _ and -, found other text",
+            "mcp_servers.a?.name: expected visible text without : * ? $ and double spaces, found other text",
         ),
-        ("mcp_servers: [{name: é, command: c}]", "bad_format", None),
         (
-            "mcp_servers: {a b: {command: c}}",
-            "bad_format",
-            "mcp_servers.a b.name: expected letters, digits, _ and -, found other text",
+            "mcp_servers: {a.b: {command: c}, a b: {command: c}}",
+            "duplicate_name",
+            'mcp_servers.a b: in names of tools, "a b" cannot be told from "a.b"',
         ),
         ("mcp_servers: {'${X}': {command: c}}", "bad_format", None),
         (

@@ -50,7 +50,7 @@ def objects(schema: Any) -> list[Mapping[str, Any]]:
 
 def test_everything_is_described_and_nothing_else_allowed() -> None:
     found = objects(SCHEMA)
-    assert len(found) == 34
+    assert len(found) == 35
     for section in found:
         assert section["description"]
         assert section["additionalProperties"] is False
@@ -103,13 +103,14 @@ def section(required: Mapping[str, Any], optional: Mapping[str, Any]) -> st.Sear
 seconds = st.sampled_from([0.5, 1, 5.0])
 count = st.sampled_from([1, 2, 3.0]) | reference
 flag = st.sampled_from([True, False, "${X:-true}"])
-transport = st.sampled_from(["stdio", "http", "sse"])
+transport = st.sampled_from(["stdio", "http", "sse", "streamable-http", "streamableHttp", "streamable_http"])
 common = {
     "connect_timeout": seconds,
     "timeout": seconds,
     "max_concurrency": count,
     "max_retries": count,
     "required": flag,
+    "disabled": flag,
     "transport": transport,
     "type": transport,
     "tools": section({}, {"include": st.lists(text, max_size=1)}),
@@ -122,7 +123,9 @@ oauth = section({"client_id": text, "client_secret": text}, {"scopes": st.lists(
 by_url_keys = {**common, "headers": st.dictionaries(text, text), "oauth": oauth}
 by_command_keys = {**common, "args": st.lists(text), "env": pairs, "cwd": text}
 url = st.sampled_from(["http://h", "https://h:1/mcp"])
-by_url = section({"name": text, "url": url}, by_url_keys)
+by_url = section({"name": text, "url": url}, by_url_keys) | section(
+    {"name": text, "serverUrl": url}, by_url_keys
+)
 by_command = section({"name": text, "command": text}, by_command_keys)
 server_names = st.sampled_from(["a", "b-1", "c d", "é"])
 named = st.dictionaries(
@@ -389,7 +392,11 @@ def test_both_accept(load: Load, data: object) -> None:
         {"mcp_servers": [{"name": "a", "url": "http://h", "command": "b"}]},
         {"mcp_servers": [{"name": "a", "url": "http://h", "args": []}]},
         {"mcp_servers": [{"name": "a", "command": "b", "connect_timeout": 0}]},
-        {"mcp_servers": {"a b": {"command": "c"}}},
+        {"mcp_servers": {"a:b": {"command": "c"}}},
+        {"mcp_servers": {"a": {"url": "http://h", "serverUrl": "http://h"}}},
+        {"mcp_servers": {"a": {"command": "c", "type": "streamable-http"}}},
+        {"mcp_servers": {"a": {"command": "c", "enabled": True, "disabled": False}}},
+        {"mcp_servers": {}, "mcpServers": {}},
         {"mcp_servers": {"a": {"name": "a", "command": "c"}}},
         {"mcp_servers": {"a": {}}},
         {"mcp_servers": {"a": None}},
