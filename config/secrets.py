@@ -109,11 +109,17 @@ def secrets_of(server: McpServerConfig | RemoteAgentConfig) -> Iterator[str]:
     if server.oauth is not None:
         yield server.oauth.client_secret
     yield from secrets_of_values(server.env)
-    for before, value in zip(("", *server.args), server.args, strict=False):
-        named = _NAME_OF_NEXT.fullmatch(before) and not value.startswith("-")
-        yield from secrets_in(before if named else "", value)
-        if option := _OPTION.fullmatch(value):
-            yield from secrets_in(option[1], option[2])
+    for each in map(secrets_of_argument, ("", *server.args), server.args):
+        yield from (secret for _, secret in each)
+
+
+def secrets_of_argument(before: str, value: str) -> Iterator[tuple[str, str]]:
+    """The secrets in an argument of a command, each with the name of its option. `before` is the argument
+    before it."""
+    name = before if _NAME_OF_NEXT.fullmatch(before) and not value.startswith("-") else ""
+    yield from ((name, secret) for secret in secrets_in(name, value))
+    if option := _OPTION.fullmatch(value):
+        yield from ((option[1], secret) for secret in secrets_in(option[1], option[2]))
 
 
 def secrets_of_values(values: Mapping[str, str]) -> Iterator[str]:

@@ -48,7 +48,9 @@ class Hints:
         """
         if not self.contradictory:
             return self
-        return attrs.evolve(self, **{"read_only" if self.contradiction_asks else "destructive": None})
+        if self.contradiction_asks:
+            return attrs.evolve(self, read_only=None)
+        return attrs.evolve(self, destructive=None)
 
     @property
     def said(self) -> tuple[bool | None, ...]:

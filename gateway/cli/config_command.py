@@ -1,4 +1,4 @@
-"""`stopgo config`: checks agent files, and prints their JSON Schema."""
+"""`stopgo config`: checks agent files, prints their JSON Schema, imports the servers of other MCP clients."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...config.agent_config import AgentConfig
+from ...config.compose import compose
 from ...config.errors import ConfigError
-from ...config.load import load_config
+from ...config.jsonc import jsonc_to_yaml
+from ...config.load import load_config, read_text
 from ...config.mcp import McpServerConfig
 from ...config.models import reachable_models, resolve_model
+from ...config.pasted import read_pasted
+from ...config.pasted_file import agent_file
 from ...config.schema import json_schema
 from ...config.tree import rules_of
+from ...config.values import plain
+from .init_command import write_new
 from .options import WRONG, path
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `config schema` and `config check` to the command line."""
-    config = subparsers.add_parser("config", help="check an agent file, or print its JSON Schema")
+    """Add `config schema`, `config check` and `config import` to the command line."""
+    config = subparsers.add_parser(
+        "config", help="check an agent file, print its JSON Schema, import servers"
+    )
     commands = config.add_subparsers(required=True, metavar="COMMAND")
 
     schema = commands.add_parser("schema", help="print the JSON Schema of agent files")
@@ -41,6 +49,25 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="agent file; default: config/agent.yaml or, without it, the file of the package",
     )
     check.set_defaults(run=check_file)
+
+    pasted = commands.add_parser(
+        "import",
+        help="write an agent file for the servers of another MCP client",
+        description="Writes an agent file for the servers in a file of another MCP client, such as mcp.json "
+        "or claude_desktop_config.json, with comments about all that it could not take over. A secret "
+        "becomes a variable. Exit code: 2 if the file has no servers.",
+    )
+    pasted.add_argument("file", type=path, metavar="FILE", help="JSON, with comments or without, or YAML")
+    pasted.add_argument(
+        "--output",
+        type=path,
+        metavar="FILE",
+        help="agent file to write, which must not exist; default: stdout",
+    )
+    pasted.add_argument(
+        "--keep-secrets", action="store_true", help="write keys and passwords as they are, in the clear"
+    )
+    pasted.set_defaults(run=import_file)
 
 
 def print_schema(args: argparse.Namespace) -> int:
@@ -72,6 +99,24 @@ def check_file(args: argparse.Namespace) -> int:
     if any(rule.tool for _, rule in rules_of(config)):
         print(f"{file}: stopgo mcp test, and each start, checks the names of tools in rules")
     return 0
+
+
+def import_file(args: argparse.Namespace) -> int:
+    """Import a file. Exit code 2 if it has no servers, 1 if the agent file cannot be written."""
+    file: Path = args.file
+    try:
+        value, problems = compose(jsonc_to_yaml(read_text(file)), str(file))
+        if problems:
+            raise ConfigError(problems)
+        pasted = read_pasted(plain(value), str(file), keep_secrets=args.keep_secrets)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return WRONG
+    text = agent_file(pasted, file.name)
+    if args.output is None:
+        print(text, end="")
+        return 0
+    return write_new(args.output, text, "stopgo config import")
 
 
 def _model_problems(config: AgentConfig, folder: Path) -> Iterator[str]:

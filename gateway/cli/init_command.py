@@ -28,14 +28,18 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Write the file. Exit code 1 if it exists, or cannot be written."""
-    file: Path = args.file
     text = files("stopgo.config").joinpath("agent.yaml").read_text(encoding="utf-8")
+    return write_new(args.file, text, "stopgo init")
+
+
+def write_new(file: Path, text: str, command: str) -> int:
+    """Write a new agent file, and say what to do next. Exit code 1 if it exists, or cannot be written."""
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(text)
     except OSError as error:
         why = "it exists, and is not replaced" if isinstance(error, FileExistsError) else error.strerror
-        print(f"stopgo init: cannot write {file}: {why}", file=sys.stderr)
+        print(f"{command}: cannot write {file}: {why}", file=sys.stderr)
         return FAILED
     quoted = shlex.quote(str(file))
     print(f"wrote {file}. Next:")

@@ -169,3 +169,50 @@ def test_a_wrong_command_line_is_explained(
         run(*words)
     assert caught.value.code == 2
     assert "usage: stopgo config" in capsys.readouterr().err
+
+
+PASTED = """{
+  // VS Code
+  "servers": {
+    "git hub": {"type": "http", "url": "https://h.example/mcp", "headers": {"X-Key": "s3cret"}},
+  },
+}
+"""
+
+
+def test_servers_of_another_client_are_imported_to_a_file_that_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, agent = tmp_path / "mcp.json", tmp_path / "agent.yaml"
+    given.write_text(PASTED, encoding="utf-8-sig")
+    assert run("import", str(given)) == 0
+    text, errors = capsys.readouterr()
+    assert errors == ""
+    assert run("import", str(given), "--output", str(agent)) == 0
+    assert agent.read_text() == text
+    assert "X-Key: '${GIT_HUB_X_KEY}'" in text
+    assert "stopgo config check" in capsys.readouterr().out
+    monkeypatch.setenv("GIT_HUB_X_KEY", "x")
+    assert run("check", str(agent)) == 0
+    assert run("import", str(given), "--output", str(agent)) == 1
+    assert run("import", str(given), "--keep-secrets") == 0
+    assert "X-Key: s3cret" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", "no MCP servers"),
+        ('{"mcpServers": {"a": ', "not valid YAML"),
+        ('{"mcpServers": {"a": {}, "a": {}}}', 'duplicate key "a"'),
+        (None, "there is no such file"),
+    ],
+)
+def test_file_that_cannot_be_imported_is_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, said: str
+) -> None:
+    path = tmp_path / "mcp.json"
+    if text is not None:
+        path.write_text(text)
+    assert run("import", str(path)) == 2
+    assert said in capsys.readouterr().err

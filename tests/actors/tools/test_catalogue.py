@@ -119,6 +119,7 @@ def test_a_name_that_is_cut_has_a_suffix_that_tells_it_from_others() -> None:
     assert len(one) == len(other) == 64
     assert one != other
     assert one.startswith("x" * 55 + "_")
+    assert prefixed_name("Better Auth", "sign.in") == "mcp__Better_Auth__sign_in"
     assert prefixed_name("a", "x" * 60) != prefixed_name("a", "x" * 59 + "y")
     assert len(prefixed_name("s" * 100, "x")) == 64
     # The same on every start, and on every machine.
