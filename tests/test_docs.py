@@ -378,7 +378,7 @@ def follow(page: Path, session: Session) -> None:
                         pytest.fail(f"{block}: $ {command}\n{problem}", pytrace=False)
             case "yaml":
                 check(session.write(block))
-            case "python":
+            case "python" | "json":
                 session.write(block)
                 assert page.read_text(encoding="utf-8").count(block.name) > 1, f"{block} is never run"
             case "javascript":
