@@ -230,6 +230,13 @@ class ModelConfig:
     context: ContextConfig | None = attrs.field(
         default=None, metadata=about("How much is sent to the model. Default: the top-level `context`.")
     )
+    images: bool = attrs.field(
+        default=True,
+        metadata=about(
+            "Whether the model is shown the pictures in results of tools. With `false`, it gets a line of "
+            "text in place of each."
+        ),
+    )
 
 
 # ----------------------------------------------------------------- names to models

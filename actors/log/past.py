@@ -41,18 +41,23 @@ def exchange(run: Run, messages: Sequence[Message], key: str) -> Iterator[ChatMe
 
 
 def calls_of(run: Run, messages: Sequence[Message]) -> Mapping[str, Sequence[ChatMessage]]:
-    """The exchanges of a run that have calls, by node, oldest first.
+    """The exchanges of a run that have calls, by node, oldest first, without their pictures.
 
     A reply without calls is the end of a node. Later turns get the answer of the run instead of it.
     """
     found: dict[str, list[ChatMessage]] = {}
     for key, step in run.steps.items():
         if isinstance(step.outcome, Replied) and step.outcome.tool_calls:
-            found.setdefault(step.node, []).extend(exchange(run, messages, key))
+            found.setdefault(step.node, []).extend(map(_without_pictures, exchange(run, messages, key)))
     return found
+
+
+def _without_pictures(message: ChatMessage) -> ChatMessage:
+    """A message for later turns. Each picture would be paid for in all of their calls."""
+    return attrs.evolve(message, pictures=(), left_out=False) if isinstance(message, ToolMessage) else message
 
 
 def _result(id: str, name: str, record: CallRecord, view: CallView) -> ToolMessage:
     if view.result is not None:
-        return ToolMessage(id, name, view.result, bool(view.is_error))
+        return ToolMessage(id, name, view.result, bool(view.is_error), record.pictures, record.left_out)
     return ToolMessage(id, name, NOT_SENT if record.started is None else NO_RESULT, is_error=True)

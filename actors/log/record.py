@@ -16,6 +16,8 @@ from ..approvals.decided import Decided
 from ..models.messages import ChatMessage
 from ..tools.delegation import RemoteItem, RemoteTask
 from ..tools.needs import Need, NeedsAnswers
+from ..tools.pictures import Picture, pictures_of, surplus
+from ..tools.tool import ToolResult
 from .events import BatchFinished, Origin, StepFinished, ToolStarted
 
 
@@ -147,6 +149,10 @@ class CallRecord:
     """The approvals whose ends were delivered to the called agent."""
     rejected: bool = False
     """A person rejected something in the task of the called agent, here or there."""
+    pictures: tuple[Picture, ...] = ()
+    """The pictures of the result for models."""
+    left_out: bool = False
+    """Whether pictures of the result were left out, because the run has too many."""
     own_command: str | None = None
     """The command whose token serves this call only: the last decision about it with such a token, unless the
     run has another token since."""
@@ -193,6 +199,16 @@ class Run:
     """Statistics of the replies with calls that have not ended, by key."""
     worked: dict[str, float] = attrs.field(factory=dict)
     """Seconds of work, up to the last wait, of the executions with a time limit, by key."""
+
+    def show_pictures(self, record: CallRecord, result: ToolResult) -> None:
+        """Take the pictures of a result, and leave out the oldest of the run beyond the bounds."""
+        record.pictures = pictures_of(result.parts)
+        shown = [each for each in self.calls.values() if each.pictures]
+        left = surplus([len(picture.data) for each in shown for picture in each.pictures])
+        for each in shown:
+            count, each.pictures = len(each.pictures), each.pictures[left:]
+            each.left_out = each.left_out or left > 0
+            left = max(0, left - count)
 
     def drive(self, command: str, token: bool) -> None:
         """Use the token of a command from now on."""

@@ -206,6 +206,7 @@ def _apply_tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
             _end_attempt(c, entry, event, "finished")
             record.rejected = record.rejected or rejected
             content = result.content
+            _live_run(c).show_pictures(record, result)
             c.update_call(record, content, state="finished", result=content, is_error=result.is_error)
         case e.ToolFinished(need=need):
             _end_attempt(c, entry, event, "finished")

@@ -29,6 +29,8 @@ _UNITS = 3
 """Units in a token. A byte counts one unit, a digit three."""
 _PER_PART = 8 * _UNITS
 """Units for the frame of the request, of each message, each call and each tool."""
+_PER_PICTURE = 1600 * _UNITS
+"""Units of a picture. Claude scales a picture to about 1,600 tokens (docs.anthropic.com, "Vision")."""
 
 
 class TooLarge(Exception):
@@ -78,7 +80,7 @@ def _empty_results(messages: list[ChatMessage], sizes: list[int], end: int, exce
         if saved >= excess:
             break
         if isinstance(message, ToolMessage):
-            emptied = attrs.evolve(message, content=LEFT_OUT)
+            emptied = attrs.evolve(message, content=LEFT_OUT, pictures=())
             size = _size(emptied)
             if size < sizes[index]:
                 saved += sizes[index] - size
@@ -110,7 +112,8 @@ def _size(message: ChatMessage) -> int:
         case UserMessage():
             return _PER_PART + _text(message.text)
         case ToolMessage():
-            return 2 * _PER_PART + _text(message.content) + _text(message.name)
+            pictures = len(message.pictures) * _PER_PICTURE
+            return 2 * _PER_PART + _text(message.content) + _text(message.name) + pictures
         case AssistantMessage():
             calls = sum(
                 2 * _PER_PART + _text(call.name) + _json(call.arguments) for call in message.tool_calls

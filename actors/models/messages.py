@@ -10,6 +10,7 @@ import attrs
 
 from ...runtime.errors import Refused
 from ...runtime.message import Request
+from ..tools.pictures import Picture
 from .a2a_end import A2AEnd
 from .plain_schema import plain_schema
 
@@ -71,6 +72,10 @@ class ToolMessage:
     """The result, as text."""
     is_error: bool = False
     """Whether the result is an error."""
+    pictures: tuple[Picture, ...] = ()
+    """The pictures in the result that the model may be shown."""
+    left_out: bool = False
+    """Whether earlier requests of this run had pictures that were left out since."""
 
 
 ChatMessage: TypeAlias = UserMessage | AssistantMessage | ToolMessage
@@ -143,6 +148,20 @@ class ModelRequest:
                 break
             results.append(message)
         return tuple(reversed(results))
+
+    @property
+    def has_pictures(self) -> bool:
+        return any(isinstance(message, ToolMessage) and message.pictures for message in self.messages)
+
+    def without_pictures(self) -> ModelRequest:
+        """The same request for a model that takes no pictures. The results name them in their texts."""
+        return attrs.evolve(
+            self,
+            messages=tuple(
+                attrs.evolve(message, pictures=()) if isinstance(message, ToolMessage) else message
+                for message in self.messages
+            ),
+        )
 
 
 @attrs.frozen

@@ -32,6 +32,9 @@ LONGEST_WAIT = 30.0
 FULL_JITTER = Backoff(first=0.5, factor=2.0, limit=8.0, jitter=1.0)
 """A random delay up to the ceiling, so that calls which failed together are not retried together."""
 
+_REFUSALS = (400, 404, 413, 415, 422)
+"""HTTP statuses with which providers refuse a request with pictures."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -115,6 +118,14 @@ async def _try_repeatedly(
             if not isinstance(failure, ModelFailed):
                 raise
             billed.add(failure.usage)
+            if failure.status in _REFUSALS and request.has_pictures:
+                logger.warning(
+                    "model call of node %s is tried without pictures (images: false avoids this): %s",
+                    request.node,
+                    failure,
+                )
+                request = request.without_pictures()
+                continue
             last = attempt >= MAX_ATTEMPTS and failure.status != BUSY
             if not failure.retryable or last:
                 raise

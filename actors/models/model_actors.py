@@ -46,6 +46,8 @@ class StartedModel:
     prices: Prices | None
     """Prices; None: unknown."""
     context: ContextConfig | None
+    images: bool
+    """Whether it takes pictures."""
     """Limit of a request's size; None: no limit."""
 
 
@@ -102,7 +104,8 @@ class ModelActors:
         ref = await self._kernel.start(f"model:{name}", behaviour)
         named = config.models.get(name)
         context = config.context if named is None or named.context is None else named.context
-        return StartedModel(ref, prices_of(name, config.models), context)
+        images = named is None or named.images
+        return StartedModel(ref, prices_of(name, config.models), context, images)
 
     def _open(self, name: str, spec: ModelSpec | UnknownModel) -> Model:
         folder = self._config.source.parent if self._config.source else Path()

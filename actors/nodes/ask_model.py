@@ -31,6 +31,7 @@ from ..models.messages import (
     ModelRequest,
     ModelTool,
     ToolCall,
+    ToolMessage,
 )
 from ..models.usage import NOTHING, Spent, reached, spent_by
 from .node import Execute, RunScope
@@ -74,6 +75,7 @@ async def ask_model(
         iteration=max(1, execute.iteration),
         step=f"{execute.key}:{call}",
         message_id=scope.log.run.message_id or "",
+        trimmed=any(isinstance(each, ToolMessage) and each.left_out for each in messages),
     )
     chain = chain_of(spec.model or config.llm.model, spec.fallbacks, config.llm, config.models)
     asking = _Asking(scope, execute, chain, request)
@@ -128,7 +130,7 @@ class _Asking:
         """Return a complete reply. Raises `ModelFailed`, or `NodeFailed` for a limit."""
         model = await self.scope.services.model(name)
         self._within_limits(name, model.prices)
-        request = self._fitted(name, model.context)
+        request = self._fitted(name, model.context, images=model.images)
         call = ModelCall(name, request, self.scope.services.wall())
         try:
             reply = await model.ref.ask(Complete(request, partial(self._tell, name, self.tries)))
@@ -162,11 +164,12 @@ class _Asking:
                 text = f"the run stopped: {whose} has used {found[0]} ({section}.{found[1]})"
                 raise NodeFailed("limit_reached", text, fatal=True)
 
-    def _fitted(self, name: str, context: ContextConfig | None) -> ModelRequest:
+    def _fitted(self, name: str, context: ContextConfig | None, *, images: bool) -> ModelRequest:
+        request = self.request if images else self.request.without_pictures()
         if context is None:
-            return self.request
+            return request
         try:
-            return fit(self.request, context)
+            return fit(request, context)
         except TooLarge as error:
             text = (
                 f'the request is about {error.tokens} tokens, and model "{name}" is sent at most '

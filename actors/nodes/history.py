@@ -10,6 +10,7 @@ import attrs
 from ...config.nodes import LlmNode
 from ..log import past
 from ..models.messages import AssistantMessage, ChatMessage, ToolMessage, UserMessage
+from ..tools.pictures import Picture, surplus
 from .node import Execute, RunScope
 
 
@@ -60,6 +61,24 @@ def _shown(scope: RunScope, messages: Iterable[ChatMessage]) -> list[ChatMessage
         _cut(each, limit) if isinstance(each, ToolMessage) and len(each.content) > limit else each
         for each in messages
     ]
+
+
+def newest_pictures(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """The messages with as many of the newest pictures as a request may have."""
+    sizes = [len(each.data) for message in messages for each in _pictures(message)]
+    left = surplus(sizes)
+    shown: list[ChatMessage] = []
+    for message in messages:
+        count = len(_pictures(message))
+        if isinstance(message, ToolMessage) and count and left > 0:
+            message = attrs.evolve(message, pictures=message.pictures[left:], left_out=True)
+        left = max(0, left - count)
+        shown.append(message)
+    return shown
+
+
+def _pictures(message: ChatMessage) -> tuple[Picture, ...]:
+    return message.pictures if isinstance(message, ToolMessage) else ()
 
 
 def _cut(message: ToolMessage, limit: int) -> ToolMessage:

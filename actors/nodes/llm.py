@@ -13,7 +13,7 @@ from ..models.messages import ModelTool
 from ..tools.needs import Wanted
 from ..tools.tokens import Token
 from .ask_model import ask_model
-from .history import earlier_turns, exchange, this_turn
+from .history import earlier_turns, exchange, newest_pictures, this_turn
 from .node import Execute, RunScope, execute_once, fill
 from .node_calls import settle_calls
 from .offers import Offer
@@ -73,6 +73,7 @@ class _Llm:
             ):
                 return stop
             messages.extend(exchange(scope, f"{execute.key}:{number}"))
+            messages = newest_pictures(messages)
         raise NodeFailed(
             "limit_reached", f'node "{spec.name}" stopped after {spec.max_turns} model calls (max_turns)'
         )

@@ -25,7 +25,7 @@ _TYPES: Mapping[str, str] = {
 _FIRST, _PROGRAM = "index.html", "main.js"
 _IMPORT = re.compile(rb'"\./(\w+\.js)"')
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
 # Rule 4 in `http/host_and_origin.py` relies on `frame-ancestors` and on the opener policy.

@@ -2030,6 +2030,26 @@ MUTANTS = (
         (WIRE,),
     ),
     Mutant(
+        "hints: a tool that begins to contradict itself has the fingerprint of a destructive one",
+        (Edit(TOOL, "self.listed_hints.said", "self.listed_hints.in_effect.said"),),
+        (HINTS,),
+    ),
+    Mutant(
+        "pasted file: a secret stays in the agent file",
+        (Edit("config/pasted_texts.py", "        if self._keep_secrets:", "        if True:"),),
+        ("tests/config/test_pasted.py",),
+    ),
+    Mutant(
+        "agent file: a list of tools that run without a person has no effect and is no mistake",
+        (Edit("config/foreign.py", "return known and not plain(value)", "return known"),),
+        ("tests/config/test_mcp.py",),
+    ),
+    Mutant(
+        "pictures: all of a run are sent",
+        (Edit("actors/tools/pictures.py", "reversed(sizes[-MOST:])", "reversed(sizes)"),),
+        ("tests/actors/nodes/test_pictures_shown.py",),
+    ),
+    Mutant(
         "hints: there is no warning about contradictory hints",
         (Edit(RULES, "        if counts and not any", "        if False and not any"),),
         (REVIEW,),

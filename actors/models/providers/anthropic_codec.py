@@ -24,6 +24,7 @@ import attrs
 
 from ....config.models import ModelSpec
 from ....runtime.json_text import load_provider
+from ...tools.pictures import Picture
 from ..messages import (
     ArgumentsDelta,
     AssistantMessage,
@@ -144,6 +145,7 @@ def _messages(request: ModelRequest, *, manual: bool) -> list[dict[str, Any]]:
         match turn:
             case UserTurn(results=results, texts=texts):
                 blocks = [_result_block(result) for result in results]
+                blocks += [block for result in results for block in _beside(result)]
                 blocks += [{"type": "text", "text": text} for text in texts]
                 messages.append({"role": "user", "content": blocks})
             case ModelTurn(replies=replies):
@@ -187,11 +189,27 @@ def _call_block(call: ToolCall) -> dict[str, Any]:
 
 def _result_block(result: Result) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.id}
-    if result.content.strip():
+    if result.pictures and not result.is_error:
+        block["content"] = [*_text_block(result.content.strip()), *map(_picture_block, result.pictures)]
+    elif result.content.strip():
         block["content"] = result.content
     if result.is_error:
         block["is_error"] = True
     return block
+
+
+def _beside(result: Result) -> list[dict[str, Any]]:
+    """The pictures of an error, which may have only text inside."""
+    if not result.is_error or not result.pictures:
+        return []
+    return [*_text_block(result.label), *map(_picture_block, result.pictures)]
+
+
+def _picture_block(picture: Picture) -> dict[str, Any]:
+    return {
+        "type": "image",
+        "source": {"type": "base64", "media_type": picture.media_type, "data": picture.data},
+    }
 
 
 def _blocks(reply: PastReply) -> list[dict[str, Any]]:

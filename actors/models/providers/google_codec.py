@@ -156,6 +156,9 @@ def _contents(request: ModelRequest) -> list[dict[str, Any]]:
             case UserTurn(results=results, texts=texts):
                 for id, result in zip(ids, results, strict=True):
                     parts.append({"functionResponse": _response(id, result)})
+                # Models before Gemini 3 refuse pictures inside a response.
+                for result in results:
+                    parts += _picture_parts(result)
                 parts += [{"text": text} for text in texts]
                 contents.append({"role": "user", "parts": parts})
             case ModelTurn(replies=replies):
@@ -171,6 +174,11 @@ def _response(id: object, result: Result) -> dict[str, Any]:
     fields: dict[str, Any] = {"name": wire_name(result.name), "response": response}
     # Only the model's own id, because it would not know another.
     return {"id": id, **fields} if id is not None else fields
+
+
+def _picture_parts(result: Result) -> list[dict[str, Any]]:
+    data = [{"mimeType": picture.media_type, "data": picture.data} for picture in result.pictures]
+    return [{"text": result.label}, *({"inlineData": each} for each in data)] if data else []
 
 
 def _parts(reply: PastReply) -> list[dict[str, Any]]:

@@ -121,10 +121,14 @@ class OpenAICodec:
             match turn:
                 case UserTurn(results=results, texts=texts):
                     messages += map(_result, results)
-                    if texts:
+                    pictures = [part for result in results for part in _picture_parts(result)]
+                    said = "\n\n".join(texts)
+                    if texts or pictures:
                         if results and not self.flavour.user_after_tool:
                             messages.append({"role": "assistant", "content": GO_ON})
-                        messages.append({"role": "user", "content": "\n\n".join(texts)})
+                        # A result may have only text, and nothing may be between two results.
+                        parts = [*pictures, *([{"type": "text", "text": said}] if texts else [])]
+                        messages.append({"role": "user", "content": parts if pictures else said})
                 case ModelTurn(replies=replies):
                     message = _message(replies[-1])
                     reply_text = [reply.text for reply in replies if reply.text]
@@ -177,6 +181,11 @@ def _result(result: Result) -> dict[str, Any]:
     """A message with a result. The API has no mark for errors, so the text names them."""
     content = f"Error: {result.content}" if result.is_error else result.content
     return {"role": "tool", "tool_call_id": result.id, "content": content}
+
+
+def _picture_parts(result: Result) -> list[dict[str, Any]]:
+    parts = [{"type": "image_url", "image_url": {"url": picture.url}} for picture in result.pictures]
+    return [{"type": "text", "text": result.label}, *parts] if parts else []
 
 
 def _message(reply: PastReply) -> dict[str, Any]:

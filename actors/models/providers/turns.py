@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import attrs
 
+from ...tools.pictures import Picture
 from ..messages import (
     AssistantMessage,
     ChatMessage,
@@ -36,6 +37,12 @@ class Result:
     name: str
     content: str
     is_error: bool
+    pictures: tuple[Picture, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """A line for pictures that are not inside the result."""
+        return f"Pictures in the result of {self.name}:"
 
 
 @attrs.frozen
@@ -107,7 +114,9 @@ class _Builder:
                     call = waiting.pop(0)
                     empty_error = message.is_error and not message.content.strip()
                     content = NO_TEXT if empty_error else message.content
-                    self._results[call.id] = Result(call.id, call.name, content, message.is_error)
+                    self._results[call.id] = Result(
+                        call.id, call.name, content, message.is_error, message.pictures
+                    )
 
     def finish(self) -> tuple[Turn, ...]:
         self._settle()

@@ -1,6 +1,8 @@
 // The items of a chat, folded from events: messages, replies with their tool calls, approvals, ends of runs.
 // Pure and incremental: each frame is read once.
 
+import { pictureAddresses } from "./pictures.js";
+
 const ENDS = { "run.finished": "finished", "run.failed": "failed", "run.cancelled": "cancelled" };
 const OPEN = new Set(["writing", "requested", "waiting", "running"]);
 
@@ -175,6 +177,7 @@ export class ChatLog {
       else {
         call.state = body.rejected ? "rejected" : body.result?.is_error ? "failed" : "done";
         call.result = body.result?.content ?? "";
+        call.pictures = pictureAddresses(body.result?.parts);
       }
     } else if (type === "tool.unknown") {
       this.#took(call, at);

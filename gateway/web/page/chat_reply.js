@@ -86,12 +86,13 @@ function callsView(part, select) {
       for (const [call, row] of rows) {
         if (part.calls.includes(call)) continue;
         row.element.remove();
+        row.pictures.remove();
         rows.delete(call);
       }
       for (const call of part.calls) {
         if (!rows.has(call)) {
           rows.set(call, callRow(call, select));
-          element.append(rows.get(call).element);
+          element.append(rows.get(call).element, rows.get(call).pictures);
         }
         rows.get(call).update();
       }
@@ -115,10 +116,21 @@ function callRow(call, select) {
     word,
     time,
   );
+  const pictures = h("div", { class: "call-pictures", hidden: true });
   let state = null;
   return {
     element,
+    pictures,
     update() {
+      const addresses = call.pictures ?? [];
+      if (addresses.length !== pictures.children.length) {
+        pictures.replaceChildren(
+          ...addresses.map((src, index) =>
+            h("img", { src, alt: `Picture ${index + 1} in the result of ${visible(call.tool || "tool")}` }),
+          ),
+        );
+        pictures.hidden = !addresses.length;
+      }
       const now = callState(call);
       if (now.word !== state) {
         state = now.word;

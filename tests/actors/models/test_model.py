@@ -6,12 +6,22 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import Complete, Emit, ModelFailed, ModelReply, ModelRequest, Usage
+from stopgo.actors.models.messages import (
+    Complete,
+    Emit,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    ToolMessage,
+    Usage,
+)
 from stopgo.actors.models.model import Model, model_actor
+from stopgo.actors.tools.pictures import Picture
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
@@ -49,10 +59,12 @@ def answers(text: str, after: float = 0.0) -> Step:
     return step
 
 
-async def ask(model: Model, *, timeout: float = 60.0, backoff: Backoff = FIXED) -> ModelReply:
+async def ask(
+    model: Model, *, timeout: float = 60.0, backoff: Backoff = FIXED, request: ModelRequest = REQUEST
+) -> ModelReply:
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("model", model_actor(model, timeout=timeout, backoff=backoff))
-        return await ref.ask(Complete(REQUEST))
+        return await ref.ask(Complete(request))
 
 
 def overloaded() -> ModelFailed:
@@ -276,3 +288,29 @@ async def test_cancelled_caller_cancels_its_call(autojump_clock: MockClock) -> N
             await ref.ask(Complete(REQUEST))
         await left.wait()
         assert await ref.ask(Complete(REQUEST)) == ModelReply("next")
+
+
+PICTURED = attrs.evolve(
+    REQUEST, messages=(ToolMessage("1", "shot", "[image]", pictures=(Picture("image/png", "iVBO"),)),)
+)
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 415, 422])
+async def test_request_with_pictures_that_is_refused_is_tried_once_without_them(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """OpenRouter answers 404 "No endpoints found that support image input", others 400 or 422."""
+    model = Scripted(fails(ModelFailed.from_status("no images", status)), answers("ok"))
+    assert (await ask(model, request=PICTURED)).text == "ok"
+    assert [request.has_pictures for _, request in model.asked] == [True, False]
+    assert "images: false" in caplog.text
+
+
+@pytest.mark.parametrize(("request_", "status"), [(REQUEST, 400), (PICTURED, 401)])
+async def test_other_refusals_are_failures(
+    autojump_clock: MockClock, request_: ModelRequest, status: int
+) -> None:
+    model = Scripted(fails(ModelFailed.from_status("no", status)), answers("ok"))
+    with pytest.raises(ModelFailed, match="no"):
+        await ask(model, request=request_)
+    assert len(model.asked) == 1

@@ -80,7 +80,7 @@ async def test_model_actor_uses_the_configuration(autojump_clock: MockClock) -> 
         assert found.names() == ("quick", "mine:a")
 
 
-async def test_started_model_has_prices_and_context(autojump_clock: MockClock) -> None:
+async def test_started_model_has_prices_context_and_images(autojump_clock: MockClock) -> None:
     prices, large, small = (
         Prices(1.0, 2.0),
         ContextConfig(max_input_tokens=9),
@@ -88,7 +88,7 @@ async def test_started_model_has_prices_and_context(autojump_clock: MockClock) -
     )
     named = {
         "priced": ModelConfig(provider="openai", model="x", prices=prices),
-        "small": ModelConfig(provider="openai", model="x", context=small),
+        "small": ModelConfig(provider="openai", model="x", context=small, images=False),
     }
     async with started(config(models=named, context=large), lambda name, *, folder: Slow(name)) as found:
         settings = {
@@ -96,10 +96,10 @@ async def test_started_model_has_prices_and_context(autojump_clock: MockClock) -
             for name in ("mine:a", "priced", "small", "offline:rules")
         }
     assert settings == {
-        "mine:a": (None, large),
-        "priced": (prices, large),
-        "small": (None, small),
-        "offline:rules": (Prices(0.0, 0.0), large),
+        "mine:a": (None, large, True),
+        "priced": (prices, large, True),
+        "small": (None, small, False),
+        "offline:rules": (Prices(0.0, 0.0), large, True),
     }
 
 

@@ -1,0 +1,81 @@
+"""Where each provider gets the pictures in results of tools.
+
+Sources: docs.anthropic.com, "Tool use", on `tool_result`, and vellum-ai/vellum-assistant#18387 for errors;
+ai.google.dev, "Function calling", and google-gemini/gemini-cli#19436 for models before Gemini 3;
+All-Hands-AI/OpenHands#7700 and MoonshotAI/kimi-code#626 for chat completions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from stopgo.actors.models.messages import AssistantMessage, ChatMessage, ToolCall, ToolMessage, UserMessage
+from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
+from stopgo.actors.models.providers.google_codec import GoogleCodec
+from stopgo.actors.models.providers.openai_codec import FLAVOURS, GO_ON, OpenAICodec
+from stopgo.actors.tools.pictures import Picture
+from stopgo.config.models import ModelSpec, Provider
+
+from .conftest import request
+
+PICTURE = Picture("image/png", "iVBORw0K")
+HISTORY: tuple[ChatMessage, ...] = (
+    UserMessage("go"),
+    AssistantMessage("", (ToolCall("a1", "shot", {}), ToolCall("b2", "list", {}))),
+    ToolMessage("a1", "shot", "the screen", pictures=(PICTURE,)),
+    ToolMessage("b2", "list", "nothing"),
+)
+FAILED = (*HISTORY[:2], attrs.evolve(HISTORY[2], is_error=True), HISTORY[3])  # type: ignore[type-var]
+LABEL = "Pictures in the result of shot:"
+BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}}
+URL = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0K"}}
+
+
+def claude(history: tuple[ChatMessage, ...]) -> list[dict[str, Any]]:
+    body = AnthropicCodec(ModelSpec("m", "anthropic", "claude")).body(request(*history))
+    content: list[dict[str, Any]] = body["messages"][-1]["content"]
+    return [{key: value for key, value in block.items() if key != "cache_control"} for block in content]
+
+
+def chat(provider: Provider, *more: ChatMessage) -> list[dict[str, Any]]:
+    codec = OpenAICodec(ModelSpec("m", provider, "m"), FLAVOURS[provider])
+    messages: list[dict[str, Any]] = codec.body(request(*HISTORY, *more, system=""))["messages"]
+    return messages[2:]
+
+
+def test_claude_gets_a_picture_inside_the_result() -> None:
+    first, second = claude(HISTORY)
+    assert first["content"] == [{"type": "text", "text": "the screen"}, BLOCK]
+    assert second["content"] == "nothing"
+
+
+def test_claude_gets_the_picture_of_an_error_after_all_results() -> None:
+    first, second, label, picture = claude(FAILED)
+    assert (first["content"], first["is_error"], second["content"]) == ("the screen", True, "nothing")
+    assert (label, picture) == ({"type": "text", "text": LABEL}, BLOCK)
+
+
+def test_gemini_gets_a_picture_beside_the_responses() -> None:
+    body = GoogleCodec(ModelSpec("m", "google", "gemini")).body(request(*HISTORY))
+    *responses, label, picture = body["contents"][-1]["parts"]
+    assert [part["functionResponse"]["name"] for part in responses] == ["shot", "list"]
+    assert label == {"text": LABEL}
+    assert picture == {"inlineData": {"mimeType": "image/png", "data": "iVBORw0K"}}
+
+
+def test_chat_gets_a_picture_in_a_user_message_after_all_results() -> None:
+    assert [message["role"] for message in chat("openai")] == ["tool", "tool", "user"]
+    assert chat("openai")[-1]["content"] == [{"type": "text", "text": LABEL}, URL]
+    assert chat("openai", UserMessage("more"))[-1]["content"] == [
+        {"type": "text", "text": LABEL},
+        URL,
+        {"type": "text", "text": "more"},
+    ]
+
+
+def test_mistral_gets_a_message_of_the_assistant_before_the_picture() -> None:
+    *_, before, last = chat("mistral")
+    assert before == {"role": "assistant", "content": GO_ON}
+    assert last["role"] == "user"

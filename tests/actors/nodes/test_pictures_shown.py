@@ -1,0 +1,74 @@
+"""Models are shown the pictures in results while their run lasts, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trio.testing import MockClock
+
+from stopgo.actors.models.messages import ModelRequest, ToolMessage
+from stopgo.actors.tools.pictures import MOST
+from stopgo.actors.tools.tool import ToolResult
+from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, answer, call, say, use
+
+DATA = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+BLOCK = {"type": "image", "data": DATA, "mimeType": "image/png"}
+
+
+async def shoots(_: Mapping[str, Any]) -> ToolResult:
+    return ToolResult("the screen\n[image: image/png, 70 bytes]", parts=(BLOCK,))
+
+
+def shown(request: ModelRequest) -> list[int]:
+    """The number of pictures of each result."""
+    return [len(each.pictures) for each in request.messages if isinstance(each, ToolMessage)]
+
+
+async def test_picture_is_shown_in_its_run_and_named_afterwards(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("shot", READ_ONLY, shoots)
+    world.tool("list", READ_ONLY)
+    world.plan("agent", use(call("shot")), use(call("list")), say("seen"), turn=1)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        assert [shown(request) for request in world.requests] == [[], [1], [1, 0]]
+        await agent.send(turn.conversation.id, "and now?")
+        last = world.requests[-1]
+        assert shown(last) == [0, 0]
+        assert "[image: image/png, 70 bytes]" in last.messages[2].content  # type: ignore[union-attr]
+        assert not last.trimmed
+
+
+async def test_picture_is_shown_after_a_restart(world: World, autojump_clock: MockClock) -> None:
+    world.tool("shot", READ_ONLY, shoots)
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("shot")), use(call("wipe")), say("done"))
+    async with world.agent() as agent:
+        asked = (await agent.start_conversation("go")).conversation
+    async with world.agent() as agent:
+        turn = await agent.decide(asked.head.pending[0], {"approved": True})
+        assert answer(turn).response == "done"
+    assert shown(world.requests[-1]) == [1, 0]
+
+
+async def test_model_without_pictures_gets_the_text(world: World, autojump_clock: MockClock) -> None:
+    world.tool("shot", READ_ONLY, shoots)
+    world.settings["models"] = {"blind": {"provider": "openai", "model": "m", "images": False}}
+    world.settings["llm"] = {"model": "blind"}
+    world.plan("agent", use(call("shot")), say("read"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert shown(world.requests[-1]) == [0]
+    assert world.requests[-1].results[0].content.startswith("the screen")
+
+
+async def test_newest_pictures_of_a_run_are_shown(world: World, autojump_clock: MockClock) -> None:
+    world.tool("shot", READ_ONLY, shoots)
+    world.plan("agent", *[use(call("shot"), call("shot"))] * (MOST // 2 + 1), say("seen"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    before, last = world.requests[-2:]
+    assert (shown(before), before.trimmed) == ([1] * MOST, False)
+    assert (shown(last), last.trimmed) == ([0, 0] + [1] * MOST, True)
