@@ -21,13 +21,14 @@ from stopgo.config.models import ModelSpec, Provider
 from .conftest import request
 
 PICTURE = Picture("image/png", "iVBORw0K")
+SHOT = ToolMessage("a1", "shot", "the screen", pictures=(PICTURE,))
 HISTORY: tuple[ChatMessage, ...] = (
     UserMessage("go"),
     AssistantMessage("", (ToolCall("a1", "shot", {}), ToolCall("b2", "list", {}))),
-    ToolMessage("a1", "shot", "the screen", pictures=(PICTURE,)),
+    SHOT,
     ToolMessage("b2", "list", "nothing"),
 )
-FAILED = (*HISTORY[:2], attrs.evolve(HISTORY[2], is_error=True), HISTORY[3])  # type: ignore[type-var]
+FAILED = (*HISTORY[:2], attrs.evolve(SHOT, is_error=True), HISTORY[3])
 LABEL = "Pictures in the result of shot:"
 BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}}
 URL = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0K"}}
