@@ -42,7 +42,7 @@ class PastedTexts:
     """Translates texts, and collects the variables."""
 
     _inputs: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    _keep_secrets: bool = attrs.field(default=False, kw_only=True)
+    keep_secrets: bool = attrs.field(default=False, kw_only=True)
     _whys: dict[str, str] = attrs.field(factory=dict)
     _values: dict[str, str] = attrs.field(factory=dict)
     """The secrets by variable."""
@@ -90,7 +90,7 @@ class PastedTexts:
     def _hidden(self, text: str, name: str, server: str, secrets: Iterable[tuple[str, str]]) -> str:
         """The text with a variable in place of each secret."""
         parts = self._parts(text)
-        if self._keep_secrets:
+        if self.keep_secrets:
             return _written(parts)
         if name and says_secret(name) and not text.strip():
             return f"${{{self._variable(_word(name), '', server)}}}"

@@ -2036,7 +2036,7 @@ MUTANTS = (
     ),
     Mutant(
         "pasted file: a secret stays in the agent file",
-        (Edit("config/pasted_texts.py", "        if self._keep_secrets:", "        if True:"),),
+        (Edit("config/pasted_texts.py", "        if self.keep_secrets:", "        if True:"),),
         ("tests/config/test_pasted.py",),
     ),
     Mutant(
