@@ -203,6 +203,8 @@ class Run:
     def show_pictures(self, record: CallRecord, result: ToolResult) -> None:
         """Take the pictures of a result, and leave out the oldest of the run beyond the bounds."""
         record.pictures = pictures_of(result.parts)
+        if not record.pictures:  # so that a run of many calls is not gone through at each of them
+            return
         shown = [each for each in self.calls.values() if each.pictures]
         left = surplus([len(picture.data) for each in shown for picture in each.pictures])
         for each in shown:
