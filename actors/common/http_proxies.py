@@ -101,5 +101,10 @@ INVALID = f"a proxy in the environment has no valid address ({NAMES})"
 
 
 def said_by_proxy(error: httpx2.ProxyError) -> str:
-    """The refusal of a proxy, such as "407 Proxy Authentication Required"."""
-    return f"the proxy of the environment says: {error}"
+    """Why a proxy does not pass on a request. Only the status of its answer is used: the text of an HTTP
+    library may quote a header."""
+    found = re.match(r"\d{3}\b", str(error))
+    if found is None:
+        return "the proxy of the environment does not reach it"
+    hint = " (its address needs a user and a password)" if found[0] == "407" else ""
+    return f"the proxy of the environment answers HTTP {found[0]}{hint}"

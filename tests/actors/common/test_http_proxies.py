@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from stopgo.actors.common.http_proxies import proxy_to
+from stopgo.actors.common.http_proxies import proxy_to, said_by_proxy
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,18 @@ def test_proxy_for_each_url(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert proxy_to(httpx2.URL(url)) == proxy
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("403 Forbidden", "the proxy of the environment answers HTTP 403"),
+        (
+            "407 Proxy Authentication Required",
+            "the proxy of the environment answers HTTP 407 (its address needs a user and a password)",
+        ),
+        ("Proxy-Authorization: Basic c2VjcmV0", "the proxy of the environment does not reach it"),
+    ],
+)
+def test_refusal_of_a_proxy_is_told_without_the_text_of_the_library(said: str, told: str) -> None:
+    assert said_by_proxy(httpx2.ProxyError(said)) == told

@@ -98,7 +98,7 @@ async def test_call_refused_by_a_proxy_was_not_sent(
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{await start(nursery, proxy)}")
     error = (await ask("https://tools.test/mcp", nursery)).json()["error"]
     assert (error["code"], error["data"]) == (UNREACHABLE, {"sent": False})
-    assert error["message"] == "the proxy of the environment says: 403 Forbidden"
+    assert error["message"] == "the proxy of the environment answers HTTP 403"
     assert proxy.heads[0].startswith(b"CONNECT tools.test:443 HTTP/1.1\r\n")
 
 

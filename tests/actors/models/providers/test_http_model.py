@@ -98,7 +98,7 @@ async def test_compressed_answer_is_refused(model: Model, provider: Provider) ->
     [
         (httpx2.ConnectTimeout(KEY), "connecting took too long", True),
         (httpx2.ConnectError(KEY), "the provider cannot be reached", True),
-        (httpx2.ProxyError(KEY), "the proxy set in the environment does not reach the provider", True),
+        (httpx2.ProxyError(KEY), "the proxy of the environment does not reach it", True),
         (httpx2.ReadError(KEY), "the connection broke before the answer was complete", True),
         (httpx2.TooManyRedirects(KEY), "the answer cannot be read (TooManyRedirects)", False),
     ],
