@@ -6,6 +6,8 @@
 | `load` | own | the journal, our servers' answers | last wins | kept | kept | exact | ~1,000 |
 | `load_edge` | edge | request bodies, typed JSON | refused | refused | refused | 308 digits | 100 |
 | `load_provider` | provider | replies of providers and agents | last wins | refused | U+FFFD | exact | 100 |
+| `load_piece` | provider | events of providers | last wins | refused | kept | exact | 100 |
+| `load_values` | model | arguments of tool calls | refused if unequal | refused | U+FFFD | exact | 100 |
 | `load_mcp` | MCP | messages of tool servers | last wins | null | U+FFFD | or null | ~1,000 |
 | `dump_wire` | wire | answers, events, requests to others | | null | U+FFFD | exact | ~1,000 |
 
@@ -14,6 +16,9 @@
   accepted value fits everywhere that it goes later.
 * provider: damaged characters are replaced, so that the rest of the reply can be used. NaN and infinity are
   refused, because they may be arguments of a tool call.
+  A character may be cut between two events, so `load_piece` keeps its halves, which `mend` joins later.
+* model: several values one after the other, with line breaks inside strings. Names that are there twice with
+  different values have two meanings.
 * MCP: as tolerant as possible. The call may have had an effect, and without its reply a human would have
   to find out which.
 * wire: always valid JSON in one line.
@@ -29,6 +34,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -202,7 +208,21 @@ def _int_or_null(digits: str) -> int | None:
         return None
 
 
+def _one_meaning(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        for name, value in pairs:
+            if _canonical(value) != _canonical(named[name]):
+                raise ValueError(f"the name {name!r} is there twice, with different values")
+    return named
+
+
 _PROVIDER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+_MODEL = json.JSONDecoder(
+    parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_one_meaning, strict=False
+)
+_BLANK = re.compile(r"[ \t\n\r]*")
+_ODD_BYTES = re.compile("[\udc80-\udcff]+")
 _MCP = json.JSONDecoder(parse_constant=_null, parse_float=_finite_or_null, parse_int=_int_or_null)
 
 
@@ -213,6 +233,60 @@ def load_provider(raw: bytes | str) -> Any:
     if _too_deep(text, value):
         raise ValueError("nested too deeply")
     return value
+
+
+def load_piece(text: str) -> Any:
+    """Read an event of a provider. Its texts may end or begin with half a character. Raises ValueError."""
+    try:
+        value = _PROVIDER.decode(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if _too_deep(text, value):
+        raise ValueError("nested too deeply")
+    return value
+
+
+def load_values(text: str) -> list[Any]:
+    """Read the JSON values that follow each other in a text of a model. Raises ValueError."""
+    values: list[Any] = []
+    at = _end_of_blank(text, 0)
+    try:
+        while at < len(text):
+            value, at = _MODEL.raw_decode(text, at)
+            values.append(value)
+            at = _end_of_blank(text, at)
+        if _has_surrogate_escape(text):
+            values = json.loads(_repaired(_compact(values)))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if any(_too_deep(text, value) for value in values):
+        raise ValueError("nested too deeply")
+    return values
+
+
+def _end_of_blank(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    assert found is not None
+    return found.end()
+
+
+def mend(text: str) -> str:
+    """Join the halves of characters in a text that was cut, and replace the halves that are alone.
+
+    A half is that of a surrogate pair, or bytes of a UTF-8 sequence that were decoded as `surrogateescape`.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        return _repaired(_ODD_BYTES.sub(_decoded_bytes, paired))
+    return text
+
+
+def _decoded_bytes(found: re.Match[str]) -> str:
+    return found[0].encode(errors="surrogateescape").decode(errors="replace")
 
 
 def load_mcp(raw: bytes | str) -> Any:

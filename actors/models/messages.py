@@ -245,6 +245,7 @@ class ModelFailed(Refused):
         status: int | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        empty: bool = False,
         usage: Usage | None = None,
     ) -> None:
         super().__init__(message)
@@ -254,6 +255,8 @@ class ModelFailed(Refused):
         """Whether the same call may succeed a little later."""
         self.retry_after = retry_after
         """Seconds that the provider asked to wait before the next attempt."""
+        self.empty = empty
+        """Whether the answer was complete but had no text and no call. It is asked for once more."""
         self.usage = usage
         """Tokens billed for the failed call, if the provider gave them."""
 

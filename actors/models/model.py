@@ -55,9 +55,10 @@ def model_actor(
     """The actor of a model: it answers `max_concurrency` messages `Complete` at a time.
 
     A call has `timeout` seconds from its start, retries included, time in the mailbox excluded. A
-    retryable failure is retried up to `MAX_ATTEMPTS` attempts in all, status `BUSY` until the deadline. The
-    delay between attempts is that of `backoff`, or a longer one that the provider asks for. The usage of
-    the reply is that of all attempts. No failure of the model ends the actor.
+    retryable failure is retried up to `MAX_ATTEMPTS` attempts in all, status `BUSY` until the deadline. An
+    empty answer is asked for once more. The delay between attempts is that of `backoff`, or a longer one that
+    the provider asks for. The usage of the reply is that of all attempts. No failure of the model ends the
+    actor.
     """
 
     async def behaviour(ctx: Context[ModelMessage]) -> None:
@@ -109,6 +110,7 @@ async def _try_repeatedly(
 ) -> ModelReply:
     request = message.request
     attempt = 1
+    empty = False
     while True:
         try:
             reply = await model.complete(request, _emit(message, attempt))
@@ -126,9 +128,12 @@ async def _try_repeatedly(
                 )
                 request = request.without_pictures()
                 continue
-            last = attempt >= MAX_ATTEMPTS and failure.status != BUSY
-            if not failure.retryable or last:
+            if failure.empty and empty:
+                raise ModelFailed(f"{failure}; it was asked for twice", usage=failure.usage) from None
+            again = failure.retryable and (attempt < MAX_ATTEMPTS or failure.status == BUSY)
+            if not again and not failure.empty:
                 raise
+            empty |= failure.empty
             asked = failure.retry_after or 0.0
             delay = max(backoff.delay(attempt), asked)
             # Without time for another attempt, raise the failure, which says more than the deadline.

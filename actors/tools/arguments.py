@@ -1,8 +1,14 @@
 """Coercion and validation of the arguments of calls, before the gate judges them.
 
-Models write ``"5"`` for 5 and 5 for ``"5"``. Where the schema requires a string, a number or boolean becomes
-a string. Where it requires a number or boolean, a string that is exactly one becomes that. Valid values and
-all other values are not changed.
+Models write ``"5"`` for 5, 5 for ``"5"``, ``"[1]"`` for ``[1]``, and null for what they leave out. Where the
+schema requires
+
+* a string, a number or boolean becomes a string;
+* a number or boolean, a string that is exactly one becomes that;
+* a list or an object, a string that is the JSON text of one becomes that;
+* anything but null, and the argument is optional, null is left out.
+
+Valid values and all other values are not changed. People and rules see the result, because it is sent.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from urllib.parse import unquote
 
 import attrs
 
+from ...runtime.json_text import load_provider
 from .json_schema import Checker, Uncheckable
 from .schema_check import TooSlow, find_mistakes
 from .tool import Tool
@@ -28,6 +35,8 @@ MAX_DIGITS = 400
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,4})?")
+_ONLY_PARSED = frozenset({"array", "object", "null"})
+"""Types of which a string can only be the JSON text."""
 _BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
 
 
@@ -90,7 +99,11 @@ class _Schema:
         fitting = [each for each, types in zip(branches, wanted, strict=True) if not types or types & kinds]
         if fitting:
             return self._inside(value, fitting[0]) if len(fitting) == 1 else value
-        return _converted(value, frozenset().union(*wanted))
+        types = frozenset().union(*wanted)
+        if isinstance(value, str) and types <= _ONLY_PARSED:
+            parsed = _parsed(value)
+            return self.bring(parsed, schema) if _kinds(parsed) & types else value
+        return _converted(value, types)
 
     def _branches(self, schema: Any) -> list[Mapping[str, Any]]:
         """Return the alternatives of a schema, or the schema itself if it has a type."""
@@ -124,14 +137,25 @@ class _Schema:
         if isinstance(value, Mapping):
             known = schema.get("properties")
             known = known if isinstance(known, Mapping) else {}
+            required = schema.get("required")
             other = schema.get("additionalProperties")
-            return {name: self.bring(each, known.get(name, other)) for name, each in value.items()}
+            return {
+                name: self.bring(each, known.get(name, other))
+                for name, each in value.items()
+                if not (each is None and name in known and self._is_left_out(name, known[name], required))
+            }
         if isinstance(value, list):
             first = schema.get("prefixItems")
             first = first if isinstance(first, list) else []
             rest = schema.get("items")
             return [self.bring(each, first[n] if n < len(first) else rest) for n, each in enumerate(value)]
         return value
+
+    def _is_left_out(self, name: str, schema: Any, required: object) -> bool:
+        """Whether null for this property can only mean that it is left out."""
+        wanted = list(map(_types, self._branches(schema)))
+        is_optional = not isinstance(required, list) or name not in required
+        return is_optional and all(wanted) and "null" not in frozenset().union(*wanted)
 
 
 def _types(schema: Mapping[str, Any]) -> frozenset[str]:
@@ -179,6 +203,14 @@ def _converted(value: Any, types: frozenset[str]) -> Any:
             return _number(value, types)
         case _:
             return value
+
+
+def _parsed(text: str) -> Any:
+    """The value of a JSON text; the text itself if it is none."""
+    try:
+        return load_provider(text)
+    except ValueError:
+        return text
 
 
 def _number(text: str, types: frozenset[str]) -> Any:

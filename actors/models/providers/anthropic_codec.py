@@ -23,7 +23,7 @@ from typing import Any
 import attrs
 
 from ....config.models import ModelSpec
-from ....runtime.json_text import load_provider
+from ....runtime.json_text import dump, mend
 from ...tools.pictures import Picture
 from ..messages import (
     ArgumentsDelta,
@@ -38,6 +38,8 @@ from ..messages import (
     Verbatim,
 )
 from .codec import (
+    Asked,
+    TextPieces,
     emit_text,
     ended_early,
     event_body,
@@ -48,9 +50,11 @@ from .codec import (
     tool_calls,
     wire_name,
     with_final_arguments,
+    without_repeats,
 )
 from .faults import from_error
-from .json_fields import array, count, mapping, text
+from .json_fields import array, count, mapping, piece, read_arguments, text
+from .stream_calls import ArgumentPieces
 from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 MAX_TOKENS = 8192
@@ -62,8 +66,6 @@ CACHED = {"type": "ephemeral"}
 _IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _THOUGHTS = ("thinking", "redacted_thinking")
 _CUT = ("max_tokens", "model_context_window_exceeded")
-_WELL = ("end_turn", "stop_sequence", *_CUT)
-"""Reasons under which an empty reply is valid."""
 
 
 @attrs.frozen
@@ -109,14 +111,10 @@ class AnthropicCodec:
         usage = _usage(answer.get("usage"))
         if not isinstance(answer.get("content"), list):
             raise not_understood("it has no content", usage)
-        blocks = [mapping(block) for block in answer["content"]]
+        blocks = without_repeats(map(mapping, answer["content"]), _asked)
         reply_text = "".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
-        given = [block for block in blocks if block.get("type") == "tool_use"]
-        calls = tool_calls(
-            ((text(call.get("id")), text(call.get("name")), call.get("input")) for call in given),
-            own_names(request.tools),
-        )
         reason = text(answer.get("stop_reason"))
+        calls = tool_calls(filter(None, map(_asked, blocks)), own_names(request.tools), ended=bool(reason))
         if reason == "refusal":
             why = text(mapping(answer.get("stop_details")).get("explanation"))
             raise ModelFailed(
@@ -126,11 +124,9 @@ class AnthropicCodec:
             raise ModelFailed("the provider paused the reply; paused replies are not supported", usage=usage)
         if reason == "model_context_window_exceeded" and not reply_text and not calls:
             raise ModelFailed("the conversation fills the context window of the model", usage=usage)
-        if reason not in _WELL and not reply_text and not calls:
-            raise not_understood(f'it is empty, and its stop_reason is "{reason}"', usage)
         plain = [*_text_block(reply_text), *(_call_block(call) for call in calls)]
         verbatim = None if blocks == plain else Verbatim("anthropic", [dict(block) for block in blocks])
-        return make_reply(reply_text, calls, usage, cut=reason in _CUT, verbatim=verbatim)
+        return make_reply(reply_text, calls, usage, reason=reason, cut=reason in _CUT, verbatim=verbatim)
 
     def stream(self, request: ModelRequest, emit: Emit) -> AnthropicStream:
         return AnthropicStream(self, request, emit)
@@ -256,6 +252,12 @@ def _may_think(messages: Sequence[Mapping[str, Any]]) -> bool:
 # -------------------------------------------------------------------------- replies
 
 
+def _asked(block: Mapping[str, Any]) -> Asked | None:
+    if block.get("type") != "tool_use":
+        return None
+    return text(block.get("id")), text(block.get("name")), block.get("input")
+
+
 def _usage(usage: object) -> Usage:
     fields = mapping(usage)
     read = count(fields.get("cache_read_input_tokens"))
@@ -277,24 +279,26 @@ class _Block:
     """Index of the call in the reply; None: the block is no call."""
     pieces: dict[str, list[str]] = attrs.field(factory=dict)
     """Pieces of texts, by their name in the block."""
-    json: list[str] = attrs.field(factory=list)
-    """Pieces of the input."""
+    input: ArgumentPieces = attrs.field(factory=ArgumentPieces)
     citations: list[Any] = attrs.field(factory=list)
+    stopped: bool = False
 
     def whole(self) -> dict[str, Any]:
         block = dict(self.start)
         for name, pieces in self.pieces.items():
-            block[name] = text(block.get(name)) + "".join(pieces)
+            block[name] = mend(piece(block.get(name)) + "".join(pieces))
         if self.citations:
             block["citations"] = self.citations
-        input = "".join(self.json)
-        if input:
-            try:
-                block["input"] = load_provider(input)
-            except ValueError:
-                # `tool_calls` then reports the error to the model.
-                block["input"] = input
+        if self.input.unclear or not self.input.blank:
+            block["input"] = self.input.text()
+            if read_arguments(block["input"]).problem is None:  # else `tool_calls` tells it to the model
+                block["input"] = read_arguments(block["input"]).value
         return block
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more of a call's input may come."""
+        return self.call is not None and not self.stopped and not self.input.complete
 
 
 _TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
@@ -308,8 +312,11 @@ class AnthropicStream:
         self._request = request
         self._emit = emit
         self._own_names = own_names(request.tools)
-        self._blocks: dict[str, _Block] = {}
+        self._blocks: list[_Block] = []
+        self._by_index: dict[str, _Block] = {}
+        """The last block of each index, because some servers use an index again."""
         self._calls = 0
+        self._text = TextPieces(emit)
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self.ended = False
@@ -326,7 +333,10 @@ class AnthropicStream:
             case "content_block_start":
                 self._start(str(body.get("index")), dict(mapping(body.get("content_block"))))
             case "content_block_delta":
-                self._delta(self._blocks.get(str(body.get("index"))), mapping(body.get("delta")))
+                self._delta(self._by_index.get(str(body.get("index"))), mapping(body.get("delta")))
+            case "content_block_stop":
+                if block := self._by_index.get(str(body.get("index"))):
+                    block.stopped = True
             case "message_delta":
                 self._message |= mapping(body.get("delta"))
                 self._count(body.get("usage"))
@@ -340,33 +350,45 @@ class AnthropicStream:
         self._usage |= {key: value for key, value in mapping(usage).items() if value is not None}
 
     def _start(self, index: str, block: dict[str, Any]) -> None:
+        before = self._by_index.get(index)
+        asked = _asked(block)
+        if before is not None and asked is not None and asked[0] and _asked(before.start) == asked:
+            return  # the start of this call again
         call = None
-        if block.get("type") == "tool_use":
+        if asked is not None:
             call, self._calls = self._calls, self._calls + 1
-        elif block.get("type") == "text":
+        begun = self._by_index[index] = _Block(block, call)
+        self._blocks.append(begun)
+        if block.get("type") == "text":
             emit_text(self._emit, text(block.get("text")))
-        self._blocks[index] = _Block(block, call)
+        elif block.get("input"):
+            begun.input.add(dump(block["input"]))
+        if before is not None and before.is_open and call is not None:
+            # The pieces that follow may belong to either call.
+            before.input.unclear = begun.input.unclear = True
 
     def _delta(self, block: _Block | None, delta: Mapping[str, Any]) -> None:
         if block is None:
             raise not_understood("a piece belongs to no block", self.usage)
         kind = text(delta.get("type"))
         if kind in _TEXTS:
-            piece = text(delta.get(_TEXTS[kind]))
-            block.pieces.setdefault(_TEXTS[kind], []).append(piece)
+            next_piece = piece(delta.get(_TEXTS[kind]))
+            block.pieces.setdefault(_TEXTS[kind], []).append(next_piece)
             if kind == "text_delta":
-                emit_text(self._emit, piece)
+                self._text.add(next_piece)
         elif kind == "input_json_delta":
-            piece = text(delta.get("partial_json"))
-            block.json.append(piece)
-            if piece and block.call is not None:
+            json = piece(delta.get("partial_json"))
+            if json and not text(block.start.get("type")).endswith("tool_use"):
+                raise not_understood("a piece of arguments belongs to no call", self.usage)
+            block.input.add(json)
+            if json and block.call is not None:
                 name = text(block.start.get("name"))
-                self._emit(ArgumentsDelta(block.call, self._own_names.get(name, name), piece))
+                self._emit(ArgumentsDelta(block.call, self._own_names.get(name, name), mend(json)))
         elif kind == "citations_delta":
             block.citations.append(delta.get("citation"))
 
     def reply(self) -> ModelReply:
         if not self.ended or not self._message.get("stop_reason"):
             raise ended_early(self.usage)
-        content = [block.whole() for block in self._blocks.values()]
+        content = [block.whole() for block in self._blocks]
         return self._codec.reply({**self._message, "content": content, "usage": self._usage}, self._request)

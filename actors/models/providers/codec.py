@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, takewhile
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from ....runtime.json_text import load_provider
+import attrs
+
+from ....runtime.json_text import dump, load_piece, mend
 from ...tools.names import hashed, plain_name
 from ..messages import (
     Emit,
@@ -33,7 +35,9 @@ from ..messages import (
     Usage,
     Verbatim,
 )
-from .json_fields import load_arguments
+from .json_fields import load_arguments, read_arguments
+
+T = TypeVar("T")
 
 
 class Codec(Protocol):
@@ -82,18 +86,56 @@ def merged(body: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
+Asked: TypeAlias = tuple[str, str, object]
+"""A call as the provider sent it: its id, name and arguments, of which each may be missing."""
+NO_NAME = "the call names no tool"
+LOST = (
+    "the arguments are missing, and they may have been lost, because the reply is damaged elsewhere; "
+    "if there are none, send {} again"
+)
+
+
+def without_repeats(given: Iterable[T], asked: Callable[[T], Asked | None]) -> list[T]:
+    """Leave out the parts of a reply that repeat a call: its id, its name and its arguments.
+
+    Args:
+        asked: reads a part; None: it is no call.
+    """
+    kept: list[T] = []
+    seen: set[tuple[str, str, str]] = set()
+    for part in given:
+        call = asked(part)
+        if call is not None and call[0]:
+            id, name, raw = call
+            read = read_arguments(raw)
+            key = (id, name, dump(read.value) if read.problem is None else read.problem)
+            if key in seen:
+                continue
+            seen.add(key)
+        kept.append(part)
+    return kept
+
+
 def tool_calls(
-    asked: Iterable[tuple[str, str, object]], own_names: Mapping[str, str]
+    asked: Iterable[Asked], own_names: Mapping[str, str], *, ended: bool = True
 ) -> tuple[ToolCall, ...]:
-    """The calls of a reply, from ids, names and arguments. Missing and repeated ids are replaced."""
+    """The calls of a reply. Missing and repeated ids are replaced.
+
+    A call without arguments is not made if they may have been lost: another call of the reply is damaged, or
+    the provider did not say that the reply is complete (`ended`).
+    """
+    read = [(id, name, read_arguments(raw)) for id, name, raw in asked]
+    damaged = not ended or any(each.problem or each.repeated or not name for _, name, each in read)
     calls: list[ToolCall] = []
     taken: set[str] = set()
-    for index, (id, name, raw) in enumerate(asked):
+    for index, (id, name, each) in enumerate(read):
         while not id or id in taken:
             id = f"call_{index}" if not id else f"{id}_{index}"
         taken.add(id)
-        arguments, problem = load_arguments(raw)
-        calls.append(ToolCall(id, own_names.get(name, name), arguments, problem))
+        problem = (
+            each.problem or (None if name else NO_NAME) or (LOST if damaged and not each.value else None)
+        )
+        calls.append(ToolCall(id, own_names.get(name, name), each.value, problem))
     return tuple(calls)
 
 
@@ -102,13 +144,27 @@ def make_reply(
     calls: tuple[ToolCall, ...],
     usage: Usage,
     *,
+    reason: str,
     cut: bool = False,
     verbatim: Verbatim | None = None,
 ) -> ModelReply:
-    """A complete reply. `cut`: it reached its token limit."""
-    if cut and not text.strip() and not calls:
-        raise ModelFailed("the token limit was reached before the answer began", usage=usage)
+    """A complete reply.
+
+    Args:
+        reason: the provider's word for the end of the reply, for an error.
+        cut: the reply reached its token limit.
+    """
+    if not text.strip() and not calls:
+        if cut:
+            raise ModelFailed("the token limit was reached before the answer began", usage=usage)
+        raise empty_answer(reason, usage)
     return ModelReply(text, calls, usage, "max_tokens" if cut else "tool_calls" if calls else "end", verbatim)
+
+
+def empty_answer(reason: str, usage: Usage | None = None) -> ModelFailed:
+    """The failure for an answer without text and calls. The same request often succeeds."""
+    why = f' (reason: "{reason}")' if reason else ""
+    return ModelFailed(f"the answer is empty: no text, no tool call{why}", empty=True, usage=usage)
 
 
 def not_understood(what: str, usage: Usage | None = None) -> ModelFailed:
@@ -121,9 +177,9 @@ def ended_early(usage: Usage | None = None) -> ModelFailed:
 
 
 def event_body(data: str) -> Any:
-    """The JSON of an event. Raises `ModelFailed`."""
+    """The JSON of an event, with halves of characters at the ends of its texts. Raises `ModelFailed`."""
     try:
-        return load_provider(data)
+        return load_piece(data)
     except ValueError:
         raise not_understood("an event is not JSON") from None
 
@@ -131,6 +187,28 @@ def event_body(data: str) -> Any:
 def emit_text(emit: Emit, text: str) -> None:
     if text:
         emit(TextDelta(text))
+
+
+@attrs.define(eq=False)
+class TextPieces:
+    """A text as it arrives. It is emitted in whole characters."""
+
+    _emit: Emit
+    _pieces: list[str] = attrs.field(factory=list)
+    _held: str = ""
+    """A part of a character, of which more may come."""
+
+    def add(self, piece: str) -> None:
+        self._pieces.append(piece)
+        piece = self._held + piece
+        kept = len(piece)
+        while kept and len(piece) - kept < _CHARACTER_PARTS and "\ud800" <= piece[kept - 1] <= "\udfff":
+            kept -= 1
+        self._held = piece[kept:]
+        emit_text(self._emit, mend(piece[:kept]))
+
+    def whole(self) -> str:
+        return mend("".join(self._pieces))
 
 
 def with_final_arguments(
@@ -151,6 +229,9 @@ def with_final_arguments(
 
 
 # ----------------------------------------------------------------- names of tools, ids of calls
+
+_CHARACTER_PARTS = 3
+"""A character has at most so many parts before its last one: bytes of UTF-8."""
 
 ANY_ID = re.compile(r".*", re.DOTALL)
 """For a provider that is sent only its own ids."""

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
-from ....runtime.json_text import load_provider
+from ....runtime.json_text import load_provider, mend
 from ..messages import ModelFailed
 from .json_fields import array, mapping
 
@@ -102,7 +102,7 @@ def _sentence(body: object) -> str:
 
 
 def _short(sentence: str) -> str:
-    sentence = " ".join(sentence.split())
+    sentence = " ".join(mend(sentence).split())
     return sentence if len(sentence) <= MAX_SENTENCE else sentence[:MAX_SENTENCE] + "..."
 
 

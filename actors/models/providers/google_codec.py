@@ -34,18 +34,22 @@ from ..messages import (
 )
 from .codec import (
     ANY_ID,
-    emit_text,
+    Asked,
+    TextPieces,
+    empty_answer,
     ended_early,
     event_body,
     make_reply,
     merged,
+    not_understood,
     own_names,
     tool_calls,
     wire_name,
     with_final_arguments,
+    without_repeats,
 )
 from .faults import from_error
-from .json_fields import array, count, mapping, text
+from .json_fields import Unclear, array, count, mapping, piece, text
 from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 NO_SIGNATURE = "skip_thought_signature_validator"
@@ -102,17 +106,14 @@ class GoogleCodec:
             raise ModelFailed(f"the prompt was blocked ({blocked})", usage=usage)
         candidates = array(answer.get("candidates"))
         if not candidates:
-            raise ModelFailed("the answer has no candidate", retryable=bool(answer), usage=usage)
+            raise empty_answer("no candidate", usage) if answer else not_understood("it has no candidate")
         candidate = mapping(candidates[0])
-        parts = [_part(part) for part in array(mapping(candidate.get("content")).get("parts"))]
+        parts = without_repeats(map(_part, array(mapping(candidate.get("content")).get("parts"))), _asked)
         reply_text = "".join(text(part.get("text")) for part in parts if not part.get("thought"))
-        given = [part["functionCall"] for part in parts if "functionCall" in part]
-        calls = tool_calls(
-            ((text(call.get("id")), text(call.get("name")), call.get("args")) for call in given),
-            own_names(request.tools),
-        )
         reason = text(candidate.get("finishReason"))
-        self._check(reason, text(candidate.get("finishMessage")), usage, empty=not reply_text and not calls)
+        calls = tool_calls(filter(None, map(_asked, parts)), own_names(request.tools), ended=bool(reason))
+        why = ": ".join(filter(None, (reason, text(candidate.get("finishMessage")))))
+        _check(reason, why, usage)
         if calls and reason == "OTHER":
             # Calls may be missing.
             raise ModelFailed("the reply ended for an unknown reason", retryable=True, usage=usage)
@@ -121,24 +122,7 @@ class GoogleCodec:
             *({"functionCall": dict(_call(call.name, call.arguments))} for call in calls),
         ]
         verbatim = None if parts == plain else Verbatim(self.spec.provider, [dict(part) for part in parts])
-        return make_reply(reply_text, calls, usage, cut=reason == "MAX_TOKENS", verbatim=verbatim)
-
-    def _check(self, reason: str, detail: str, usage: Usage, *, empty: bool) -> None:
-        """Raise `ModelFailed` for an invalid reason or an empty reply."""
-        why = f"{reason}: {detail}" if detail else reason
-        if reason in _BLOCKED:
-            raise ModelFailed(f"the reply was blocked ({why})", usage=usage)
-        if reason in _FAULTS:
-            raise ModelFailed(f"the model made a mistake ({why})", retryable=True, usage=usage)
-        if reason == "MISSING_THOUGHT_SIGNATURE":
-            raise ModelFailed(f"the provider reports a missing signature ({why})", usage=usage)
-        if empty and reason != "MAX_TOKENS":
-            # Gemini sometimes sends nothing; the same request often succeeds.
-            raise ModelFailed(
-                f"the model returned an empty reply ({why or 'no reason'})",
-                retryable=reason == "STOP",
-                usage=usage,
-            )
+        return make_reply(reply_text, calls, usage, reason=why, cut=reason == "MAX_TOKENS", verbatim=verbatim)
 
     def stream(self, request: ModelRequest, emit: Emit) -> GoogleStream:
         return GoogleStream(self, request, emit)
@@ -211,6 +195,25 @@ def _call(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 # -------------------------------------------------------------------------- replies
 
 
+def _check(reason: str, why: str, usage: Usage) -> None:
+    """Raise `ModelFailed` for a reason that stands for an error."""
+    if reason in _BLOCKED:
+        raise ModelFailed(f"the reply was blocked ({why})", usage=usage)
+    if reason in _FAULTS:
+        raise ModelFailed(f"the model made a mistake ({why})", retryable=True, usage=usage)
+    if reason == "MISSING_THOUGHT_SIGNATURE":
+        raise ModelFailed(f"the provider reports a missing signature ({why})", usage=usage)
+
+
+def _asked(part: Mapping[str, Any]) -> Asked | None:
+    """The call of a part. With `partialArgs`, which the options may ask for, it is in several parts."""
+    if "functionCall" not in part:
+        return None
+    call = part["functionCall"]
+    in_parts = call.get("willContinue") or "partialArgs" in call
+    return text(call.get("id")), text(call.get("name")), Unclear() if in_parts else call.get("args")
+
+
 def _part(given: object) -> dict[str, Any]:
     """A part as received, without null fields, which proxies add. Its call is an object."""
     part = {key: value for key, value in mapping(given).items() if value is not None}
@@ -238,6 +241,7 @@ class GoogleStream:
         self._own_names = own_names(request.tools)
         self._parts: list[dict[str, Any]] = []
         self._calls = 0
+        self._text = TextPieces(emit)
         self._answer: dict[str, Any] = {}
         self._candidate: dict[str, Any] = {}
 
@@ -269,18 +273,19 @@ class GoogleStream:
             self._emit(ArgumentsDelta(self._calls, self._own_names.get(name, name), arguments))
             self._calls += 1
         elif not part.get("thought"):
-            emit_text(self._emit, text(part.get("text")))
+            self._text.add(piece(part.get("text")))
         last = self._parts[-1] if self._parts else {}
         # Do not join a part with a signature, because the signature belongs to this part only.
         plain = part.keys() <= {"text", "thought"} and last.keys() <= {"text", "thought"}
         if plain and last and last.get("thought") == part.get("thought"):
-            last["text"] = text(last.get("text")) + text(part.get("text"))
+            last["text"] = piece(last.get("text")) + piece(part.get("text"))
         elif part and part != {"text": ""}:
             self._parts.append(part)
 
     def reply(self) -> ModelReply:
         if not self._candidate.get("finishReason") and not self._answer.get("promptFeedback"):
             raise ended_early(self.usage)
-        candidate = {**self._candidate, "content": {"role": "model", "parts": self._parts}}
+        parts = [{**part, "text": text(part["text"])} if "text" in part else part for part in self._parts]
+        candidate = {**self._candidate, "content": {"role": "model", "parts": parts}}
         candidates = [candidate] if self._candidate else []
         return self._codec.reply({**self._answer, "candidates": candidates}, self._request)

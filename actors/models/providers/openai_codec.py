@@ -5,7 +5,7 @@ differ, and `Flavour` names the differences that a request must respect. Answers
 
 * Arguments are JSON text, an object or absent. Ids may be missing or repeated.
 * A reply has calls if it has `tool_calls`, whatever its `finish_reason` is.
-* Pieces of a call belong together by `index`; some servers omit it or repeat it: `OpenAIStream._call`.
+* Pieces of a call belong together by `index` or by id: `stream_calls`.
 * An error may come with status 200, in the answer, in a choice or in the middle of a stream.
 
 Source: https://platform.openai.com/docs/api-reference/chat, and observed differences of the servers.
@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from ....config.models import ModelSpec, Provider
-from ....runtime.json_text import dump_wire
+from ....runtime.json_text import dump_wire, mend
 from ..messages import (
     ArgumentsDelta,
     Emit,
@@ -31,7 +31,9 @@ from ..messages import (
     Verbatim,
 )
 from .codec import (
-    emit_text,
+    Asked,
+    TextPieces,
+    empty_answer,
     ended_early,
     event_body,
     joined,
@@ -41,9 +43,11 @@ from .codec import (
     own_names,
     tool_calls,
     wire_name,
+    without_repeats,
 )
 from .faults import from_error
-from .json_fields import array, count, mapping, text
+from .json_fields import array, count, mapping, piece, text
+from .stream_calls import StreamCalls, StreamedCall
 from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 
@@ -58,6 +62,8 @@ class Flavour:
     """The server sends the usage of a stream only on request."""
     user_after_tool: bool = True
     """The server accepts a user message right after a result."""
+    result_name: bool = True
+    """Whether results have the name of their tool, which Gemini needs behind an address of this kind."""
     returned: tuple[str, ...] = ()
     """Fields with the model's reasoning, which the server needs back in a message with calls."""
 
@@ -75,9 +81,8 @@ FLAVOURS: Mapping[Provider, Flavour] = {
 GO_ON = "I have the results."
 """The assistant message between a result and a user message, for servers that require one."""
 
+_DIGITS = 10
 _CUT = ("length", "model_length")
-_WELL = ("stop", *_CUT)
-"""Reasons under which an empty reply is valid."""
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
 """Reasons of an incomplete reply: of Mistral and OpenRouter, of SGLang, of DeepSeek. An incomplete call looks
 like one without arguments."""
@@ -120,7 +125,7 @@ class OpenAICodec:
         for turn in turns(request.messages, provider=self.spec.provider, ids=self.flavour.ids):
             match turn:
                 case UserTurn(results=results, texts=texts):
-                    messages += map(_result, results)
+                    messages += [_result(result, self.flavour) for result in results]
                     pictures = [part for result in results for part in _picture_parts(result)]
                     said = "\n\n".join(texts)
                     if texts or pictures:
@@ -144,14 +149,14 @@ class OpenAICodec:
         if error:
             raise _with_usage(from_error(error), usage)
         if not choice:
+            if answer.get("choices") == []:
+                raise empty_answer("", usage)
             raise not_understood("it has no choices", usage)
         message = mapping(choice.get("message"))
         reply_text = _text(message.get("content"))
-        given = [mapping(call) for call in array(message.get("tool_calls"))]
-        calls = tool_calls(
-            ((text(call.get("id")), *_function(call)) for call in given), own_names(request.tools)
-        )
+        given = without_repeats(map(mapping, array(message.get("tool_calls"))), _asked)
         reason = text(choice.get("finish_reason"))
+        calls = tool_calls(map(_asked, given), own_names(request.tools), ended=bool(reason))
         refusal = text(message.get("refusal"))
         if refusal:
             raise ModelFailed(f"the model refused: {refusal}", usage=usage)
@@ -160,10 +165,8 @@ class OpenAICodec:
         if reason in _BROKEN_OFF:
             why = f'the provider broke the reply off (finish_reason "{reason}")'
             raise ModelFailed(why, retryable=True, usage=usage)
-        if reason not in _WELL and not reply_text and not calls:
-            raise not_understood(f'it is empty, and its finish_reason is "{reason}"', usage)
         verbatim = self._verbatim(message, given)
-        return make_reply(reply_text, calls, usage, cut=reason in _CUT, verbatim=verbatim)
+        return make_reply(reply_text, calls, usage, reason=reason, cut=reason in _CUT, verbatim=verbatim)
 
     def _verbatim(self, message: Mapping[str, Any], calls: list[Mapping[str, Any]]) -> Verbatim | None:
         """The fields to send back; None for a reply without calls, which ends its turn."""
@@ -177,10 +180,11 @@ class OpenAICodec:
         return OpenAIStream(self, request, emit)
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _result(result: Result, flavour: Flavour) -> dict[str, Any]:
     """A message with a result. The API has no mark for errors, so the text names them."""
     content = f"Error: {result.content}" if result.is_error else result.content
-    return {"role": "tool", "tool_call_id": result.id, "content": content}
+    message = {"role": "tool", "tool_call_id": result.id, "content": content}
+    return {**message, "name": wire_name(result.name)} if flavour.result_name else message
 
 
 def _picture_parts(result: Result) -> list[dict[str, Any]]:
@@ -204,16 +208,23 @@ def _message(reply: PastReply) -> dict[str, Any]:
     return {**message, **kept, "tool_calls": calls}
 
 
-def _function(call: Mapping[str, Any]) -> tuple[str, object]:
+def _asked(call: Mapping[str, Any]) -> Asked:
     function = mapping(call.get("function"))
-    return text(function.get("name")), function.get("arguments")
+    return text(call.get("id")), text(function.get("name")), function.get("arguments")
 
 
 def _text(content: object) -> str:
     """The text of a content, which may be a list of chunks. Other chunks than texts are not for the user."""
     if isinstance(content, list):
-        return "".join(text(mapping(chunk).get("text")) for chunk in content)
-    return text(content)
+        return "".join(piece(mapping(chunk).get("text")) for chunk in content)
+    return piece(content)
+
+
+def _index(given: object) -> int | None:
+    """The index of a piece, which may be a text."""
+    if isinstance(given, str) and given.isdecimal() and len(given) < _DIGITS:
+        return int(given)
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 
 def _usage(usage: object) -> Usage:
@@ -240,10 +251,8 @@ class OpenAIStream:
         self._request = request
         self._emit = emit
         self._own_names = own_names(request.tools)
-        self._text: list[str] = []
-        self._calls: list[_CallPieces] = []
-        self._by_index: dict[int, _CallPieces] = {}
-        """The last call of each index."""
+        self._text = TextPieces(emit)
+        self._calls = StreamCalls({wire_name(tool.name) for tool in request.tools})
         self._extras: dict[str, list[Any]] = {}
         self._refusal: list[str] = []
         self._finish: object = None
@@ -267,66 +276,44 @@ class OpenAIStream:
             raise from_error(choice["error"])
         self._finish = choice.get("finish_reason") or self._finish
         delta = mapping(choice.get("delta"))
-        reply_text = _text(delta.get("content"))
-        if reply_text:
-            self._text.append(reply_text)
-            emit_text(self._emit, reply_text)
+        self._text.add(_text(delta.get("content")))
         self._refusal.append(text(delta.get("refusal")))
         for name in self._codec.flavour.returned:
             if delta.get(name):
                 self._extras.setdefault(name, []).append(delta[name])
-        for piece in array(delta.get("tool_calls")):
-            self._piece_of_call(mapping(piece))
+        for given in array(delta.get("tool_calls")):
+            self._add(mapping(given))
 
-    def _piece_of_call(self, piece: Mapping[str, Any]) -> None:
-        index, id = piece.get("index"), text(piece.get("id"))
-        name, arguments = _function(piece)
-        call = self._call(index if isinstance(index, int) else None, id, name)
-        call.id = call.id or id
-        call.name = call.name or name
-        if "extra_content" in piece:
-            call.extra = {"extra_content": piece["extra_content"]}
-        json = arguments if isinstance(arguments, str) else dump_wire(arguments).decode() if arguments else ""
-        call.arguments.append(json)
+    def _add(self, given: Mapping[str, Any]) -> None:
+        function = mapping(given.get("function"))
+        arguments = function.get("arguments")
+        json = piece(arguments)
+        if arguments is not None and not isinstance(arguments, str):
+            json = dump_wire(arguments).decode()
+        id, name = text(given.get("id")), text(function.get("name"))
+        call = self._calls.add(_index(given.get("index")), id, name, json)
+        if call is None:
+            return
+        if "extra_content" in given:
+            call.extra = {"extra_content": given["extra_content"]}
         if json:
-            own = self._own_names.get(call.name, call.name)
-            self._emit(ArgumentsDelta(call.place, own, json))
-
-    def _call(self, index: int | None, id: str, name: str) -> _CallPieces:
-        """The call of a piece. Some servers send no index, and some send one index for several calls."""
-        if index is None:
-            found = self._calls[-1] if self._calls and not name else None
-        else:
-            found = self._by_index.get(index)  # another call with this index has another id
-        if found is None or (id and found.id and id != found.id):
-            found = _CallPieces(len(self._calls))
-            self._calls.append(found)
-            if index is not None:
-                self._by_index[index] = found
-        return found
+            name = self._calls.name(call)
+            self._emit(ArgumentsDelta(call.place, self._own_names.get(name, name), mend(json)))
 
     def reply(self) -> ModelReply:
         if not self.ended and self._finish is None:
             raise ended_early(self.usage)
         message = {
             **{name: joined(pieces) for name, pieces in self._extras.items()},
-            "content": "".join(self._text),
+            "content": self._text.whole(),
             "refusal": "".join(self._refusal),
-            "tool_calls": [call.whole() for call in self._calls],
+            "tool_calls": self._calls.whole(_wired),
         }
         choice = {"message": message, "finish_reason": self._finish}
         return self._codec.reply({"choices": [choice], "usage": self._usage}, self._request)
 
 
-@attrs.define(eq=False)
-class _CallPieces:
-    place: int
-    """Index of the call in the reply."""
-    id: str = ""
-    name: str = ""
-    arguments: list[str] = attrs.field(factory=list)
-    extra: Mapping[str, Any] = attrs.field(factory=dict)
-
-    def whole(self) -> dict[str, Any]:
-        function = {"name": self.name, "arguments": "".join(self.arguments)}
-        return {"id": self.id, "type": "function", "function": function, **self.extra}
+def _wired(call: StreamedCall, name: str, arguments: str) -> dict[str, Any]:
+    """A call as an answer without a stream has it."""
+    function = {"name": name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function, **call.extra}

@@ -15,7 +15,7 @@ from ...common.sse_parser import EventTooLarge, SseParser
 from ...common.tls import distrusted, why_unreached
 from ..errors import ModelUnusable
 from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
-from .codec import Codec, ReplyStream, ended_early, not_understood
+from .codec import Codec, ReplyStream, empty_answer, ended_early, not_understood
 from .faults import from_answer
 
 MAX_BYTES = 32 * 1024 * 1024
@@ -61,8 +61,11 @@ async def read_reply(
         raise failed_answer(response, await response.aread())
     if "event-stream" in response.headers.get("content-type", ""):
         return await _read_events(response, codec.stream(request, emit))
+    raw = await response.aread()
+    if not raw.strip():
+        raise empty_answer("an answer of no bytes")
     try:
-        body = load_provider(await response.aread())
+        body = load_provider(raw)
     except ValueError:
         raise not_understood("it is not JSON; check that base_url is the address of the API") from None
     return codec.reply(body, request)
@@ -79,9 +82,10 @@ async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelR
     try:
         with trio.CancelScope() as scope:
             async for chunk in response.stream:  # `limit_body` refuses compressed bodies
-                for event in parser.texts(chunk):
-                    if not stream.ended:
-                        stream.feed(event)
+                for event in parser.feed(chunk):
+                    if event.data is not None and not stream.ended:
+                        # Some servers cut a character between two events.
+                        stream.feed(event.data.decode(errors="surrogateescape"))
                 if stream.ended:
                     scope.deadline = min(scope.deadline, trio.current_time() + LINGER)
     except httpx2.HTTPError as error:
@@ -113,6 +117,7 @@ def failures_of(name: str, key: str | None) -> Iterator[None]:
             status=failure.status,
             retryable=failure.retryable,
             retry_after=failure.retry_after,
+            empty=failure.empty,
             usage=failure.usage,
         ) from None
     except AnswerRefused as error:

@@ -43,10 +43,40 @@ def same(one: Any, other: Any) -> bool:
         ("False", "boolean", False),
         (5, ["string", "null"], "5"),
         ("5", ["integer", "null"], 5),
+        # Texts of lists and objects: anthropics/claude-code#73137, openclaw#96922.
+        ('["a", "b"]', "array", ["a", "b"]),
+        ('{"x": 1}', "object", {"x": 1}),
+        (" [1]\n", ["array", "null"], [1]),
+        ("null", ["array", "null"], None),
     ],
 )
 def test_unambiguous_values_are_converted(value: Any, type: Any, expected: Any) -> None:
     assert same(brought(value, {"type": type}), expected)
+
+
+def test_text_of_a_list_has_its_items_converted() -> None:
+    schema = {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}}
+    assert brought('[{"n": "5"}, {"n": null}]', schema) == [{"n": 5}, {}]
+
+
+# Models write null for what they leave out (LibreChat#11905, NeMo-Agent-Toolkit#1269).
+@pytest.mark.parametrize(
+    ("schema", "required", "is_left_out"),
+    [
+        ({"type": "string"}, [], True),
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, ["w"], True),
+        ({"type": "string"}, None, True),
+        ({"type": "string"}, ["v"], False),
+        ({"type": ["string", "null"]}, [], False),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, [], False),
+        ({"anyOf": [{"type": "string"}, {"enum": [1, None]}]}, [], False),
+        ({"const": None}, [], False),
+        ({}, [], False),
+    ],
+)
+def test_null_of_an_optional_argument_is_left_out(schema: Any, required: Any, is_left_out: bool) -> None:
+    found = coerce({"v": None, "w": 1}, {"properties": {"v": schema}, "required": required})
+    assert found == ({"w": 1} if is_left_out else {"v": None, "w": 1})
 
 
 @pytest.mark.parametrize(
@@ -55,7 +85,13 @@ def test_unambiguous_values_are_converted(value: Any, type: Any, expected: Any) 
         ("5", "string"),
         (5, "number"),
         (5.0, "integer"),
-        (None, "string"),
+        ('["a"]', "string"),
+        ('["a"]', ["array", "string"]),
+        ('["a"', "array"),
+        ('{"x": 1}', "array"),
+        ("[NaN]", "array"),
+        ('"[1]"', "array"),
+        ("a, b", "array"),
         ([1], "string"),
         ({"a": 1}, "string"),
         ("5.0", "integer"),

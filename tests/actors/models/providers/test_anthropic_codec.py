@@ -254,12 +254,17 @@ def test_reply_with_calls_needs_no_reason(stop: str | None) -> None:
     assert reply == ModelReply("so", (ToolCall("toolu_1", "add", {"a": 1}),), COUNTED, "tool_calls")
 
 
-def test_an_empty_reply_is_an_answer() -> None:
-    assert read(answer()) == ModelReply("", usage=COUNTED)
+@pytest.mark.parametrize("blocks", [(), ({"type": "text", "text": "\n"},), (THOUGHT,)])
+def test_answer_without_text_and_calls_is_empty(blocks: tuple[dict[str, Any], ...]) -> None:
+    pieces = [begin(index, block) for index, block in enumerate(blocks)]
+    for reading in (lambda: read(answer(*blocks)), lambda: streamed(START, *pieces, *STOP)):
+        with pytest.raises(ModelFailed, match="the answer is empty") as failed:
+            reading()
+        assert failed.value.empty
 
 
 def test_missing_and_repeated_ids_are_replaced() -> None:
-    calls = [{**CALL, "id": id} for id in ("same", "same", None)]
+    calls = [{**CALL, "id": "same"}, {**CALL, "id": "same", "input": {"a": 2}}, {**CALL, "id": None}]
     ids = [call.id for call in read(answer(*calls)).tool_calls]
     assert ids[0] == "same"
     assert len(set(ids)) == 3
@@ -287,8 +292,8 @@ def test_a_reply_that_was_cut(stop: str) -> None:
         (answer(stop="model_context_window_exceeded"), "fills the context window of the model", False),
         (answer(stop="max_tokens"), "token limit was reached before", False),
         (answer(stop="new_reason"), '"new_reason"', False),
-        (answer(THOUGHT, stop=None), "it is empty", False),
-        (answer(stop="tool_use"), "it is empty", False),
+        (answer(THOUGHT, stop=None), "the answer is empty", False),
+        (answer(stop="tool_use"), "the answer is empty", False),
         ({"usage": USAGE}, "no content", False),
     ],
 )

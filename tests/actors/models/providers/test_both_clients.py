@@ -117,7 +117,6 @@ async def test_unreachable_server(
 GARBAGE = [
     whole(b"<html>Welcome</html>", type="text/html"),
     whole(b"hello"),
-    whole(b""),
     whole(b"\xff\xfe"),
     whole([]),
     events("nonsense"),

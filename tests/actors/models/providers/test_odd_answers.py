@@ -204,7 +204,7 @@ def test_mutated_answer_is_a_reply_or_a_failure(
     ],
 )
 def test_json_of_another_shape_fails(codec: Codec, odd: object) -> None:
-    with pytest.raises(ModelFailed, match=r"not understood|no candidate|returned an empty reply"):
+    with pytest.raises(ModelFailed, match=r"not understood|no candidate|the answer is empty"):
         codec.reply(odd, request())
 
 

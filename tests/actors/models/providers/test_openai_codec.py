@@ -20,6 +20,7 @@ from stopgo.actors.models.messages import (
     Verbatim,
     unheard,
 )
+from stopgo.actors.models.providers.codec import LOST, NO_NAME
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, GO_ON, OpenAICodec
 from stopgo.config.models import ModelSpec, Provider
 
@@ -80,7 +81,7 @@ def test_a_request() -> None:
                 "content": "I add.",
                 "tool_calls": [{**CALL, "function": {"name": "add", "arguments": '{"a":1}'}}],
             },
-            {"role": "tool", "tool_call_id": "call_1", "content": "1"},
+            {"role": "tool", "tool_call_id": "call_1", "content": "1", "name": "add"},
         ],
         "tools": [
             {
@@ -169,19 +170,44 @@ def test_reply_with_calls_needs_no_reason(finish: str | None) -> None:
     assert reply == ModelReply("", (ToolCall("call_1", "add", {"a": 1}),), COUNTED, "tool_calls")
 
 
-def test_arguments_as_object_malformed_or_absent() -> None:
-    functions = [{"name": "add", "arguments": raw} for raw in ({"a": 1}, '{"a": ', "")] + [{"name": "add"}]
-    calls = [{"id": f"{n}", "function": function} for n, function in enumerate(functions)]
-    whole, broken, empty, absent = read(answer({"tool_calls": calls})).tool_calls
-    assert (whole.arguments, whole.problem) == ({"a": 1}, None)
+def functions(*given: dict[str, Any]) -> dict[str, Any]:
+    return answer({"tool_calls": [{"id": f"{n}", "function": each} for n, each in enumerate(given)]})
+
+
+def test_arguments_as_object_or_absent() -> None:
+    calls = functions(*({"name": "add", "arguments": raw} for raw in ({"a": 1}, "")), {"name": "add"})
+    assert [(call.arguments, call.problem) for call in read(calls).tool_calls] == [
+        ({"a": 1}, None),
+        ({}, None),
+        ({}, None),
+    ]
+
+
+def test_malformed_arguments_make_missing_ones_doubtful() -> None:
+    broken, whole, empty = read(
+        functions(*({"name": "add", "arguments": raw} for raw in ('{"a": ', {"a": 1}, "")))
+    ).tool_calls
     assert broken.problem is not None
     assert broken.problem.startswith("the arguments are not valid JSON")
-    assert (empty.arguments, empty.problem) == (absent.arguments, absent.problem) == ({}, None)
+    assert (whole.arguments, whole.problem) == ({"a": 1}, None)
+    assert empty.problem == LOST
+
+
+def test_call_without_name_is_not_made() -> None:
+    (call,) = read(functions({"arguments": '{"a": 1}'})).tool_calls
+    assert call.problem == NO_NAME
+
+
+@pytest.mark.parametrize("finish", [None, ""])
+def test_call_without_arguments_needs_a_reason(finish: str | None) -> None:
+    (call,) = read(answer({"tool_calls": [{**CALL, "function": {"name": "add"}}]}, finish)).tool_calls
+    assert call.problem == LOST
 
 
 def test_missing_and_repeated_ids_are_replaced() -> None:
-    calls = [{**CALL, "id": id} for id in ("same", "same", None, "")]
-    ids = [call.id for call in read(answer({"tool_calls": calls})).tool_calls]
+    other = {"name": "add", "arguments": "{}"}
+    calls = [{**CALL, "id": "same"}, {**CALL, "id": "same", "function": other}, {**CALL, "id": None}]
+    ids = [call.id for call in read(answer({"tool_calls": [*calls, {**CALL, "id": ""}]})).tool_calls]
     assert ids[0] == "same"
     assert len(set(ids)) == 4
     assert all(ids)
@@ -209,9 +235,10 @@ def test_a_reply_that_was_cut(finish: str) -> None:
     [
         (answer({"refusal": "I cannot."}), "the model refused: I cannot.", False),
         (answer({"content": "so"}, "content_filter"), "content filter", False),
-        (answer({"content": ""}, "strange"), 'not understood: .*"strange"', False),
-        (answer({"content": None}, "tool_calls"), "not understood: it is empty", False),
-        ({"choices": [], "usage": USAGE}, "no choices", False),
+        (answer({"content": ""}, "strange"), 'the answer is empty: .*"strange"', False),
+        (answer({"content": None}, "tool_calls"), "the answer is empty", False),
+        (answer({"content": "\n"}), "the answer is empty", False),
+        ({"choices": [], "usage": USAGE}, "the answer is empty", False),
         ({"usage": USAGE}, "no choices", False),
         ({"error": {"message": "upstream", "code": 502}, "usage": USAGE}, "upstream", True),
         (answer({}, "error") | {"error": "boom"}, "boom", True),
@@ -228,8 +255,14 @@ def test_unusable_answers_fail(body: object, sentence: str, retryable: bool) -> 
     assert failed.value.usage == COUNTED
 
 
-def test_an_empty_text_is_an_answer() -> None:
-    assert read(answer({"content": None})) == ModelReply("", usage=COUNTED)
+@pytest.mark.parametrize("message", [{"content": None}, {"content": " "}, {"reasoning_content": "hm"}, {}])
+def test_answer_without_text_and_calls_is_empty(message: dict[str, Any]) -> None:
+    with pytest.raises(ModelFailed, match="the answer is empty") as failed:
+        read(answer(message))
+    assert failed.value.empty
+    with pytest.raises(ModelFailed, match="the answer is empty") as failed:
+        streamed(piece(message), piece({}, "stop"))
+    assert failed.value.empty
 
 
 # --------------------------------------------------------------------- sent back
@@ -310,32 +343,6 @@ def test_calls_in_pieces() -> None:
         ArgumentsDelta(1, "sub", "{}"),
         ArgumentsDelta(0, "add", " 1}"),
     ]
-
-
-A = {"id": "a", "name": "add"}
-B = {"id": "b", "name": "sub", "arguments": "{}"}
-OPEN, CLOSE = {"arguments": "{"}, {"arguments": "}"}
-
-
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        pytest.param([{"index": 0, **A}, {"index": 0, **B}], id="all numbered 0"),
-        pytest.param([{**A, **OPEN}, CLOSE, B], id="not numbered"),
-        pytest.param(
-            [{"index": 0, **A, **OPEN}, {"index": 1, **B}, {"index": 0, **A, **CLOSE}], id="always with id"
-        ),
-        pytest.param([{**A, "arguments": {}}, {**B, "arguments": {}}], id="arguments as an object"),
-    ],
-)
-def test_odd_indexes_of_calls_are_accepted(pieces: list[dict[str, Any]]) -> None:
-    reply = streamed(*(call_piece(**each) for each in pieces), piece({}, "stop"))
-    assert reply.tool_calls == (ToolCall("a", "add", {}), ToolCall("b", "sub", {}))
-
-
-def test_calls_without_ids_and_indexes_differ_by_name() -> None:
-    reply = streamed(*[call_piece(name="add", arguments='{"a": 1}')] * 2, piece({}, "stop"))
-    assert [call.arguments for call in reply.tool_calls] == [{"a": 1}, {"a": 1}]
 
 
 def test_thoughts_in_pieces() -> None:

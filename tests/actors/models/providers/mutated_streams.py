@@ -1,0 +1,359 @@
+"""Streams of a known reply, changed within the freedom of their protocol.
+
+A `Dialect` has a codec, and writes calls as the events of its stream. `mutated` draws calls and a way to
+write them; `judge` reads the stream and says what is wrong with the result:
+
+* a call that would be sent has the name and arguments of a call of the model, which none other has sent;
+* nothing but `ModelFailed` is raised;
+* a stream that is changed in ways that lose nothing gives all calls.
+
+Run it as a program for many streams: `python -m tests.actors.models.providers.mutated_streams 100000`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any
+
+import attrs
+
+from stopgo.actors.common.sse_parser import SseParser
+from stopgo.actors.models.messages import ModelFailed, ModelTool
+from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
+from stopgo.actors.models.providers.codec import Codec
+from stopgo.actors.models.providers.google_codec import GoogleCodec
+from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.config.models import ModelSpec
+
+from .conftest import request
+
+NAMES = ("add", "remove_all", "get", "get_weather", "löschen.alles")
+TOOLS = tuple(ModelTool(name, "", {"type": "object"}) for name in NAMES)
+TEXTS = ("", "x", "{}", '"', "\\", "grüße 🙂", '{"a":1}', "}", "a\nb", "null", "]}", "日本")
+
+
+@attrs.frozen
+class Call:
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+@attrs.frozen
+class Dialect:
+    name: str
+    codec: Codec
+    write: Callable[[Sequence[Call], Random, Loss], list[str]]
+    """The events of a stream with these calls."""
+
+
+@attrs.define
+class Loss:
+    """Whether a change was drawn after which the calls cannot be told apart for certain."""
+
+    any: bool = False
+
+
+def value(random: Random, depth: int = 0) -> Any:
+    match random.randrange(8 if depth < 2 else 6):
+        case 0:
+            return random.choice([None, True, False])
+        case 1:
+            return random.choice([0, 1, -1, 1.5, 10**20])
+        case 6:
+            return [value(random, depth + 1) for _ in range(random.randrange(3))]
+        case 7:
+            return {random.choice("abc"): value(random, depth + 1) for _ in range(random.randrange(3))}
+        case _:
+            return "".join(random.choice(TEXTS) for _ in range(random.randrange(4)))
+
+
+def calls_of(random: Random) -> list[Call]:
+    number = random.choice([1, 1, 2, 2, 3, 5])
+    return [
+        Call(
+            f"call_{at}",
+            random.choice(NAMES),
+            {random.choice("abcd"): value(random) for _ in range(random.choice([0, 1, 1, 2, 3]))},
+        )
+        for at in range(number)
+    ]
+
+
+def split(text: str, random: Random) -> list[str]:
+    """The text in pieces. Some of them are empty."""
+    cuts = sorted(random.randrange(len(text) + 1) for _ in range(random.choice([0, 0, 1, 2, 5, 20])))
+    return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+
+def json_text(call: Call, random: Random) -> str:
+    text = json.dumps(
+        call.arguments, ensure_ascii=random.random() < 0.5, indent=random.choice([None, None, 1])
+    )
+    match random.randrange(12):
+        case 0 if not call.arguments:
+            return random.choice(["", " ", "null"])
+        case 1:
+            return "{}" + text
+        case 2:
+            return json.dumps(text)
+        case 3:
+            return f"\n {text}"
+        case _:
+            return text
+
+
+def interleaved(queues: Sequence[Sequence[Any]], random: Random) -> Iterator[Any]:
+    """The entries of all queues, each in its own order."""
+    left = [list(queue) for queue in queues if queue]
+    while left:
+        queue = random.choice(left)
+        yield queue.pop(0)
+        left = [each for each in left if each]
+
+
+# ----------------------------------------------------------------- chat completions
+
+
+def chat(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
+    mixed = random.random() < 0.4
+    indexes = random.choice(["right", "right", "right", "from 1", "text", "none", "zero", "some"])
+    ids = random.choice(["first", "first", "each", "some", "same", "missing", "random"])
+    names = random.choice(["first", "first", "each", "parts", "some"])
+    if ids == "same" and indexes not in ("right", "from 1", "text"):
+        mixed = False  # nothing tells pieces of such calls apart
+    loss.any = not (
+        indexes in ("right", "from 1", "text") and ids in ("first", "each", "some") and names != "some"
+    )
+    # Pieces with an id and no index are clear, too.
+    loss.any &= not (ids == "each" and names != "some" and all(call.arguments for call in calls))
+    queues: list[list[dict[str, Any]]] = []
+    for at, call in enumerate(calls):
+        pieces = split(json_text(call, random), random)
+        if random.random() < 0.1 and indexes == "right" and ids in ("first", "each"):
+            pieces = ["".join(pieces[:end]) for end in range(1, len(pieces) + 1)]  # cumulative
+            loss.any = True  # a doubly encoded text has no whole meaning before its end
+        if random.random() < 0.3:
+            pieces.insert(0, "")
+        queue = []
+        for number, text in enumerate(pieces):
+            given: dict[str, Any] = {"function": {"arguments": text}, "type": "function"}
+            first = number == 0
+            sometimes = random.random() < 0.5
+            if indexes in ("right", "text", "from 1") or (indexes == "some" and (first or sometimes)):
+                index = at + (indexes == "from 1")
+                given["index"] = str(index) if indexes == "text" else index
+            elif indexes == "zero":
+                given["index"] = 0
+            if (first and ids != "missing") or ids == "each" or (ids == "some" and sometimes):
+                given["id"] = "same" if ids == "same" else call.id
+            elif ids == "random":
+                given["id"] = f"random_{random.randrange(10**9)}"
+            elif random.random() < 0.3:
+                given["id"] = random.choice(["", None])
+            if first or names == "each" or (names == "some" and sometimes):
+                given["function"]["name"] = wired(call.name)
+            elif random.random() < 0.2:
+                given["function"]["name"] = random.choice(["", None])
+            queue.append(given)
+        if names == "parts" and len(queue) > 1 and not queue[0]["function"]["arguments"]:
+            name = queue[0]["function"]["name"]
+            cut = random.randrange(1, len(name))
+            begun: dict[str, Any] = json.loads(json.dumps(queue[0]))
+            begun["function"]["name"], queue[0]["function"]["name"] = name[:cut], name[cut:]
+            queue.insert(0, begun)
+            loss.any |= name[cut:] in NAMES or "id" not in begun or name[:cut] in NAMES
+        if random.random() < 0.1 and ids not in ("missing", "random"):
+            # The whole call again, as some gateways do at its end.
+            again: dict[str, Any] = {
+                "id": queue[0]["id"],
+                "function": {"name": wired(call.name), "arguments": json.dumps(call.arguments)},
+            }
+            queue.append(({"index": queue[0]["index"]} if "index" in queue[0] else {}) | again)
+            loss.any = True
+        queues.append(queue)
+    order = list(interleaved(queues, random)) if mixed else [each for queue in queues for each in queue]
+    events = []
+    while order:
+        taken = random.choice([1, 1, 1, 2, len(order)])
+        events.append(
+            {"choices": [{"index": 0, "delta": {"tool_calls": order[:taken]}, "finish_reason": None}]}
+        )
+        order = order[taken:]
+    events.insert(
+        0, {"choices": [{"delta": {"role": "assistant", "content": random.choice([None, "", "hm 🙂"])}}]}
+    )
+    events.append({"choices": [{"delta": {}, "finish_reason": random.choice(["tool_calls", "stop"])}]})
+    return [json.dumps(each, ensure_ascii=random.random() < 0.5) for each in events] + ["[DONE]"]
+
+
+# ----------------------------------------------------------------- Claude
+
+
+def claude(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
+    mixed = random.random() < 0.4
+    reused = not mixed and random.random() < 0.2
+    stops = random.random() < 0.8
+    loss.any = reused and not stops
+    queues = []
+    for at, call in enumerate(calls):
+        index = 0 if reused else at + 1
+        start: dict[str, Any] = {"type": "tool_use", "id": call.id, "name": wired(call.name), "input": {}}
+        begun: dict[str, Any] = {"type": "content_block_start", "index": index, "content_block": start}
+        queue = [begun]
+        if random.random() < 0.1:
+            queue.append(begun)
+        if random.random() < 0.15:
+            start["input"] = call.arguments
+            pieces = []
+        else:
+            pieces = split(json_text(call, random), random)
+        for text in pieces:
+            delta = {"type": "input_json_delta", "partial_json": text}
+            queue.append({"type": "content_block_delta", "index": index, "delta": delta})
+        if stops:
+            queue.append({"type": "content_block_stop", "index": index})
+        queues.append(queue)
+    if random.random() < 0.3 and not reused:
+        text_block = {"type": "text", "text": random.choice(["", "hm"])}
+        delta = {"type": "text_delta", "text": "🙂"}
+        queues.insert(
+            0,
+            [
+                {"type": "content_block_start", "index": 0, "content_block": text_block},
+                {"type": "content_block_delta", "index": 0, "delta": delta},
+            ],
+        )
+    order = list(interleaved(queues, random)) if mixed else [each for queue in queues for each in queue]
+    for _ in range(random.randrange(3)):
+        order.insert(random.randrange(len(order) + 1), {"type": "ping"})
+    events = [{"type": "message_start", "message": {"usage": {"input_tokens": 1}}}, *order]
+    events += [{"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}]
+    return [json.dumps(each, ensure_ascii=random.random() < 0.5) for each in events]
+
+
+# ----------------------------------------------------------------- Gemini
+
+
+def gemini(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
+    parts: list[dict[str, Any]] = []
+    for call in calls:
+        asked: dict[str, Any] = {"id": call.id, "name": wired(call.name), "args": call.arguments}
+        if not call.arguments and random.random() < 0.5:
+            asked["args"] = None
+        elif random.random() < 0.1:
+            asked["args"] = json_text(call, random)
+        parts.append({"functionCall": asked})
+        if random.random() < 0.3:
+            parts[-1]["thoughtSignature"] = "S"
+        if random.random() < 0.1:
+            parts.append({"functionCall": asked})
+    for _ in range(random.randrange(3)):
+        parts.insert(
+            random.randrange(len(parts) + 1),
+            random.choice([{"text": "hm 🙂"}, {"text": "t", "thought": True}, {}]),
+        )
+    events = []
+    while parts:
+        taken = random.choice([1, 1, 2, len(parts)])
+        events.append({"candidates": [{"content": {"role": "model", "parts": parts[:taken]}}]})
+        parts = parts[taken:]
+    if random.random() < 0.5:
+        events[-1]["candidates"][0]["finishReason"] = "STOP"
+    else:
+        events.append({"candidates": [{"finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 1}})
+    return [json.dumps(each, ensure_ascii=random.random() < 0.5) for each in events]
+
+
+# ----------------------------------------------------------------- all
+
+
+def wired(name: str) -> str:
+    from stopgo.actors.models.providers.codec import wire_name
+
+    return wire_name(name)
+
+
+def spec(provider: Any) -> ModelSpec:
+    return ModelSpec("m", provider, "m", max_tokens=100)
+
+
+DIALECTS = (
+    Dialect("chat", OpenAICodec(spec("openai_compatible"), FLAVOURS["openai_compatible"]), chat),
+    Dialect("claude", AnthropicCodec(spec("anthropic")), claude),
+    Dialect("gemini", GoogleCodec(spec("google")), gemini),
+)
+
+
+def as_bytes(events: Sequence[str], random: Random) -> list[bytes]:
+    """The events as a server sends them, in chunks that may end inside a character or a line."""
+    end = random.choice(["\n", "\r\n", "\r"])
+    raw = b""
+    for event in events:
+        if random.random() < 0.05:
+            raw += f": comment{end}{end}".encode()
+        raw += f"data:{random.choice(['', ' '])}{event}{end}{end}".encode()
+    raw += end.encode()
+    chunks = []
+    while raw:
+        taken = random.choice([1, 3, 17, 100, len(raw)])
+        chunks.append(raw[:taken])
+        raw = raw[taken:]
+    return chunks
+
+
+def judge(dialect: Dialect, random: Random) -> str | None:
+    """What is wrong with one mutated stream; None: nothing."""
+    calls, loss = calls_of(random), Loss()
+    events = dialect.write(calls, random, loss)
+    stream = dialect.codec.stream(request(tools=TOOLS), lambda _: None)
+    parser = SseParser()
+    try:
+        for chunk in as_bytes(events, random):
+            for event in parser.feed(chunk):
+                if event.data is not None and not stream.ended:
+                    stream.feed(event.data.decode(errors="surrogateescape"))
+        reply = stream.reply()
+    except ModelFailed as failure:
+        return None if loss.any else f"failed: {failure}\n{story(calls, events)}"
+    except Exception:
+        return f"{traceback.format_exc()}\n{story(calls, events)}"
+    left = [(call.name, json.dumps(call.arguments)) for call in calls]
+    for made in reply.tool_calls:
+        if made.problem is not None or made.name not in NAMES:
+            continue  # the model is told that it was not sent
+        sent = (made.name, json.dumps(made.arguments))
+        if sent not in left:
+            return f"sent {sent}\n{story(calls, events)}"
+        left.remove(sent)
+    if left and not loss.any:
+        return f"not sent {left}: {[made.problem for made in reply.tool_calls]}\n{story(calls, events)}"
+    return None
+
+
+def story(calls: Sequence[Call], events: Sequence[str]) -> str:
+    return "\n".join([*map(str, calls), *events])
+
+
+def main(number: int, seed: int) -> int:
+    faults = 0
+    for at in range(number):
+        for dialect in DIALECTS:
+            wrong = judge(dialect, Random(f"{seed} {dialect.name} {at}"))
+            if wrong is not None:
+                faults += 1
+                print(f"--- {dialect.name}, stream {at} of seed {seed}: {wrong}", flush=True)
+                if faults >= 20:
+                    return 1
+    print(f"{number} streams of each of {', '.join(each.name for each in DIALECTS)}: {faults} faults")
+    return faults and 1
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    )
