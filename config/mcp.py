@@ -14,6 +14,7 @@ from .shape import NO_TILDE, About, about
 
 _DAY = 86_400.0
 
+StructuredText: TypeAlias = Literal["append", "only", "off"]
 FirstTransport: TypeAlias = Literal["stdio", "http", "sse", "program"]
 
 CALL_TIMEOUT = 60.0
@@ -238,6 +239,14 @@ class McpServerConfig:
     )
     tools: ToolFilter = attrs.field(
         default=ToolFilter(), metadata=about("Which of the server's tools to offer.")
+    )
+    structured: StructuredText = attrs.field(
+        default="append",
+        metadata=about(
+            "How models see the structured content of a result that also has text: `append`, after the text, "
+            "unless that is the same data; `only`, in place of the text, except in errors; `off`, not at "
+            "all. Without text it is always shown."
+        ),
     )
     expose: Literal["tools", "server"] = attrs.field(
         default="tools",

@@ -39,6 +39,7 @@ from ..tools.tool import (
 from .failures import (
     InvalidResult,
     Unsendable,
+    casts_doubt,
     http_status,
     meaning,
     status_line,
@@ -220,6 +221,8 @@ class Caller:
             raise self._refused(token) from error
         match meaning(error.code, error.message, error.data):
             case "answered":
+                if casts_doubt(0, error.message):
+                    link.doubt()
                 return error_result(error.message or f"error {error.code}")
             case "never_ran":
                 self._lose(link, error.message)

@@ -273,7 +273,7 @@ class Connection:
                     await settle_era(link.client, self._config)
                     link.version = link.client.protocol_version
                     link.announces_changes = tells_of_changes(link.client)
-                    link.tool_calls = ToolCalls(transport.requests, link.version)
+                    link.tool_calls = ToolCalls(transport.requests, link.version, self._config.structured)
                     self.current.tools = await list_tools(link, self._config, self._log)
                     self.current.left_out = self.secrets.masked(tuple(link.left_out))
                     opened = True
@@ -320,6 +320,8 @@ class Connection:
                             await link.wait_for_change()
             finally:
                 self.current.close(link)
+            if link.loss is not None and link.in_flight.any:  # they may take long
+                self._report_state("disconnected", link.loss)
             nursery.cancel_scope.cancel()
         await link.in_flight.wait_until_none()
 
@@ -330,12 +332,14 @@ class Connection:
                 tools = await list_tools(link, self._config, self._log)
         except (MCPError, RuntimeError, ValidationError, trio.TooSlowError) as error:
             self._log.warning("its tools may have changed, but listing them failed: %s", first_line(error))
-            if isinstance(error, MCPError) and meaning(error.code, error.message, error.data) in (
+            lost = isinstance(error, MCPError) and meaning(error.code, error.message, error.data) in (
                 "never_ran",
                 "connection_lost",
-            ):
+            )
+            if lost or link.doubtful:
                 link.lose(first_line(error))
             return False
+        link.doubtful = False
         left_out = self.secrets.masked(tuple(link.left_out))
         if (tools, left_out) != (self.current.tools, self.current.left_out):
             self.current.tools, self.current.left_out = tools, left_out

@@ -42,6 +42,7 @@ from .failures import (
     UNAUTHORIZED,
     UNREACHABLE,
     rpc_error,
+    session_loss,
     status_line,
 )
 from .message_bound import Message
@@ -83,6 +84,9 @@ _NOT_SENT = (
 )
 _CLOSED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 """How a request fails if the server closed the idle connection at the moment of its reuse."""
+_NO_STREAM_ANY_MORE = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+"""How a server answers a GET that it accepted before, if it has forgotten the session. 409 is not among them:
+servers that allow one stream answer so while the earlier one lingers (TypeScript SDK)."""
 _Kind: TypeAlias = Literal["call", "request", "notification", "cancellation", "stream", "other"]
 
 
@@ -122,6 +126,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         """By the id of the SDK's request."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        await request.aread()  # the body of a request that follows a redirect
         kind, request_id = _kind(request)
         bearer = current_bearer()
         if bearer is not None and kind != "other":
@@ -245,7 +250,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
                     self._on_stream()
                     return Unbroken.body_of(response)
                 if response.status_code < 500:
-                    if self._streamed and response.status_code == HTTPStatus.NOT_FOUND:
+                    if self._streamed and response.status_code in _NO_STREAM_ANY_MORE:
                         self._on_lost(SESSION_UNKNOWN)
                     return response
                 await response.aclose()
@@ -327,8 +332,10 @@ def failure(response: httpx2.Response, body: bytes, *, in_session: bool) -> tupl
     if (location := redirect_location(response)) is not None:
         text = f"Redirect to {location} not followed; use that URL if it is the intended server"
         return REQUEST_REFUSED, text, {}
-    if status == HTTPStatus.NOT_FOUND and in_session:
-        return SESSION_LOST, SESSION_UNKNOWN, {}
+    challenged = "www-authenticate" in response.headers
+    lost = session_loss(status, body, challenged=challenged) if in_session else None
+    if lost is not None:
+        return lost, SESSION_UNKNOWN if lost == SESSION_LOST else status_line(status), {}
     answer = None if status in UNAUTHORIZED else rpc_error(body)
     return answer or refusal(response)
 

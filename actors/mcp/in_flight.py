@@ -105,6 +105,11 @@ class InFlightCalls:
                 if not self._calls:
                     self._none_left.set()
 
+    @property
+    def any(self) -> bool:
+        """Whether a call is in flight."""
+        return bool(self._calls)
+
     async def wait_until_none(self) -> None:
         """Wait until no call is in flight."""
         while self._calls:

@@ -105,7 +105,8 @@ class LegacySse:
             return http.transport_failure(error)
         if response.status_code < HTTPStatus.MULTIPLE_CHOICES:
             return None
-        return http.failure(response, answer, in_session=True)
+        # The stream is open, so an error of a gateway does not mean that the session is lost.
+        return http.failure(response, answer, in_session=response.status_code < 500)
 
     async def _pump(self, events: AsyncIterator[SseEvent], incoming: Incoming) -> None:
         reason = "its stream ended"

@@ -71,6 +71,8 @@ class Link:
     """Why the connection is lost; None while it is not."""
     stale: bool = False
     """The server's tools may have changed since they were listed."""
+    doubtful: bool = False
+    """The answer to a call may mean that the connection is lost; listing the tools shows it."""
     announces_changes: bool = False
     """The server declares that it announces changed tools."""
     changed: trio.Event = attrs.field(factory=trio.Event)
@@ -86,6 +88,11 @@ class Link:
         """Have the owner list the tools again."""
         self.stale = True
         self.changed.set()
+
+    def doubt(self) -> None:
+        """Have the owner list the tools again; if that fails, the connection is lost."""
+        self.doubtful = True
+        self.refresh()
 
     def stream_begins(self) -> None:
         """List the tools again: before its stream began, the server could not announce a change."""
@@ -250,7 +257,7 @@ async def transport_for(
         return Transport(in_process.open(), in_process)
     if config.url is None:
         return await _child(config, link, log, max_message)
-    streamable = StreamableHttp(config.url)
+    streamable = StreamableHttp(config.url, link.doubt)
     http = http_client(
         headers=config.headers,
         auth=None if auth is None else ContainedAuth(auth, log),

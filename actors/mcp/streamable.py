@@ -14,7 +14,7 @@ Other messages on a call's stream are passed to the session, in the context of t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from http import HTTPStatus
@@ -28,7 +28,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from ..common.sse_parser import SseEvent
 from . import http
-from .failures import UNREACHABLE
+from .failures import UNREACHABLE, casts_doubt
 from .incoming import not_understood, parse_message
 from .requests import OpenRequest, Outgoing, Requests, result_of
 from .response_body import MAX_EVENT, is_stream, read_body, read_events
@@ -60,8 +60,13 @@ RESUME_ATTEMPTS = 2
 class StreamableHttp:
     """The transport to the server at `url`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, on_doubt: Callable[[], None]) -> None:
+        """
+        Args:
+            on_doubt: called when the answer to a call may mean that the session is lost.
+        """
         self._url = url
+        self._on_doubt = on_doubt
         self._requests = Requests()
         self._session: str | None = None
         self._client: httpx2.AsyncClient
@@ -133,6 +138,8 @@ class StreamableHttp:
                 if is_stream(response):
                     return await self._follow(request, response)
                 body = await read_body(response)
+                if casts_doubt(response.status_code, ""):
+                    self._on_doubt()
                 return _reply(response, body, in_session=self._session is not None)
         except httpx2.RequestError as error:
             raise MCPError(*http.transport_failure(error)) from error

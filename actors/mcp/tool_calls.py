@@ -14,6 +14,7 @@ from typing import Any
 import trio
 from pydantic import ValidationError
 
+from ...config.mcp import StructuredText
 from ..tools.tool import CallTool, Tool, ToolResult
 from .failures import InvalidResult, Unsendable
 from .message_bound import ABRIDGED
@@ -47,11 +48,13 @@ def client_version() -> str:
 class ToolCalls:
     """Calls the tools of one server over one connection; sends and accepts what the SDK would."""
 
-    def __init__(self, requests: Requester, version: str) -> None:
+    def __init__(self, requests: Requester, version: str, structured: StructuredText = "append") -> None:
         """
         Args:
             version: the protocol version.
+            structured: how structured content is shown beside text; see `McpServerConfig.structured`.
         """
+        self._structured = structured
         self._requests = requests
         self._version = version
         self._modern = version in MODERN_PROTOCOL_VERSIONS
@@ -90,9 +93,11 @@ class ToolCalls:
         if request.on_sent is not None:
             request.on_sent()
         result = await self._requests.request(outgoing)
-        if self._modern and result.get("resultType") == "input_required":
+        if result.get("resultType") == "input_required":
+            if not self._modern:
+                raise InvalidResult("it wants input in a way that this version of the protocol does not have")
             return _input_required(result)
-        found = result_from_wire(result)
+        found = result_from_wire(result, self._structured)
         if ABRIDGED in (result.get("_meta") or ()):
             return found  # its structured content was dropped
         return self._outputs.checked(tool, found)

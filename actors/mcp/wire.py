@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from ...config.mcp import StructuredText
+from ...runtime.json_text import load_mcp
 from ..tools.tool import (
     Elicitation,
     ElicitationAnswer,
@@ -19,7 +21,6 @@ from ..tools.tool import (
     ToolInputRequired,
     ToolResult,
 )
-from .failures import InvalidResult
 from .sdk import ElicitRequestURLParams, types
 
 EMPTY_RESULT = "(empty result)"
@@ -32,6 +33,7 @@ BLOCKS: Mapping[str, tuple[str, ...]] = {
 }
 """The types of content blocks, with the string members that each must have (MCP 2025-11-25, "Tool Result").
 The members of a resource are nested."""
+_RESULT_MEMBERS = ("content", "structuredContent", "isError", "_meta", "resultType")
 MAX_PROGRESS_MESSAGE = 500
 """Characters of a progress message that are kept."""
 MAX_DEFINITION = 256 * 1024
@@ -66,61 +68,109 @@ def tool_from_wire(tool: types.Tool, server: str) -> Tool:
     )
 
 
-def result_from_wire(result: Mapping[str, Any]) -> ToolResult:
+def result_from_wire(result: Mapping[str, Any], structured: StructuredText = "append") -> ToolResult:
     """Convert a result. Its content has a line for each block, so that the model knows of every block.
 
-    Structured content is added as JSON if no block has text. A block of an unknown type becomes text, and a
-    result with structured content needs no blocks, because the call has happened and its result must not be
-    lost.
+    The call has happened, so everything of its result that can be read is kept, and it has failed only if the
+    server says so:
 
-    Raises:
-        InvalidResult: the result is not valid in another way.
+    | the server sent | it counts as |
+    |---|---|
+    | one block, or a text, instead of a list | a list of it |
+    | no content and no structured content | its other members, as text |
+    | a block that is no object, or of an unknown type | a text |
+    | a block without a member that it must have | a text with a note |
+    | `isError` as a text or a number | what that says; anything unclear is no error |
+
+    Args:
+        structured: how structured content is shown beside text; see `McpServerConfig.structured`.
     """
     blocks = _blocks(result)
     texts = [_text_of(block) for block in blocks]
-    structured = result.get("structuredContent")
+    is_error, data = _says_yes(result.get("isError")), result.get("structuredContent")
+    if data is not None and structured == "only" and not is_error:
+        texts = [""] * len(texts)
     lines = [text or _name_of(block) for text, block in zip(texts, blocks, strict=True)]
-    if structured is not None and not any(texts):
-        lines.append(json.dumps(structured, ensure_ascii=False))
-    is_error = result.get("isError")
-    if is_error is None:
-        is_error = False
-    if not isinstance(is_error, bool):
-        raise InvalidResult("isError: Input should be a valid boolean")
+    said = [text for text in texts if text]
+    if data is not None and not (said and (structured == "off" or _repeats(said, data))):
+        lines.append(json.dumps(data, ensure_ascii=False))
     return ToolResult(
         content="\n".join(filter(None, lines)) or EMPTY_RESULT,
         is_error=is_error,
         parts=tuple(blocks),
-        structured=structured,
+        structured=data,
     )
+
+
+def _says_yes(value: object) -> bool:
+    return value == 1 or (isinstance(value, str) and value.strip().lower() in ("true", "yes", "1"))
+
+
+def _repeats(texts: Sequence[str], data: Any) -> bool:
+    """Whether a text is the same data, or each text is an item of it, as JSON or plainly.
+
+    FastMCP wraps values that are no objects: `{"result": 5}`.
+    """
+    values = [data, data["result"]] if isinstance(data, dict) and data.keys() == {"result"} else [data]
+    read = [(text, _from_json(text)) for text in texts]
+    return any(
+        any(value in forms for forms in read)
+        or (
+            isinstance(value, list)
+            and len(value) == len(read)
+            and all(item in forms for item, forms in zip(value, read, strict=True))
+        )
+        for value in values
+    )
+
+
+def _from_json(text: str) -> object:
+    try:
+        return load_mcp(text)
+    except ValueError:
+        return text
 
 
 def _blocks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     content: object = result.get("content")
-    if isinstance(content, list):
-        return [_block(position, block) for position, block in enumerate(content)]
-    if content is None and result.get("structuredContent") is not None:
-        return []
-    if "content" not in result:
-        raise InvalidResult("content: Field required")
-    raise InvalidResult("content: Input should be a valid list")
+    if content is None:
+        others = {name: value for name, value in result.items() if name not in _RESULT_MEMBERS}
+        content = [others] if others else []
+    return [_block(block) for block in (content if isinstance(content, list) else [content])]
 
 
-def _block(position: int, block: object) -> dict[str, Any]:
+def _block(block: object) -> dict[str, Any]:
     if not isinstance(block, dict) or str(block.get("type")) not in BLOCKS:
         text = block if isinstance(block, str) else json.dumps(block, ensure_ascii=False)
         return {"type": "text", "text": text}
     holder: Any = block
-    path, texts = f"content.{position}", BLOCKS[block["type"]]
+    names = BLOCKS[block["type"]]
     if block["type"] == "resource":
-        path, holder = f"{path}.resource", block.get("resource")
+        holder = block.get("resource")
         if not isinstance(holder, dict):
-            raise InvalidResult(f"{path}: Input should be a valid dictionary")
-        texts = ("uri", "blob" if isinstance(holder.get("blob"), str) else "text")
-    for name in texts:
+            return _noted(block, "resource")
+        names = ("uri", "blob" if isinstance(holder.get("blob"), str) else "text")
+    for name in names:
         if not isinstance(holder.get(name), str):
-            raise InvalidResult(f"{path}.{name}: Input should be a valid string")
+            return _noted(block, name)
     return block
+
+
+def _noted(block: Mapping[str, Any], member: str) -> dict[str, Any]:
+    """Return a text in place of a block that lacks this member."""
+    readable = json.dumps(_without_bytes(block), ensure_ascii=False)
+    problem = f'a block of the type "{block["type"]}" without a valid "{member}"'
+    return {"type": "text", "text": f"[Note: the server sent {problem}: {readable}]"}
+
+
+def _without_bytes(value: object) -> object:
+    """Return a block with the size of its bytes in their place."""
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: _size(each) if name in ("data", "blob") and isinstance(each, str) else _without_bytes(each)
+        for name, each in value.items()
+    }
 
 
 def progress_from_wire(params: Mapping[str, Any]) -> Progress | None:

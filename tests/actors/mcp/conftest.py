@@ -173,6 +173,8 @@ class HttpPeer:
     bytes), a code of JSON-RPC (below 0), or an HTTP status, perhaps with where to go."""
     refusal: str = "refused"
     """The message of a JSON-RPC error."""
+    moved: int = 0
+    """The status that redirects each request to the address with a slash; 0: none does."""
     headers: dict[str, str] = attrs.field(factory=dict)
     """Further headers of every reply; `content-encoding: gzip` compresses the body."""
     cookies: list[str | None] = attrs.field(factory=list)
@@ -196,6 +198,8 @@ class HttpPeer:
     leaves: int = 0
     """How many times to close a connection when it is reused."""
     session: str | None = "first"
+    unknown_session: tuple[int, str] = (404, "")
+    """Status and body of the answer to a request in another session."""
     probe_session: str | None = None
     """The session that the answer to a probe names; None: `session`."""
     on_leave: str = "answer"
@@ -244,12 +248,22 @@ def serving_peer(peer: HttpPeer, port: int = 0) -> Iterator[None]:
             self.used = True
             peer.seen.append({name.lower(): value for name, value in self.headers.items()})
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            answer_http(peer, self, message)
+            if not self.has_moved():
+                answer_http(peer, self, message)
 
         def do_GET(self) -> None:
-            answer_get(peer, self)
+            if not self.has_moved():
+                answer_get(peer, self)
+
+        def has_moved(self) -> bool:
+            if peer.moved and self.path == "/mcp":
+                reply(self, peer.moved, more={"location": "/mcp/"})
+                return True
+            return False
 
         def do_DELETE(self) -> None:
+            if self.has_moved():
+                return
             peer.ended.append(self.headers["mcp-session-id"])
             if peer.on_leave == "hang":
                 peer.slow.wait()
@@ -312,7 +326,8 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
         return reply(handler, peer.on_connect, body, more=peer.headers)
     session = handler.headers["mcp-session-id"]
     if session not in (None, peer.session):
-        return reply(handler, 404)
+        status, body = peer.unknown_session
+        return reply(handler, status, body.encode())
     match message["method"]:
         case "initialize":
             result: dict[str, Any] = {

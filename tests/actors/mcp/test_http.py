@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from mcp_types import HEADER_MISMATCH
@@ -64,7 +65,7 @@ async def test_token_is_sent_with_its_own_call_only(
 
 @pytest.mark.parametrize(
     ("status", "text"),
-    [(410, "HTTP 410 Gone"), (429, "HTTP 429 Too Many Requests")],
+    [(409, "HTTP 409 Conflict"), (429, "HTTP 429 Too Many Requests")],
 )
 async def test_refused_call_is_an_answer(http_peer: Any, serving: Open, status: int, text: str) -> None:
     async with serving(web(http_peer.url)) as server:
@@ -142,7 +143,8 @@ async def test_gateway_error_leaves_the_outcome_unknown(
         http_peer.on_call = "answer"
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
     assert len(http_peer.calls) == 2
-    assert [status.state for status in statuses] == ["connecting", "connected"]
+    connect = ["connecting", "connected"]
+    assert [status.state for status in statuses] == [*connect, "disconnected", *connect]
 
 
 async def test_lost_reply_does_not_affect_other_calls(http_peer: Any, serving: Open) -> None:
@@ -165,15 +167,71 @@ async def test_lost_reply_does_not_affect_other_calls(http_peer: Any, serving: O
     assert [tool for tool, _ in http_peer.calls] == ["slow", "echo", "echo"]
 
 
+@pytest.mark.parametrize("answer", [(404, ""), (400, "no valid session"), (410, "")])
 async def test_lost_session_is_reopened_and_call_runs_once(
-    http_peer: Any, serving: Open, statuses: list[ServerStatus]
+    http_peer: Any, serving: Open, statuses: list[ServerStatus], answer: tuple[int, str]
 ) -> None:
+    http_peer.unknown_session = answer
     async with serving(web(http_peer.url)) as server:
         http_peer.session = "second"
         assert (await server.ask(CallTool("echo", {}))).content == "echo"
     assert http_peer.calls == [("echo", None)]
     connect = ["connecting", "connected"]
     assert [status.state for status in statuses] == [*connect, "disconnected", *connect]
+
+
+async def test_session_that_a_gateway_lost_is_reopened_and_the_call_is_unknown(
+    http_peer: Any, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    http_peer.unknown_session = (503, "no backend")
+    async with serving(web(http_peer.url)) as server:
+        http_peer.session = "second"
+        with pytest.raises(ToolOutcomeUnknown, match="HTTP 503 Service Unavailable"):
+            await server.ask(CallTool("echo", {}))
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert http_peer.calls == [("echo", None)]
+
+
+@pytest.mark.parametrize("answer", [(500, ""), (409, ""), (400, '{"detail": "bad request"}')])
+async def test_session_in_which_everything_fails_is_given_up(
+    http_peer: Any, serving: Open, statuses: list[ServerStatus], answer: tuple[int, str]
+) -> None:
+    """Nothing in such an answer is about the session; listing the tools shows that it is lost."""
+    http_peer.unknown_session = answer
+    async with serving(web(http_peer.url)) as server:
+        http_peer.session = "second"
+        with suppress(ToolOutcomeUnknown):
+            assert (await server.ask(CallTool("echo", {}))).is_error
+        await until(lambda: statuses[-1].state != "connected")
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert http_peer.calls == [("echo", None)]
+
+
+async def test_session_is_kept_if_only_a_call_fails(
+    http_peer: Any, serving: Open, statuses: list[ServerStatus]
+) -> None:
+    async with serving(web(http_peer.url)) as server:
+        http_peer.on_call = "500"
+        with pytest.raises(ToolOutcomeUnknown):
+            await server.ask(CallTool("echo", {}))
+        listed = len(http_peer.seen)
+        await until(lambda: len(http_peer.seen) > listed)
+        http_peer.on_call = "answer"
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert [status.state for status in statuses] == ["connecting", "connected"]
+
+
+@pytest.mark.parametrize("status", [307, 308])
+async def test_every_request_follows_a_redirect_within_the_server(
+    http_peer: Any, serving: Open, status: int
+) -> None:
+    """A Starlette mount redirects to the address with a slash (MCP python-sdk#1168)."""
+    http_peer.moved = status
+    config = attrs.evolve(web(http_peer.url), mode="legacy", headers={"x-key": "secret"})
+    async with serving(config) as server:
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+    assert http_peer.ended == ["first"]
+    assert {each.get("x-key") for each in http_peer.seen} == {"secret"}
 
 
 async def test_hanging_call_times_out(http_peer: Any, serving: Open, clock: MockClock) -> None:
@@ -202,7 +260,7 @@ async def test_resumed_stream_is_not_the_servers_own(http_peer: Any) -> None:
         on_stream=lambda: streams.append(None),
         on_session=lambda _: None,
     )
-    way = StreamableHttp(http_peer.url)
+    way = StreamableHttp(http_peer.url, lambda: None)
     http_peer.on_call = "cut"
     async with way.open(client):
         assert "content" in await way.request(call())

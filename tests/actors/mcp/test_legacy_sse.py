@@ -90,7 +90,7 @@ async def test_token_is_sent_with_its_own_call(peer: SsePeer, serving: Open) -> 
 @pytest.mark.parametrize(
     ("status", "body", "text"),
     [
-        (410, b"", "HTTP 410 Gone"),
+        (409, b"", "HTTP 409 Conflict"),
         (430, b"", "HTTP 430"),
         (400, b'{"detail":"no such tool"}', "HTTP 400 Bad Request"),
         (400, b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such tool"}}', "no such tool"),

@@ -32,7 +32,7 @@ def error_with(code: int) -> dict[str, Any]:
 
 @asynccontextmanager
 async def way_to(answer: Answer) -> AsyncIterator[StreamableHttp]:
-    way = StreamableHttp("http://server.test/mcp")
+    way = StreamableHttp("http://server.test/mcp", lambda: None)
     async with way.open(http_client(transport=httpx2.MockTransport(answer))):
         yield way
 
