@@ -18,6 +18,8 @@ StructuredText: TypeAlias = Literal["append", "only", "off"]
 FirstTransport: TypeAlias = Literal["stdio", "http", "sse", "program"]
 
 CALL_TIMEOUT = 60.0
+LONGEST = 4
+"""The default of `max_timeout` is so many times `timeout`."""
 MAX_RETRIES = 3
 
 _SIGN = r"[^\s:*?$\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
@@ -208,6 +210,25 @@ class McpServerConfig:
             maximum=_DAY,
         ),
     )
+    max_timeout: float | None = attrs.field(
+        default=None,
+        metadata=about(
+            "Seconds a call may take in all if the server reports progress: each report begins `timeout` "
+            f"anew. Default: {LONGEST} times `timeout`.",
+            above=0,
+            maximum=_DAY,
+        ),
+    )
+    retry_for: float = attrs.field(
+        default=10.0,
+        metadata=about(
+            "Seconds that a call waits for an HTTP server that refuses connections, as during a restart. Such "
+            "a call was not sent.",
+            needs="url",
+            minimum=0,
+            maximum=_DAY,
+        ),
+    )
     max_retries: int = attrs.field(
         default=MAX_RETRIES,
         converter=_retries,
@@ -290,6 +311,11 @@ class McpServerConfig:
     def is_brought(self) -> bool:
         """Whether the program that runs the agent provides the server, as an object."""
         return self.url is None and self.command is None
+
+    @property
+    def longest(self) -> float:
+        """Seconds that a call may take in all."""
+        return LONGEST * self.timeout if self.max_timeout is None else self.max_timeout
 
     @property
     def first_transport(self) -> FirstTransport:

@@ -1,7 +1,8 @@
 """The callers' side of a connection: makes each tool call once, over the link that is open now.
 
-1. `_reach` returns the open link, or waits for one: at most `timeout` seconds and `max_retries` attempts. If
-   the server wants a token, the call's own token is tried.
+1. `_reach` returns the open link, or waits for one: at most `timeout` seconds and `max_retries` attempts, and
+   at least `retry_for` seconds while an HTTP server may be starting. If the server wants a token, the call's
+   own token is tried.
 2. `_send` sends the call. The server may ask for it again with its state (repeated here, with pauses), or
    want answers of people first (`ToolInputRequired`).
 3. `failures.meaning` sorts errors: an answer for the model, a call that never ran, or one with an unknown
@@ -121,7 +122,8 @@ class Caller:
 
     async def _reach(self, since: float, bearer: str | None) -> Link:
         current = self._current
-        link = current.link or await current.wait(since, self._config.timeout, self._config.max_retries)
+        config = self._config
+        link = current.link or await current.wait(since, config.timeout, config.max_retries, config.retry_for)
         if link is None and current.wanted is not None and bearer is not None:
             await self._authenticate(bearer)
             link = current.link
@@ -134,7 +136,7 @@ class Caller:
         if request.shown is not None:
             self._check_unchanged(request.tool, request.shown, self._current.tools)
         try:
-            with link.in_flight.track(request, self._config.timeout) as call:
+            with link.in_flight.track(request, self._config.timeout, self._config.longest) as call:
                 return await self._send(link, call)
         except MCPError as error:
             return self._answer(link, error)
@@ -154,7 +156,7 @@ class Caller:
             raise ToolUnavailable(
                 f"{self._name} read nothing for {self._config.timeout:g} s; nothing was sent"
             )
-        raise ToolOutcomeUnknown(f"{self._name} timed out after {self._config.timeout:g} s")
+        raise ToolOutcomeUnknown(f"{self._name} timed out after {call.timed_out_after}")
 
     async def _send(self, link: Link, call: InFlightCall) -> ToolResult:
         """Send the call, again with the server's state if the server asks for that; return the result.
@@ -163,7 +165,7 @@ class Caller:
             ToolInputRequired: the server wants answers of people.
             NotOffered: the server wants something else.
         """
-        request = call.request
+        request = attrs.evolve(call.request, on_progress=call.on_progress)
         for pause in (*STATE_PAUSES, None):
             result = await self._send_once(link, request)
             if isinstance(result, ToolResult):

@@ -202,7 +202,8 @@ class Connection:
             except ConnectFailed as failure:
                 served = 0.0
                 if not self._refused(failure, began):
-                    self.current.fail(began)
+                    may_be_starting = failure.retry and self._config.url is not None
+                    self.current.fail(began, may_be_starting=may_be_starting)
                     self._admission.judge(admitted=True)
                     self._report_state("disconnected", str(failure))
 
@@ -292,7 +293,9 @@ class Connection:
         if not opened:
             raise connect_failure(error, transport, self._config.connect_timeout)
         how = first_line(error) if error is not None else "connection lost"
-        self._report_state("disconnected", transport.exit_report() or link.loss or how)
+        why = transport.exit_report() or link.loss or how
+        if self.current.error != self.secrets.masked(why):  # else `_serve_calls` has reported it
+            self._report_state("disconnected", why)
 
     async def _serve_calls(self, link: Link) -> None:
         """Admit calls until the connection is lost or stopped; then wait for the in-flight calls to end."""

@@ -45,6 +45,7 @@ from .failures import (
     session_loss,
     status_line,
 )
+from .incoming import parse_message, split_batch
 from .message_bound import Message
 from .oauth import FAILED, AuthFailed
 from .response_body import STREAM, Bounded, Reply, Unbroken, is_stream, read_body
@@ -189,8 +190,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
             if streams:
                 return reply.streams(response)
             body = await reply.wait_for(lambda: read_body(response))
-            status, headers = response.status_code, response.headers
-            return httpx2.Response(status, headers=headers, content=body, request=request)
+            return _readable(response, body, request)
         finally:
             if not streams:
                 forget()
@@ -314,6 +314,18 @@ def _kind(request: httpx2.Request) -> tuple[_Kind, object]:
             return "notification", None
         case _:
             return "other", None
+
+
+def _readable(response: httpx2.Response, body: bytes, request: httpx2.Request) -> httpx2.Response:
+    """Return the response in a form that the SDK reads: valid messages, with the content type of JSON, or as
+    events if they are a batch. Another body stays as it is."""
+    headers, messages = response.headers.copy(), [parse_message(each) for each in split_batch(body)]
+    encoded = [each.model_dump_json(by_alias=True, exclude_unset=True).encode() for each in messages if each]
+    if response.status_code == HTTPStatus.OK and encoded:
+        headers["content-type"] = STREAM if len(encoded) > 1 else "application/json"
+        events = b"".join(b"data: %s\n\n" % each for each in encoded)
+        body = events if len(encoded) > 1 else encoded[0]
+    return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
 
 
 def _explained(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:

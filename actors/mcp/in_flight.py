@@ -8,7 +8,8 @@ A question reaches `InFlightCalls.answering` without the name of its call. `_ask
 | otherwise (stdio, the server's own stream) | the only in-flight call, if no abandoned call may still ask |
 | in any other case | unknown: the question is declined |
 
-While a human answers, the timeout of the call is suspended.
+While a human answers, the timeout of the call is suspended. A report of progress begins it anew, within the
+longest time for a call (MCP 2025-11-25, "Timeouts").
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import attrs
 import trio
 
 from ..tools.bearer import forward_from_here, forwarding
-from ..tools.tool import CallTool, Elicitation, ElicitationAnswer
+from ..tools.tool import CallTool, Elicitation, ElicitationAnswer, Progress
 from .sdk import ClientRequestContext, ElicitationFnT, ElicitRequestParams, ElicitResult
 from .wire import MAX_QUESTIONS, answer_to_wire, question_from_wire
 
@@ -36,33 +37,62 @@ class InFlightCall:
 
     request: CallTool
     scope: trio.CancelScope
+    _timeout: float
+    """Seconds without a report of progress."""
+    _longest: float
+    """Seconds of the call as a whole."""
+    _end: float = attrs.field(init=False)
+    """The time at which the call ends at the latest."""
+    _progressed: bool = False
     withdrawn: bool = False
     """Its last request was withdrawn before any byte of it was sent."""
     reached_server: bool = False
     """The server has had an earlier request of this call, and wanted it repeated."""
     _open_questions: int = 0
-    _left: float = math.inf
-    """Seconds of the timeout that are left after the open questions."""
+    _asked: float = 0.0
+    """When the first of the open questions was asked."""
+    _deadline: float = math.inf
+    """The end of the timeout, were it not suspended then."""
+
+    def __attrs_post_init__(self) -> None:
+        self._end = trio.current_time() + self._longest
 
     @property
     def unsent(self) -> bool:
         """Whether the server certainly knows nothing of the call."""
         return self.withdrawn and not self.reached_server
 
+    @property
+    def timed_out_after(self) -> str:
+        """After the timeout: how long that was."""
+        if self.scope.deadline >= self._end:
+            return f"{self._longest:g} s, its max_timeout"
+        return f"{self._timeout:g} s" + (" without progress" if self._progressed else "")
+
     async def ask(self, elicitation: Elicitation) -> ElicitationAnswer:
         """Return the answer of people to a question of the server."""
         if self.request.on_elicitation is None or self._open_questions >= MAX_QUESTIONS:
             return ElicitationAnswer("decline")
         if not self._open_questions:
-            self._left = self.scope.deadline - trio.current_time()
-            self.scope.deadline = math.inf
+            self._asked = trio.current_time()
+            self._deadline, self.scope.deadline = self.scope.deadline, math.inf
         self._open_questions += 1
         try:
             return await self.request.on_elicitation(elicitation)
         finally:
             self._open_questions -= 1
             if not self._open_questions:
-                self.scope.deadline = trio.current_time() + self._left
+                suspended = trio.current_time() - self._asked
+                self._end += suspended
+                self.scope.deadline = self._deadline + suspended
+
+    def on_progress(self, progress: Progress) -> None:
+        """Begin the timeout anew, and pass the report on. During a question, the timeout does not run."""
+        self._progressed = True
+        if not self._open_questions:
+            self.scope.deadline = min(trio.current_time() + self._timeout, self._end)
+        if self.request.on_progress is not None:
+            self.request.on_progress(progress)
 
 
 def note_withdrawal() -> None:
@@ -85,13 +115,14 @@ class InFlightCalls:
     _warned: bool = False
 
     @contextmanager
-    def track(self, request: CallTool, seconds: float) -> Iterator[InFlightCall]:
+    def track(self, request: CallTool, seconds: float, longest: float = math.inf) -> Iterator[InFlightCall]:
         """Make a call within the block, with its bearer token.
 
-        The block is cancelled after `seconds`, not counting the time that humans take for answers.
+        The block is cancelled after `seconds` without a report of progress, and after `longest` seconds in
+        all, not counting the time that humans take for answers.
         """
-        with forwarding(request.bearer), trio.move_on_after(seconds) as scope:
-            call = InFlightCall(request, scope)
+        with forwarding(request.bearer), trio.move_on_after(min(seconds, longest)) as scope:
+            call = InFlightCall(request, scope, seconds, longest)
             self._calls[call] = None
             reset = _current.set(call)
             try:

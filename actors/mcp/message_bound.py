@@ -23,6 +23,7 @@ from pydantic_core import from_json, to_json
 
 from ..common.sse_parser import SseEvent, SseParser
 from .failures import ANY_ERROR, MAX_LINE
+from .incoming import split_batch
 from .requests import FIRST_ID
 
 MAX_LISTING = 16 * 1024 * 1024
@@ -128,11 +129,18 @@ class Events:
         Raises:
             EventTooLarge: a line that is no data is longer than `MAX_EVENT_BYTES`.
         """
-        return b"".join(map(_encoded_event, self._parser.feed(chunk)))
+        return b"".join(map(_encoded, self._parser.feed(chunk)))
 
     def rest(self) -> bytes:
         """Return the last event, if the end of the stream completes one."""
-        return b"".join(map(_encoded_event, self._parser.end()))
+        return b"".join(map(_encoded, self._parser.end()))
+
+
+def _encoded(event: SseEvent) -> bytes:
+    """Encode an event; one for each message if it has a batch. Its id stands for all of them."""
+    *others, last = (event.data and split_batch(event.data)) or [event.data]
+    events = [SseEvent(message, event.type) for message in others]
+    return b"".join(map(_encoded_event, [*events, event._replace(data=last)]))
 
 
 def _encoded_event(event: SseEvent) -> bytes:

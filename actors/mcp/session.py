@@ -125,6 +125,8 @@ class CurrentLink:
     """Set when a call waits for the next attempt."""
     _last_failure_began: float = -math.inf
     """When the last failed attempt began."""
+    _may_be_starting: bool = False
+    """Whether it failed as it does while a server restarts."""
     _changed: trio.Event = attrs.field(factory=trio.Event)
 
     def open(self, link: Link) -> None:
@@ -139,23 +141,26 @@ class CurrentLink:
             self.link = None
             self.down_since = trio.current_time()
 
-    def fail(self, began: float, wanted: Wanted | None = None) -> None:
+    def fail(self, began: float, wanted: Wanted | None = None, *, may_be_starting: bool = False) -> None:
         """Count a failed attempt to connect that began at this time. `wanted`: the token it lacked."""
         self.failures += 1
-        self._last_failure_began, self.wanted = began, wanted
+        self._last_failure_began, self.wanted, self._may_be_starting = began, wanted, may_be_starting
         self._notify()
 
-    async def wait(self, since: float, patience: float, attempts: int) -> Link | None:
+    async def wait(self, since: float, patience: float, attempts: int, retry_for: float = 0.0) -> Link | None:
         """Wait for a link, for a call that has been ready since `since`.
 
         Returns None in three cases: `patience` seconds have passed; the server wants another token; or
-        `attempts` attempts have failed, of which the last began after `since`. So at least one attempt begins
-        after each call, and waiting calls fail together, not one by one.
+        `attempts` attempts have failed, of which the last began after `since`, and, if the server may be
+        starting, `retry_for` seconds have passed. So at least one attempt begins after each call, and waiting
+        calls fail together, not one by one.
         """
-        with trio.CancelScope(deadline=max(since, self.down_since) + patience):
+        began = max(since, self.down_since)
+        with trio.CancelScope(deadline=began + patience):
             while self.link is None and self.wanted is None:
                 if self.failures >= attempts:
-                    if self._last_failure_began > since:
+                    is_starting = self._may_be_starting and trio.current_time() < began + retry_for
+                    if self._last_failure_began > since and not is_starting:
                         break
                     self.wake.set()
                 await self._changed.wait()

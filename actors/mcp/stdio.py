@@ -35,7 +35,7 @@ from ...config.agent_config import MAX_STORED_BYTES
 from ..tools.masking import MaskedStream
 from .failures import UNREACHABLE
 from .in_flight import note_withdrawal
-from .incoming import error_reply, parse_message
+from .incoming import error_reply, parse_message, split_batch
 from .lines import LineFramer, LineWriter
 from .message_bound import Lines, Message
 from .requests import Outgoing, Requests
@@ -229,7 +229,8 @@ class StdioTransport:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 async for chunk in process.stdout:
                     for line in lines.feed(chunk):
-                        await self._deliver(line, incoming)
+                        for message in split_batch(line):
+                            await self._deliver(message, incoming)
                 self._stdout_ended.set()
                 await self._wait_for_exit(process)
         finally:

@@ -29,7 +29,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from ..common.sse_parser import SseEvent
 from . import http
 from .failures import UNREACHABLE, casts_doubt
-from .incoming import not_understood, parse_message
+from .incoming import not_understood, parse_message, split_batch
 from .requests import OpenRequest, Outgoing, Requests, result_of
 from .response_body import MAX_EVENT, is_stream, read_body, read_events
 from .sdk import (
@@ -140,9 +140,21 @@ class StreamableHttp:
                 body = await read_body(response)
                 if casts_doubt(response.status_code, ""):
                     self._on_doubt()
-                return _reply(response, body, in_session=self._session is not None)
+                own = await self._own_reply(body)
+                return _reply(response, own, in_session=self._session is not None)
         except httpx2.RequestError as error:
             raise MCPError(*http.transport_failure(error)) from error
+
+    async def _own_reply(self, body: bytes) -> bytes:
+        """Return the reply in a body; pass on the other messages, if it has a batch."""
+        reply, messages = body, split_batch(body)
+        for data in messages if len(messages) > 1 else ():
+            message = parse_message(data)
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                reply = data
+            elif message is not None and not self._requests.take(message):
+                await self._pass_on(copy_context(), SessionMessage(message))
+        return messages[0] if len(messages) == 1 else reply
 
     async def _follow(self, request: OpenRequest, response: httpx2.Response) -> RpcReply:
         """Return the reply from a stream of events.

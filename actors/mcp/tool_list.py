@@ -14,10 +14,12 @@ from ..tools.bearer import current_bearer
 from ..tools.catalogue import admits
 from ..tools.tool import Tool
 from .failures import first_line, http_status, meaning
-from .sdk import Client, MCPError, SubscriptionLost
+from .sdk import Client, MCPError, SubscriptionLost, types
 from .session import Link
 from .wire import MAX_LABEL, MAX_PROBLEMS, tool_from_wire
 
+METHOD_NOT_FOUND = -32601
+NO_TOOLS = "it offers no tools"
 MAX_PAGES = 100
 """Pages of `tools/list` that are read; further pages are left out."""
 MAX_TOOLS = 1000
@@ -34,7 +36,11 @@ async def list_tools(link: Link, config: McpServerConfig, log: logging.Logger) -
     cursors: set[str | None] = {None}
     cursor: str | None = None
     for _ in range(MAX_PAGES):
-        page = await link.client.list_tools(cursor=cursor)
+        page = await _page(link.client, cursor)
+        if page is None:
+            log.warning('the server "%s" offers no tools', config.name)
+            link.left_out.append(NO_TOOLS)
+            break
         for tool in page.tools:
             if tool.name in tools:
                 log.warning('lists the tool "%s" twice; the first one counts', tool.name)
@@ -59,6 +65,23 @@ async def list_tools(link: Link, config: McpServerConfig, log: logging.Logger) -
     link.tool_calls.set_tools(tools.values())
     secrets = link.secrets.beside(current_bearer())
     return tuple(map(secrets.tool, tools.values()))
+
+
+async def _page(client: Client, cursor: str | None) -> types.ListToolsResult | None:
+    """Return a page of the list; None if the server offers no tools.
+
+    A server that declares other capabilities is not asked for tools that it does not declare (MCP 2025-11-25,
+    "Capability Negotiation"). One that declares nothing at all may have forgotten to; it may refuse.
+    """
+    declared = client.server_capabilities
+    if declared.tools is None and declared.model_dump(exclude_none=True):
+        return None
+    try:
+        return await client.list_tools(cursor=cursor)
+    except MCPError as error:
+        if error.code == METHOD_NOT_FOUND and cursor is None:
+            return None
+        raise
 
 
 def _fitting(tools: Collection[Tool], filter: ToolFilter) -> dict[str, Tool]:

@@ -134,7 +134,7 @@ def call(request_id: int, name: str, arguments: dict[str, Any], meta: dict[str, 
         case "nothing":
             result = {}
         case "no_reply":
-            send({"id": request_id, "result": "just a text"})
+            send({"id": request_id, "result": 7})
             return
         case "relist":
             refusals.extend(["not now"] * int(arguments.get("refusals", 0)))

@@ -34,6 +34,7 @@ from stopgo.actors.tools.tool import (
 from stopgo.config.mcp import McpServerConfig
 
 ERA = "2026-07-28"
+DECLARED = types.ServerCapabilities(tools=types.ToolsCapability())
 
 
 def schema(header: str) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def calling(server: Strict | Requester) -> Caller:
     link, line = Link(InFlightCalls(logging.getLogger("test")), version=ERA), CurrentLink()
     link.tool_calls = ToolCalls(server, ERA)
     if isinstance(server, Strict):
-        link.client = cast(Any, SimpleNamespace(list_tools=server.list_tools))
+        link.client = cast(Any, SimpleNamespace(list_tools=server.list_tools, server_capabilities=DECLARED))
         line.tools = (server.listed(),)
     link.tool_calls.set_tools(line.tools)
     line.open(link)
@@ -219,8 +220,10 @@ async def test_urls_to_visit_are_prerequisites() -> None:
 class Noting(Stubborn):
     """Records the events of a call that came before its request."""
 
+    noted: Noted
+
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
-        self.asked.append({"said": list(cast(Noted, outgoing.on_progress).said)})
+        self.asked.append({"said": list(self.noted.said)})
         return self.says[0]
 
 
@@ -237,6 +240,7 @@ class Noted:
 
 async def test_on_sent_is_called_when_the_call_is_sent(autojump_clock: MockClock) -> None:
     server, noted = Noting([DONE]), Noted()
+    server.noted = noted
     caller = calling(server)
     link = caller._current.link
     assert link is not None
@@ -251,6 +255,7 @@ async def test_on_sent_is_called_when_the_call_is_sent(autojump_clock: MockClock
 
 async def test_withdrawn_call_is_not_sent() -> None:
     server, noted = Noting([DONE]), Noted()
+    server.noted = noted
     caller = calling(server)
     with trio.CancelScope() as scope:
         scope.cancel()

@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.mcp.in_flight import InFlightCall, InFlightCalls, note_withdrawal
-from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer
+from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer, Progress
 
 
 async def test_timeout_is_suspended_during_questions(autojump_clock: MockClock) -> None:
@@ -67,3 +67,24 @@ async def test_declined_questions_are_logged_once(caplog: pytest.LogCaptureFixtu
     flights = InFlightCalls(logging.getLogger("test"))
     assert [flights._asking() for _ in range(3)] == [None] * 3
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+@pytest.mark.parametrize(
+    ("reports", "longest", "end", "why"),
+    [
+        ((), 40, 10, "10 s"),
+        ((6, 6), 40, 22, "10 s without progress"),
+        ((6, 6, 6, 6, 6, 6, 6), 40, 40, "40 s, its max_timeout"),
+        ((), 5, 5, "5 s, its max_timeout"),
+    ],
+)
+async def test_progress_begins_the_timeout_anew(
+    autojump_clock: MockClock, reports: tuple[float, ...], longest: float, end: float, why: str
+) -> None:
+    """MCP 2025-11-25, "Timeouts": with a longest time, whatever is reported."""
+    with InFlightCalls(logging.getLogger("test")).track(CallTool("t", {}), 10, longest) as flight:
+        for pause in reports:
+            await trio.sleep(pause)
+            flight.on_progress(Progress(1))
+        await trio.sleep_forever()
+    assert (trio.current_time(), flight.timed_out_after) == (end, why)

@@ -315,7 +315,7 @@ async def test_file_settings_apply_to_brought_servers(tmp_path: Path, calc: MCPS
         ({}, "missing_server", 'open_agent(config, servers={"calc": server})'),
         ({"clac": server()}, "missing_server", 'did you mean "clac"?'),
         ({"calc": server(), "files": server()}, "duplicate_name", "brought_by: program"),
-        ({"calc": server(), "my tools": server()}, "bad_format", "letters, digits"),
+        ({"calc": server(), "my:tools": server()}, "bad_format", "is no name of a server"),
         ({"calc": server(), 7: server()}, "bad_format", "letters, digits"),
         ({7: server()}, "bad_format missing_server", "is no name of a server"),
         ({"calc": lambda: 1}, "wrong_type", "found an object of function"),

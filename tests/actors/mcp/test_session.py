@@ -92,6 +92,22 @@ async def test_earlier_calls_fail_with_the_same_attempt(mock_clock: MockClock, n
     assert (waiting.found, line.wake.is_set()) == ([None], False)
 
 
+@pytest.mark.parametrize(("may_be_starting", "end"), [(True, 10), (False, 2)])
+async def test_call_waits_longer_for_a_server_that_may_be_starting(
+    autojump_clock: MockClock, nursery: trio.Nursery, may_be_starting: bool, end: float
+) -> None:
+    line = CurrentLink()
+
+    async def fail_each_second() -> None:
+        while True:
+            await trio.sleep(1)
+            line.fail(trio.current_time() - 0.5, may_be_starting=may_be_starting)
+
+    nursery.start_soon(fail_each_second)
+    assert await line.wait(0, 60, 2, retry_for=10) is None
+    assert trio.current_time() == end
+
+
 async def test_new_link_resets_the_attempts(mock_clock: MockClock, nursery: trio.Nursery) -> None:
     line = CurrentLink()
     line.fail(1)

@@ -40,7 +40,8 @@ async def tools_of(
     left_out.clear()
     known: list[Any] = []
     link = Link(InFlightCalls(LOG))
-    link.client = cast(Any, SimpleNamespace(list_tools=list_page))
+    declared = types.ServerCapabilities(tools=types.ToolsCapability())
+    link.client = cast(Any, SimpleNamespace(list_tools=list_page, server_capabilities=declared))
     link.tool_calls = cast(Any, SimpleNamespace(set_tools=known.extend))
     config = McpServerConfig(name="web", url="http://server.test/mcp", tools=filter)
     tools = await list_tools(link, config, LOG)
