@@ -70,7 +70,18 @@ class OidcConfig:
     )
     roles_claim: str = attrs.field(
         default="roles",
-        metadata=about("The claim with the roles: a list, or a text with spaces.", not_empty=True),
+        metadata=about(
+            "The claim with the roles: a list, or a text with spaces. Dots lead into objects, as in "
+            "`realm_access.roles` of Keycloak.",
+            not_empty=True,
+        ),
+    )
+    group_roles: Mapping[str, str] = attrs.field(
+        factory=dict,
+        metadata=about(
+            "The role of each value of that claim, such as the name or the id of a group. If given, other "
+            "values mean nothing. Default: each value is the name of a role."
+        ),
     )
     login: LoginConfig | None = attrs.field(
         default=None, metadata=about("The login of the page. Default: none.")

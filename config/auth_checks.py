@@ -6,6 +6,7 @@ from .agent_config import AgentConfig
 from .auth import ROLES, TrustedProxyConfig
 from .reader import Reader
 from .values import KeyPath, Table, Value, entry
+from .wording import nearest
 
 _RESERVED = frozenset(
     {"authorization", "cookie", "host", "x-api-key", "x-proxy-secret", "x-tool-authorization"}
@@ -27,6 +28,14 @@ def check_auth(reader: Reader, root: Table, config: AgentConfig) -> None:
             message = f"the role {name} exists already"
             mark = roles.key_marks.get(name)
             reader.report("duplicate_name", message, mark, ("auth", "roles", name), hint="use another name")
+    if auth.oidc is not None:
+        given = entry(entry(written, "oidc"), "group_roles")
+        for group, role in auth.oidc.group_roles.items():
+            if role not in ROLES and role not in auth.roles:
+                value = entry(given, group)
+                mark, hint = None if value is None else value.mark, nearest(role, (*ROLES, *auth.roles))
+                path: KeyPath = ("auth", "oidc", "group_roles", group)
+                reader.report("unknown_role", f"there is no role {role}", mark, path, hint=hint)
     if auth.proxy is not None:
         _check_proxy(reader, auth.proxy, entry(written, "proxy"))
 

@@ -222,8 +222,8 @@ class McpServerConfig:
     retry_for: float = attrs.field(
         default=10.0,
         metadata=about(
-            "Seconds that a call waits for an HTTP server that refuses connections, as during a restart. Such "
-            "a call was not sent.",
+            "Seconds that a call waits for an HTTP server that refuses connections, as during a restart. "
+            "Such a call was not sent.",
             needs="url",
             minimum=0,
             maximum=_DAY,

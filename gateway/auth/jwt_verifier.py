@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -39,19 +40,41 @@ def subject_of(value: object) -> str:
     return value
 
 
-def roles_of(value: object) -> Sequence[str]:
-    """The names of roles in a claim: a list, or a text with spaces. Pure."""
+def claim_at(claims: Mapping[str, Any], path: str) -> object:
+    """The claim of this name or, if there is none, at this path of names with dots between them. Pure."""
+    if path in claims:
+        return claims[path]
+    for name in islice(claims, MOST_ROLES):
+        inner = claims[name]
+        if path.startswith(f"{name}.") and isinstance(inner, Mapping):
+            found = claim_at(inner, path[len(name) + 1 :])
+            if found is not None:
+                return found
+    return None
+
+
+def roles_of(value: object, group_roles: Mapping[str, str] | None = None) -> Sequence[str]:
+    """The names of roles in a claim: a list, or a text with spaces. Pure.
+
+    Args:
+        group_roles: the roles of the values; None or empty: the values are the roles.
+    """
     names = value.split() if isinstance(value, str) else value
     if not isinstance(names, list):
         return ()
-    return [name for name in names[:MOST_ROLES] if isinstance(name, str)]
+    if isinstance(value, str) and group_roles and value in group_roles:
+        names = [value]  # the name of one group, with spaces
+    found = [name for name in names if isinstance(name, str)]
+    if group_roles:
+        found = list(dict.fromkeys(group_roles[name] for name in found if name in group_roles))
+    return found[:MOST_ROLES]
 
 
 def principal_of(claims: Mapping[str, Any], config: OidcConfig, known: Grants, credential: str) -> Principal:
     """Raises `Unverified`. Pure."""
     return Principal(
         id=subject_of(claims.get(config.subject_claim)),
-        grants=granted(roles_of(claims.get(config.roles_claim)), known),
+        grants=granted(roles_of(claim_at(claims, config.roles_claim), config.group_roles), known),
         credential=credential,
     )
 

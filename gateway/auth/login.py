@@ -26,7 +26,7 @@ from ..http.quart_app import Application
 from ..http.request import Request
 from ..http.responses import Reply
 from .issuer import IssuerError
-from .jwt_verifier import JwtVerifier, principal_of
+from .jwt_verifier import JwtVerifier, claim_at, principal_of
 from .login_transaction import (
     LOGIN_COOKIE,
     LOGIN_SECONDS,
@@ -196,7 +196,7 @@ class Login:
             raise Unverified("its nonce is that of another login")
         if claims.get("azp", self.config.client_id) != self.config.client_id:
             raise Unverified("it was issued to another client")
-        if config.subject_claim in claims and config.roles_claim in claims:
+        if config.subject_claim in claims and claim_at(claims, config.roles_claim) is not None:
             return claims
         more = await issuer.userinfo(endpoints, str(tokens.get("access_token")))
         if more and more.get("sub") != claims.get("sub"):

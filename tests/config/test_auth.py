@@ -56,6 +56,11 @@ ISSUER = "auth: {{oidc: {{issuer: {}, audience: a}}}}"
         (ISSUER.format("http://localhost@issuer.example"), "bad_format", "an https:// address"),
         (ISSUER.format("'https://issuer.example?x'"), "bad_format", "an https:// address"),
         ("auth: {oidc: {issuer: 'https://i', audience: a, algorithms: [HS256]}}", "unknown_word", None),
+        (
+            "auth: {oidc: {issuer: 'https://i', audience: a, group_roles: {g: operater}}}",
+            "unknown_role",
+            "there is no role operater",
+        ),
         ("auth: {oidc: {issuer: 'https://i', audience: a, algorithms: [none]}}", "unknown_word", None),
         ("auth: {oidc: {issuer: 'https://i', audience: a, algorithms: []}}", "empty_list", None),
     ],

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.gateway.auth.jwks import PAUSE, RENEW_AFTER, USABLE_FOR, pick
-from stopgo.gateway.auth.jwt_verifier import LEEWAY, principal_of, roles_of
+from stopgo.gateway.auth.jwt_verifier import LEEWAY, claim_at, principal_of, roles_of
 from stopgo.gateway.auth.verifiers import Unverified
 from stopgo.gateway.http.errors import RequestError
 
@@ -161,6 +161,40 @@ def test_claims_have_the_names_that_the_agent_file_gives() -> None:
     body = {"sub": "1", "email": "alice@example.com", "groups": "viewer nobody"}
     found = principal_of(body, config, KNOWN, "")
     assert (found.id, [each.name for each in found.grants]) == ("alice@example.com", ["viewer"])
+
+
+# Keycloak nests roles (keycloak docs, "Protocol mappers"); Auth0's names of claims are addresses with dots.
+@pytest.mark.parametrize(
+    ("claims", "path"),
+    [
+        ({"roles": ["viewer"]}, "roles"),
+        ({"realm_access": {"roles": ["viewer"]}}, "realm_access.roles"),
+        ({"resource_access": {"my.client": {"roles": ["viewer"]}}}, "resource_access.my.client.roles"),
+        ({"https://x.example/roles": ["viewer"]}, "https://x.example/roles"),
+        ({"a": {"b": 1}, "a.b": ["viewer"]}, "a.b"),
+    ],
+)
+def test_claim_is_found_by_its_name_or_inside_objects(claims: Any, path: str) -> None:
+    assert claim_at(claims, path) == ["viewer"]
+
+
+@pytest.mark.parametrize("claims", [{}, {"a": 1}, {"a": {"b": None}}, {"a": {"c": 1}}, {"a": ["b"]}])
+def test_claim_that_is_not_there_has_no_roles(claims: Any) -> None:
+    assert claim_at(claims, "a.b") is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "roles"),
+    [
+        (["/team", "admin", "x y"], ["viewer", "operator"]),
+        ("x y", ["operator"]),
+        ("/team /team", ["viewer"]),
+        (["admin"], []),
+        ([*map(str, range(1000)), "/team"], ["viewer"]),
+    ],
+)
+def test_only_listed_groups_give_roles(groups: Any, roles: list[str]) -> None:
+    assert list(roles_of(groups, {"/team": "viewer", "x y": "operator"})) == roles
 
 
 # ------------------------------------------------------------------------------ keys
