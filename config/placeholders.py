@@ -1,10 +1,16 @@
-"""`{key}` in prompts and messages, which stands for the answer of a node with `output_key: key`."""
+"""`{key}` in prompts and messages, which stands for the answer of a node with `output_key: key`.
+
+A key that a node of the tree writes, but has not written yet, stands for nothing; `{key?}` does so without a
+warning. A key that no node writes stays as it is, because prompts have JSON and code.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from typing import TypeAlias, assert_never
+
+import attrs
 
 from .agent_config import AgentConfig
 from .interpolate import MalformedReference, parse
@@ -24,8 +30,9 @@ from .values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
 Placed: TypeAlias = tuple[Node, Value, KeyPath]
 """A node, its value in the file, and its path."""
 
-PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""One placeholder; its group is the key. `${x}` does not match, because it is an escaped reference."""
+PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)(\??)\}")
+"""One placeholder; its groups are the key and the mark that it may be missing. `${x}` does not match, because
+it is an escaped reference."""
 
 USER_MESSAGE = "user_message"
 """Filled everywhere with the user message of the turn."""
@@ -39,12 +46,19 @@ def unfilled(node: Node, written: Value, path: KeyPath = ("agent",)) -> tuple[st
     `written` is the tree in the file. Placeholders in the values of variables are not checked.
     """
     warnings: list[str] = []
-    _visit(node, written, path, frozenset({USER_MESSAGE}), warnings)
+    _visit(node, written, path, frozenset({USER_MESSAGE}), _Warnings(frozenset(keys_left(node)), warnings))
     return tuple(warnings)
 
 
+@attrs.frozen
+class _Warnings:
+    keys: frozenset[str]
+    """The keys that nodes of the tree write."""
+    texts: list[str]
+
+
 def _visit(
-    node: Node, written: Value, path: KeyPath, filled: frozenset[str], warnings: list[str]
+    node: Node, written: Value, path: KeyPath, filled: frozenset[str], warnings: _Warnings
 ) -> frozenset[str]:
     """Warn of placeholders in and below `node`; return the keys that are filled after it has run."""
     children = list(children_with_place(node, written, path))
@@ -106,9 +120,9 @@ def name_in_file(written: Value) -> str:
     return str(name.value) if isinstance(name, Scalar) else ""
 
 
-def _check(written: Value, entry: str, path: KeyPath, filled: frozenset[str], warnings: list[str]) -> None:
-    for key in _placeholders(_entry(written, entry)):
-        if key in filled:
+def _check(written: Value, entry: str, path: KeyPath, filled: frozenset[str], warnings: _Warnings) -> None:
+    for key, mark in _placeholders(_entry(written, entry)):
+        if key in filled or (mark and key in warnings.keys):
             continue
         where, node = dotted((*path, entry)), quoted(name_in_file(written))
         why = (
@@ -116,10 +130,12 @@ def _check(written: Value, entry: str, path: KeyPath, filled: frozenset[str], wa
             if key == ITERATION
             else f"no node that runs before {node} has output_key: {key}"
         )
-        warnings.append(f"{where}: {{{key}}} stays as it is, because {why}")
+        is_empty = key in warnings.keys and key != ITERATION
+        what = f"is empty at first (as {{{key}?}} is without this warning)" if is_empty else "stays as it is"
+        warnings.texts.append(f"{where}: {{{key}{mark}}} {what}, because {why}")
 
 
-def _placeholders(prompt: Value | None) -> list[str]:
+def _placeholders(prompt: Value | None) -> list[tuple[str, str]]:
     if not isinstance(prompt, Scalar) or not isinstance(prompt.value, str):
         return []
     try:

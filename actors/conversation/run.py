@@ -16,6 +16,7 @@ import attrs
 
 from ...config.errors import ConfigError
 from ...config.nodes import Node
+from ...config.placeholders import keys_left
 from ...runtime.context import Context
 from ...runtime.errors import ActorCrashed
 from ...runtime.journal.errors import JournalError
@@ -59,7 +60,9 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
     if isinstance(tree, Failure):
         return tree
     run = log.run
-    scope = RunScope(services, log, run.turn, run.text, tuple(log.state.turns), node)
+    scope = RunScope(
+        services, log, run.turn, run.text, tuple(log.state.turns), node, frozenset(keys_left(tree))
+    )
     root = Execute(f"{run.turn}/", (), {}, services.policy_scope)
     await services.authorization.present(services.tokens.get(log.state.id, run.driving_command))
     try:

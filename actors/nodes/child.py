@@ -14,7 +14,7 @@ from ..common.errors import NodeFailed
 from ..log import events as e
 from ..log.outcomes import Ended, NodeEnd, StepFailed
 from ..log.step import attempt_failed, is_within, recorded_failure, step
-from .node import Execute, RunScope
+from .node import Execute, RunScope, Session
 
 
 async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:
@@ -51,7 +51,7 @@ class _Child:
             over = recorded_failure(self.scope.log, f"{key}!", self.spec.name)
             error = await self._attempt(key) if over is None else NodeFailed.of(over.error)
             if isinstance(error, NodeEnd):
-                return Ended(_with_output(self.spec, error))
+                return Ended(_with_output(self.spec, error, self.message.session))
             if not error.fatal and over is None and (no := self._rejection(key)) is not None:
                 return self._rejected(error, no)
             if error.fatal or attempt > self.spec.retries or self._may_have_acted(key):
@@ -115,11 +115,13 @@ class _Child:
         return self._goes_on(error, NodeEnd(text, rejected=not _contains_rejections(self.spec)))
 
     def _goes_on(self, error: NodeFailed, end: NodeEnd) -> Ended:
-        return Ended(_with_output(self.spec, end), continued=error.fault)
+        return Ended(_with_output(self.spec, end, self.message.session), continued=error.fault)
 
     def state_set(self, outcome: Ended | StepFailed) -> Sequence[e.LogEvent]:
         key = self.spec.output_key
-        if key is None or isinstance(outcome, StepFailed) or key not in outcome.end.writes:
+        if key is None or isinstance(outcome, StepFailed) or not outcome.end.text:
+            return ()
+        if outcome.end.writes.get(key) != outcome.end.text:
             return ()
         return (e.StateSet(key, outcome.end.writes[key], self.spec.name),)
 
@@ -149,8 +151,16 @@ def _contains_rejections(node: Node) -> bool:
     return isinstance(node, OrderedNode) and node.on_reject == "continue"
 
 
-def _with_output(spec: Node, end: NodeEnd) -> NodeEnd:
-    """Store the node's text under its `output_key`, unless it was rejected."""
-    if spec.output_key is None or end.rejected:
+def _with_output(spec: Node, end: NodeEnd, session: Session) -> NodeEnd:
+    """Store the node's text under its `output_key`, unless it was rejected or has none.
+
+    A node that leaves a loop without a text is content with the value that it would have replaced, so that
+    is its answer, and not the remark of a node before it.
+    """
+    if spec.output_key is None:
         return end
-    return attrs.evolve(end, writes={**end.writes, spec.output_key: end.text})
+    if not end.rejected and end.text.strip():
+        return attrs.evolve(end, writes={**end.writes, spec.output_key: end.text})
+    if end.exited and not end.rejected:
+        return attrs.evolve(end, text=session.get(spec.output_key, ""))
+    return end

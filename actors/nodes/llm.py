@@ -41,7 +41,7 @@ class _Llm:
     async def execute(self, execute: Execute) -> NodeEnd:
         spec, scope = self._spec, self._scope
         policy_scope = descend(execute.policy_scope, spec)
-        system = fill(spec.prompt, execute.values(scope.user))
+        system = fill(spec.prompt, scope, execute)
         earlier = earlier_turns(scope, spec)
         messages = [*earlier, *this_turn(scope, spec, execute)]
         before = len(messages)

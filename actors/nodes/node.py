@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
@@ -20,6 +22,8 @@ from ..log.log import ConversationLog
 from ..log.outcomes import NodeEnd
 from ..log.record import Exchange
 from .services import Services
+
+logger = logging.getLogger(__name__)
 
 Session: TypeAlias = Mapping[str, str]
 """Session state: the outputs of nodes with an `output_key`. Each branch has its own copy."""
@@ -60,6 +64,10 @@ class RunScope:
     earlier: tuple[Exchange, ...]
     node: Callable[[Node, RunScope], Behaviour[Execute]]
     """Returns the behaviour of a node of any kind."""
+    keys: frozenset[str] = frozenset()
+    """The keys that nodes of the tree write."""
+    missed: set[str] = attrs.field(factory=set)
+    """Keys of which a prompt had no value, so that each is told once."""
     searching: trio.Lock = attrs.field(factory=trio.Lock)
     """Held while rules or routes search for patterns."""
 
@@ -98,6 +106,20 @@ async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Await
     await ctx.serve(handle)
 
 
-def fill(prompt: str, values: Mapping[str, str]) -> str:
-    """Replace every `{key}` that has a value; the others stay as they are (FR-025)."""
-    return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), prompt)
+def fill(prompt: str, scope: RunScope, execute: Execute) -> str:
+    """Replace every `{key}` that has a value, and those of keys that nodes of the tree have not written yet;
+    the others stay as they are (FR-025)."""
+    values = execute.values(scope.user)
+
+    def value(found: re.Match[str]) -> str:
+        key, mark = found.groups()
+        if key in values:
+            return values[key]
+        if key not in scope.keys:
+            return found[0]
+        if not mark and key not in scope.missed:
+            scope.missed.add(key)
+            logger.warning("a prompt has {%s}, which no node has written yet: it is empty", key)
+        return ""
+
+    return PLACEHOLDER.sub(value, prompt)

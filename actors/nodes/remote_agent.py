@@ -37,7 +37,7 @@ async def _delegate(
     key = f"{execute.key}:1"
 
     async def work() -> Delegation:
-        text = fill(spec.prompt, execute.values(scope.user))
+        text = fill(spec.prompt, scope, execute)
         return Delegation(ToolCall("call_1_0", f"a2a_{spec.remote}", {MESSAGE: text}))
 
     delegation = await step(scope.log, key, Delegation, spec.name, work)

@@ -10,6 +10,7 @@ import regex
 
 from ...config.nodes import ROUTER_PROMPT, Node, Route, RouterNode
 from ...runtime.context import Behaviour, Context
+from ...runtime.json_text import load_provider
 from ..common.errors import NodeFailed
 from ..gate.conditions import Answer, Searches, answer, readings
 from ..gate.gate import child_scope
@@ -51,7 +52,7 @@ def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
 async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
     if spec.routes is not None:
         return await _by_routes(spec, spec.routes, execute.values(scope.user), scope)
-    system = fill(spec.prompt or ROUTER_PROMPT, execute.values(scope.user))
+    system = fill(spec.prompt or ROUTER_PROMPT, scope, execute)
     reply = await ask_model(
         scope,
         execute,
@@ -111,25 +112,34 @@ def _described(children: Sequence[Node]) -> str:
 
 
 def named_in(answer: str, spec: RouterNode) -> int:
-    """Return the index of the child that a model's answer names: exactly, or as the only name in it. Names
-    must be whole words.
+    """Return the index of the child that a model's answer names: as JSON, exactly, or as the only name in it.
+
+    At each place of the answer, the longest name counts. Names must be whole words.
 
     Raises `NodeFailed` ``no_route``.
     """
-    said = answer.strip().strip("\"'`.*").lower()
     names = [child.name.lower() for child in spec.agents]
-    if said in names:
-        return names.index(said)
-    found = [index for index, name in enumerate(names) if _is_named(name, said)]
-    # Ignore a name that is part of a longer name that was found.
-    found = [i for i in found if not any(names[i] in names[j] for j in found if j != i)]
+    for said in (*_in_json(answer), answer):
+        plain = said.strip().strip("\"'`.*").lower()
+        if plain in names:
+            return names.index(plain)
+    longest_first = sorted(names, key=len, reverse=True)
+    # Scripts without letter case do not separate words.
+    inside = r"[\p{Ll}\p{N}]"
+    pattern = f"(?<!{inside})(?:{'|'.join(map(regex.escape, longest_first))})(?!{inside})"
+    found = set(regex.findall(pattern, answer.lower()))
     if len(found) == 1:
-        return found[0]
+        return names.index(found.pop())
     count = "several" if found else "none"
     raise NodeFailed("no_route", f'the model of "{spec.name}" named {count} of its agents: {answer[:200]!r}')
 
 
-def _is_named(name: str, said: str) -> bool:
-    """Return whether a name occurs as a whole word. Scripts without letter case do not separate words."""
-    inside = r"[\p{Ll}\p{N}]"
-    return regex.search(f"(?<!{inside}){regex.escape(name)}(?!{inside})", said) is not None
+def _in_json(answer: str) -> list[str]:
+    """The text of an answer in JSON: `"name"`, `["name"]` or `{"agent": "name"}`, perhaps in a code block."""
+    fenced = regex.fullmatch(r"\s*```\w*\n(.*?)```\s*", answer, regex.DOTALL)
+    try:
+        value = load_provider(fenced[1] if fenced else answer)
+    except ValueError:
+        return []
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    return [each for each in values if isinstance(each, str)] if len(values) == 1 else []

@@ -67,7 +67,8 @@ def test_placeholder_without_an_output_key(load: Load) -> None:
 )
 def test_a_key_that_comes_too_late(load: Load, text: str, place: int) -> None:
     (warning,) = load(text).warnings
-    assert warning.startswith(f"agent.agents[{place}].prompt: {{x}} stays as it is")
+    assert warning.startswith(f"agent.agents[{place}].prompt: {{x}} is empty at first")
+    assert load(text.replace("{x}", "{x?}")).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_a_key_that_comes_too_late(load: Load, text: str, place: int) -> None:
             'agent.prompt: {x} stays as it is, because no node that runs before "c" has output_key: x',
         ),
         (
-            tree("router", llm("a", "", "x"), more="prompt: '{x}', "),
+            tree("router", llm("a", "", "y"), more="prompt: '{x}', "),
             'agent.prompt: {x} stays as it is, because no node that runs before "root" has output_key: x',
         ),
     ],
@@ -104,4 +105,4 @@ def test_a_warning_holds_no_value(load: Load) -> None:
 
 
 def test_an_escaped_reference_is_no_placeholder() -> None:
-    assert PLACEHOLDER.findall("{a} ${b} {c_1} {1} {}") == ["a", "c_1"]
+    assert PLACEHOLDER.findall("{a} ${b} {c_1?} {1} {} {d??}") == [("a", ""), ("c_1", "?")]

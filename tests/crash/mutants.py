@@ -733,8 +733,8 @@ ONE_EDIT = (
     (
         "a rejection is not in the record of a node",
         CHILD,
-        "return Ended(_with_output(self.spec, error))",
-        "return Ended(attrs.evolve(_with_output(self.spec, error), rejected=False))",
+        "return Ended(_with_output(self.spec, error, self.message.session))",
+        "return Ended(attrs.evolve(_with_output(self.spec, error, self.message.session), rejected=False))",
         f"{TREES}::test_a_rejection_killed_once",
     ),
     (

@@ -23,10 +23,12 @@ from ....config.models import ModelSpec, Provider
 from ....runtime.json_text import dump_wire, mend
 from ..messages import (
     ArgumentsDelta,
+    Delta,
     Emit,
     ModelFailed,
     ModelReply,
     ModelRequest,
+    TextDelta,
     Usage,
     Verbatim,
 )
@@ -48,6 +50,7 @@ from .codec import (
 from .faults import from_error
 from .json_fields import array, count, mapping, piece, text
 from .stream_calls import StreamCalls, StreamedCall
+from .thinking_text import ShownText, answer_in
 from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 
@@ -153,7 +156,7 @@ class OpenAICodec:
                 raise empty_answer("", usage)
             raise not_understood("it has no choices", usage)
         message = mapping(choice.get("message"))
-        reply_text = _text(message.get("content"))
+        reply_text = answer_in(_text(message.get("content")))
         given = without_repeats(map(mapping, array(message.get("tool_calls"))), _asked)
         reason = text(choice.get("finish_reason"))
         calls = tool_calls(map(_asked, given), own_names(request.tools), ended=bool(reason))
@@ -251,7 +254,8 @@ class OpenAIStream:
         self._request = request
         self._emit = emit
         self._own_names = own_names(request.tools)
-        self._text = TextPieces(emit)
+        self._text = TextPieces(self._show)
+        self._shown = ShownText()
         self._calls = StreamCalls({wire_name(tool.name) for tool in request.tools})
         self._extras: dict[str, list[Any]] = {}
         self._refusal: list[str] = []
@@ -283,6 +287,12 @@ class OpenAIStream:
                 self._extras.setdefault(name, []).append(delta[name])
         for given in array(delta.get("tool_calls")):
             self._add(mapping(given))
+
+    def _show(self, delta: Delta) -> None:
+        if not isinstance(delta, TextDelta):
+            self._emit(delta)
+        elif shown := self._shown.add(delta.text):
+            self._emit(TextDelta(shown))
 
     def _add(self, given: Mapping[str, Any]) -> None:
         function = mapping(given.get("function"))

@@ -31,6 +31,10 @@ def router(*names: str) -> RouterNode:
         ("the db, of course", ("db", "db-admin"), "db"),
         ("我选择客服部门", ("客服", "销售"), "客服"),
         ("c++ it is", ("c++", "c"), "c++"),
+        ("refund, not by mail: refund.", ("refund", "refund-status"), "refund"),
+        ('{"agent": "hr"}', ("it", "hr"), "hr"),
+        ('"hr"', ("it", "hr"), "hr"),
+        ('```json\n{"route": "HR"}\n```', ("it", "hr"), "hr"),
     ],
 )
 def test_an_answer_names_one_agent(answer: str, names: tuple[str, ...], named: str) -> None:
@@ -44,6 +48,8 @@ def test_an_answer_names_one_agent(answer: str, names: tuple[str, ...], named: s
         ("Through the door.", ("it", "hr"), "none"),
         ("hr, or rather it", ("it", "hr"), "several"),
         ("hr2", ("hr", "it"), "none"),
+        ("refund-status? No, refund.", ("refund", "refund-status"), "several"),
+        ('{"yes": "hr", "no": "it"}', ("it", "hr"), "several"),
         ("für wen?", ("r", "it"), "none"),
         ("", ("it", "hr"), "none"),
     ],

@@ -308,3 +308,56 @@ async def test_a_tree_that_cannot_be_read_today_fails_its_run_in_words(
         assert (answer(turn).state, answer(turn).code) == ("failed", "tree_unavailable")
         assert "GREETING" in answer(turn).response
         assert answer(await agent.send(turn.conversation.id, "next")).response == "other done"
+
+
+def writers(*, exits: str = "refiner") -> dict[str, Any]:
+    """The usual tree of writers (google/adk-docs#1403, adk-docs#1105)."""
+    critic = {**llm("critic", output_key="remark"), "prompt": "criticize {doc}"}
+    refiner = {**llm("refiner", output_key="doc"), "prompt": "refine {doc} by {remark}"}
+    for node in (critic, refiner):
+        node["can_exit_loop"] = node["name"] == exits
+    loop = {"type": "loop", "name": "polish", "max_iterations": 3, "agents": [critic, refiner]}
+    return sequential("root", llm("writer", output_key="doc"), loop)
+
+
+async def test_leaving_a_loop_without_a_text_keeps_what_was_made(
+    world: World, autojump_clock: MockClock
+) -> None:
+    tree = writers()
+    world.settings["agent"] = {**tree, "agents": [*tree["agents"], {**llm("sender"), "prompt": "<{doc}>"}]}
+    world.plan("writer", say("The cat."))
+    world.plan("critic", say("Nothing to improve."))
+    world.plan("refiner", use(call("exit_loop")))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("write")
+        logged = await events(world.journal, turn.conversation.id)
+    assert world.asked("sender")[0].prompt == "<The cat.>"
+    written = [each.body["value"] for each in logged if each.type == "state.set"]
+    assert written == ["The cat.", "Nothing to improve."]
+
+
+async def test_answer_of_a_loop_is_what_the_node_that_left_it_was_content_with(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.settings["agent"] = writers()
+    world.plan("writer", say("The cat."))
+    world.plan("critic", say("Nothing to improve."))
+    world.plan("refiner", use(call("exit_loop")))
+    async with world.agent() as agent:
+        assert answer(await agent.start_conversation("write")).response == "The cat."
+
+
+async def test_key_that_is_not_written_yet_is_empty_and_others_stay(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = {**llm("first"), "prompt": "[{later}][{later?}][{unknown}][{unknown?}]"}
+    nodes = [first, llm("last", output_key="later")]
+    world.settings["agent"] = {"type": "loop", "name": "l", "max_iterations": 2, "agents": nodes}
+    world.plan("last", say("A"), say("B"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert [each.prompt for each in world.asked("first")] == [
+        "[][][{unknown}][{unknown?}]",
+        "[A][A][{unknown}][{unknown?}]",
+    ]
+    assert len([each for each in caplog.records if "no node has written yet" in each.message]) == 1
