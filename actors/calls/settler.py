@@ -32,6 +32,7 @@ from .lookup import Lookup, invalid
 from .proxies import ProxyQuestions
 from .questions import Questions
 from .recorded import approvals_of, record_of
+from .repeated import AGAIN, repetition
 from .steps import (
     Ask,
     AskOutcome,
@@ -74,7 +75,7 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
     return CallEnd(
         view.result,
         bool(view.is_error),
-        rejected=record.rejected or view.state in ("rejected", "expired"),
+        rejected=record.rejected or view.state in ("rejected", "expired") or view.result == AGAIN,
         expired=view.state == "expired",
     )
 
@@ -180,6 +181,8 @@ class Settler:
         if not isinstance(step, Unknown):  # the next step after `Unknown` may ask
             self.position.leave()
         match step:
+            case Ask() if found is not None and (again := self._repetition(key, step, found)) is not None:
+                await self._unsent(key, again)
             case Ask() | AskOutcome() | Replace() | AwaitDecision():
                 await Questions(scope, key).put(step, found)
             case AwaitCredential(wanted):
@@ -194,6 +197,21 @@ class Settler:
                 await log.admit(scope.work_timers)
             case _:
                 assert_never(step)
+
+    def _repetition(self, key: str, step: Ask, found: Resolved) -> NotSent | None:
+        """The answer to a call that a person has rejected before; None for another call.
+
+        Raises `NodeFailed` if the model makes it for the third time.
+        """
+        name = found.tool.name
+        match repetition(self.scope.log, key, name, step.arguments):
+            case None:
+                return None
+            case "first":
+                return NotSent("denied", AGAIN)
+            case "further":
+                text = f'the model repeats a call of "{name}" that a person has rejected'
+                raise NodeFailed("rejected_again", text, fatal=True)
 
     async def _unsent(self, key: str, not_sent: NotSent, lost: Sequence[int] = ()) -> None:
         """Record the end of a call that is not sent, or not sent again."""

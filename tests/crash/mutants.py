@@ -115,6 +115,7 @@ RECORDED = "actors/calls/recorded.py"
 LOG_RECORD = "actors/log/record.py"
 LOOKUP = "actors/calls/lookup.py"
 SETTLER = "actors/calls/settler.py"
+REPEATED = "tests/actors/calls/test_repeated.py"
 DISPATCH = "actors/calls/dispatch.py"
 CALL_END = "actors/calls/call_end.py"
 PROXIES = "actors/calls/proxies.py"
@@ -723,6 +724,27 @@ VOTED = (
     ("a weaker approval is enough", LIFECYCLE, " and _is_met(judgement, approved)", ""),
 )
 ONE_EDIT = (
+    (
+        "a rejected call is asked about again in its turn",
+        "actors/calls/repeated.py",
+        "rejected = rejected or (",
+        "rejected = False and (",
+        REPEATED,
+    ),
+    (
+        "a rejected call is repeated without end",
+        "actors/calls/repeated.py",
+        'return "further" if told else "first"',
+        'return "first"',
+        REPEATED,
+    ),
+    (
+        "a rejection counts for other arguments",
+        "actors/calls/repeated.py",
+        " and same(dump(asked.tool_args), wanted)",
+        "",
+        REPEATED,
+    ),
     ("a rejection ends one sequential alone", SEQUENTIAL, ENDS, "False", seed(107)),
     ("a rejection is not contained by a sequential", SEQUENTIAL, ENDS, "end.rejected", REJECTION),
     ("a rejection ends one loop alone", LOOP, ENDS, "False", seed(125)),

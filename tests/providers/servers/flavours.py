@@ -131,7 +131,7 @@ COMPATIBLE = Flavour(
     needs_key=False,
     reasoning="reasoning_content",
     own_fields=frozenset({"top_k", "min_p", "chat_template_kwargs"}),
-    own_message_fields=frozenset({"reasoning_content"}),
+    own_message_fields=frozenset({"name", "reasoning_content"}),
 )
 
 MISTRAL_FIELDS = frozenset(
