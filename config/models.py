@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import attrs
 
+from .address import HEADERS
 from .nodes import LlmNode, Node, RouterNode, children_of
 from .shape import SOME_TEXT, about
 
@@ -79,6 +80,10 @@ class ModelSpec:
     temperature: float | None = None
     options: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     """Merged into the body of every request, unchanged."""
+    headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    """Headers of every request, which replace those of the client."""
+    query: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    """Parameters of the address of every request."""
 
 
 class UnknownModel(ValueError):
@@ -227,6 +232,21 @@ class ModelConfig:
         repr=False,
         metadata=about(f"{_OPTIONS} They are added to those of `llm` and override them."),
     )
+    headers: Mapping[str, str] = attrs.field(
+        factory=dict,
+        repr=False,
+        metadata=about(
+            "Headers of every request, for instance of a gateway; write keys as `${VAR}`. They replace those "
+            "that the agent would send. A model with an `Authorization`, `api-key`, `x-api-key` or "
+            "`x-goog-api-key` here needs no other key, except Claude.",
+            **HEADERS,
+        ),
+    )
+    query: Mapping[str, str] = attrs.field(
+        factory=dict,
+        repr=False,
+        metadata=about("Parameters of the address of every request, for instance `api-version`."),
+    )
     context: ContextConfig | None = attrs.field(
         default=None, metadata=about("How much is sent to the model. Default: the top-level `context`.")
     )
@@ -274,6 +294,8 @@ def resolve_model(name: str, llm: LlmConfig, models: Models) -> ModelSpec:
         max_tokens=_or(named.max_tokens, llm.max_tokens),
         temperature=_or(named.temperature, llm.temperature),
         options={**llm.options, **named.options},
+        headers=named.headers,
+        query=named.query,
     )
 
 

@@ -18,8 +18,14 @@ _OURS = frozenset({"contents", "messages", "model", "stream", "system", "systemI
 """Keys of a request body that the run sets, not the agent file."""
 
 
+_OUR_HEADERS = frozenset(
+    {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+)
+"""Headers that belong to the body and the connection."""
+
+
 class InvalidOptions(ModelUnusable):
-    """`options` sets a key that the run sets."""
+    """`options` or `headers` set a key that the run sets."""
 
     code = "invalid_options"
 
@@ -57,9 +63,10 @@ def check_model(spec: ModelSpec, *, folder: Path) -> None:
 
 
 def _check_options(spec: ModelSpec) -> None:
-    wrong = sorted(_OURS & spec.options.keys())
-    if wrong:
-        raise InvalidOptions(f'options of model "{spec.name}" may not set {", ".join(wrong)}')
+    headers = {name.lower() for name in spec.headers}
+    for section, wrong in (("options", _OURS & spec.options.keys()), ("headers", _OUR_HEADERS & headers)):
+        if wrong:
+            raise InvalidOptions(f'{section} of model "{spec.name}" may not set {", ".join(sorted(wrong))}')
 
 
 def _open_offline(spec: ModelSpec, folder: Path) -> Model:

@@ -108,6 +108,9 @@ class _Schema:
     def _branches(self, schema: Any) -> list[Mapping[str, Any]]:
         """Return the alternatives of a schema, or the schema itself if it has a type."""
         target = self._target(schema)
+        only = target.get("allOf")
+        if "type" not in target and isinstance(only, list) and len(only) == 1:
+            target = self._target(only[0])  # a model of Pydantic 1 with a description
         alternatives = target.get("anyOf", target.get("oneOf"))
         if "type" in target or not isinstance(alternatives, list):
             return [target]
@@ -153,9 +156,8 @@ class _Schema:
 
     def _is_left_out(self, name: str, schema: Any, required: object) -> bool:
         """Whether null for this property can only mean that it is left out."""
-        wanted = list(map(_types, self._branches(schema)))
         is_optional = not isinstance(required, list) or name not in required
-        return is_optional and all(wanted) and "null" not in frozenset().union(*wanted)
+        return is_optional and not any(map(_may_be_null, self._branches(schema)))
 
 
 def _types(schema: Mapping[str, Any]) -> frozenset[str]:
@@ -168,6 +170,14 @@ def _types(schema: Mapping[str, Any]) -> frozenset[str]:
             return frozenset(each for each in said if isinstance(each, str))
         case _:
             return frozenset()
+
+
+def _may_be_null(schema: Mapping[str, Any]) -> bool:
+    listed = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if isinstance(listed, list) and None not in listed:
+        return False
+    types = _types(schema)
+    return not types or "null" in types or schema.get("nullable") is True
 
 
 def _kinds(value: Any) -> frozenset[str]:

@@ -68,6 +68,8 @@ REVIEW = "tests/actors/gate/test_review.py"
 SHARED_NOTES = "tests/actors/test_shared_notes.py"
 GATE_TESTS = "tests/actors/gate/test_gate.py"
 WIRE = "tests/actors/mcp/test_wire.py"
+STREAMED = "tests/actors/models/providers/test_stream_calls.py"
+ARGUMENTS_READ = "tests/actors/models/providers/test_json_fields.py"
 MISTAKES = "tests/config/test_mistakes.py"
 HINTS = "tests/actors/tools/test_known.py"
 TOOL_NAMES = "tests/actors/tools/test_catalogue.py"
@@ -2065,6 +2067,86 @@ MUTANTS = (
         "agent file: a list of tools that run without a person has no effect and is no mistake",
         (Edit("config/foreign.py", "return known and not plain(value)", "return known"),),
         ("tests/config/test_mcp.py",),
+    ),
+    Mutant(
+        "streamed calls: a piece that may belong to two calls belongs to one",
+        (
+            Edit(
+                "actors/models/providers/stream_calls.py",
+                "        owner.arguments.unclear |= bool(others)\n",
+                "        pass\n",
+            ),
+        ),
+        (STREAMED,),
+    ),
+    Mutant(
+        "streamed calls: a piece belongs to a call whose index has changed back",
+        (
+            Edit(
+                "actors/models/providers/stream_calls.py",
+                "            self.arguments.unclear |= index in self.indexes\n",
+                "",
+            ),
+        ),
+        (STREAMED,),
+    ),
+    Mutant(
+        "streamed calls: a part of a call under another id is a call",
+        (
+            Edit(
+                "actors/models/providers/stream_calls.py",
+                "            _doubt_parts(calls)\n",
+                "            pass\n",
+            ),
+        ),
+        (STREAMED,),
+    ),
+    Mutant(
+        "streamed calls: the name of an open call begins another one",
+        (
+            Edit(
+                "actors/models/providers/stream_calls.py",
+                "if name and last.names and not begins and not id:",
+                "if False:",
+            ),
+        ),
+        (STREAMED,),
+    ),
+    Mutant(
+        "calls: the same call twice is made twice",
+        (
+            Edit(
+                "actors/models/providers/codec.py", "            if key in seen:\n", "            if False:\n"
+            ),
+        ),
+        (STREAMED,),
+    ),
+    Mutant(
+        "calls: one without arguments is made beside a damaged one",
+        (Edit("actors/models/providers/codec.py", "LOST if damaged and", "LOST if False and"),),
+        (STREAMED,),
+    ),
+    Mutant(
+        "arguments: of several objects, the first counts",
+        (
+            Edit(
+                "actors/models/providers/json_fields.py",
+                "    if others and not all(same",
+                "    if False and not all(same",
+            ),
+        ),
+        (ARGUMENTS_READ,),
+    ),
+    Mutant(
+        "arguments: a name twice has the last value",
+        (
+            Edit(
+                "runtime/json_text.py",
+                "            if _canonical(value) != _canonical(named[name]):\n",
+                "            if False:\n",
+            ),
+        ),
+        (ARGUMENTS_READ,),
     ),
     Mutant(
         "pictures: all of a run are sent",

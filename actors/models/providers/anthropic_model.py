@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,7 +15,7 @@ from ..messages import Emit, ModelReply, ModelRequest
 from .anthropic_codec import AnthropicCodec
 from .claude_families import VERSION, version_for
 from .codec import Codec
-from .endpoints import endpoint
+from .endpoints import endpoint, secrets_of
 from .reading import failed_answer, failures_of, read_reply
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 @attrs.frozen
 class AnthropicModel:
     name: str
-    key: str = attrs.field(repr=False)
-    """The SDK has it too; kept here so that errors can be cleared of it."""
+    secrets: Sequence[str] = attrs.field(repr=False)
+    """The SDK has them too; kept here so that errors can be cleared of them."""
     codec: Codec
     version: str | None
     """The version of the API to ask for; None: that of the SDK."""
@@ -35,7 +35,7 @@ class AnthropicModel:
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """Return one reply. Raises `ModelFailed`."""
         body = self.codec.body(request)
-        with failures_of(self.name, self.key):
+        with failures_of(self.name, self.secrets):
             try:
                 return await self._ask(body, request, emit)
             except UnicodeEncodeError:
@@ -76,6 +76,12 @@ def anthropic_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelCl
     import anthropic
 
     sdk = anthropic.AsyncAnthropic(
-        api_key=place.key, base_url=place.base_url, http_client=client.get(), max_retries=0
+        api_key=place.key,
+        base_url=place.base_url,
+        default_headers=spec.headers,
+        default_query=spec.query,
+        http_client=client.get(),
+        max_retries=0,
     )
-    return AnthropicModel(spec.name, place.key, AnthropicCodec(spec), version, sdk)
+    secrets = secrets_of(place.key, spec.headers)
+    return AnthropicModel(spec.name, secrets, AnthropicCodec(spec), version, sdk)

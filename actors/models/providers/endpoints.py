@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import attrs
@@ -57,6 +57,12 @@ _PLACES: Mapping[Provider, _Place] = {
 }
 
 
+_SECRET = 8
+"""Shortest word of a header that may be a secret, in characters."""
+_CREDENTIALS = {"authorization", "api-key", "x-api-key", "x-goog-api-key"}
+"""Headers that take the place of a key."""
+
+
 @attrs.frozen
 class Endpoint:
     base_url: str = attrs.field(repr=False)
@@ -75,6 +81,9 @@ def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | No
         return spec.api_key
     name = spec.api_key_env or place.key_env
     if name is None:
+        return None
+    # The SDK of Anthropic needs a key even then.
+    if spec.provider != "anthropic" and _CREDENTIALS & {header.lower() for header in spec.headers}:
         return None
     key = environ.get(name, "").strip()
     if not key:
@@ -109,3 +118,9 @@ def _is_url(text: str) -> bool:
     except httpx2.InvalidURL:
         return False
     return True
+
+
+def secrets_of(key: str | None, headers: Mapping[str, str]) -> Sequence[str]:
+    """What no error may show: the key, and the words of custom headers that are long enough to be one."""
+    words = [word for value in headers.values() for word in value.split() if len(word) >= _SECRET]
+    return (*([key] if key else []), *words)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 import httpx2
@@ -12,7 +12,7 @@ from ....runtime.json_text import dump_wire
 from ..client import ModelClient
 from ..messages import Emit, ModelReply, ModelRequest
 from .codec import Codec
-from .endpoints import endpoint
+from .endpoints import Endpoint, endpoint, secrets_of
 from .google_codec import GoogleCodec, path
 from .openai_codec import FLAVOURS, OpenAICodec
 from .reading import failures_of, read_reply
@@ -23,8 +23,8 @@ class HttpModel:
     name: str
     url: httpx2.URL = attrs.field(repr=False)
     headers: Mapping[str, str] = attrs.field(repr=False)
-    key: str | None = attrs.field(repr=False)
-    """Part of `headers`; kept here so that errors can be cleared of it."""
+    secrets: Sequence[str] = attrs.field(repr=False)
+    """Parts of `headers`, kept here so that errors can be cleared of them."""
     codec: Codec
     client: ModelClient = attrs.field(repr=False)
 
@@ -32,7 +32,7 @@ class HttpModel:
         """Return one reply. Raises `ModelFailed`."""
         body = dump_wire(self.codec.body(request))
         headers = {"content-type": "application/json", **self.headers}
-        with failures_of(self.name, self.key):
+        with failures_of(self.name, self.secrets):
             http = self.client.get()
             response = await http.send(
                 http.build_request("POST", self.url, content=body, headers=headers), stream=True
@@ -43,15 +43,25 @@ class HttpModel:
                 await response.aclose()
 
 
+def _model(
+    spec: ModelSpec, address: str, key: Mapping[str, str], place: Endpoint, codec: Codec, client: ModelClient
+) -> HttpModel:
+    own = {name.lower() for name in spec.headers}
+    headers = {**{name: value for name, value in key.items() if name.lower() not in own}, **spec.headers}
+    url = httpx2.URL(address).copy_merge_params(spec.query)
+    return HttpModel(spec.name, url, headers, secrets_of(place.key, spec.headers), codec, client)
+
+
 def google_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> HttpModel:
     """A Gemini model. Raises `ModelUnusable`."""
     place = endpoint(spec, environ)
     # The key is not in the URL, because proxies log URLs.
     headers = {"x-goog-api-key": place.key} if place.key is not None else {}
-    url = httpx2.URL(place.base_url + path(spec))
-    return HttpModel(spec.name, url, headers, place.key, GoogleCodec(spec), client)
+    return _model(spec, place.base_url + path(spec), headers, place, GoogleCodec(spec), client)
 
 
+OPENAI = "api.openai.com"
+"""OpenAI's own host, which documents no name in results."""
 _TITLE = {"HTTP-Referer": "https://github.com/agentic-platform", "X-Title": "Agent Stop and Go"}
 """Headers that name the program to OpenRouter."""
 
@@ -62,6 +72,8 @@ def openai_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClien
     headers = {"authorization": f"Bearer {place.key}"} if place.key is not None else {}
     if spec.provider == "openrouter":
         headers |= _TITLE
-    codec = OpenAICodec(spec, FLAVOURS[spec.provider])
-    url = httpx2.URL(f"{place.base_url}/chat/completions")
-    return HttpModel(spec.name, url, headers, place.key, codec, client)
+    flavour = FLAVOURS[spec.provider]
+    address = f"{place.base_url}/chat/completions"
+    if httpx2.URL(address).host == OPENAI:
+        flavour = attrs.evolve(flavour, result_name=False)
+    return _model(spec, address, headers, place, OpenAICodec(spec, flavour), client)

@@ -65,9 +65,8 @@ class Flavour:
     """The server sends the usage of a stream only on request."""
     user_after_tool: bool = True
     """The server accepts a user message right after a result."""
-    result_name: bool = False
-    """Whether results have the name of their tool, which Gemini needs behind an address of this kind, and
-    OpenAI's own API does not have."""
+    result_name: bool = True
+    """Whether results have the name of their tool, which Gemini needs behind an address of this kind."""
     returned: tuple[str, ...] = ()
     """Fields with the model's reasoning, which the server needs back in a message with calls."""
 
@@ -79,7 +78,7 @@ FLAVOURS: Mapping[Provider, Flavour] = {
     "mistral": Flavour(ids=re.compile(r"[A-Za-z0-9]{9}"), stream_usage=False, user_after_tool=False),
     "openrouter": Flavour(returned=_REASONING),
     "ollama": Flavour(returned=_REASONING),
-    "openai_compatible": Flavour(returned=_REASONING, result_name=True),
+    "openai_compatible": Flavour(returned=_REASONING),
 }
 
 GO_ON = "I have the results."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 
 import httpx2
 import trio
@@ -103,8 +104,8 @@ async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelR
 
 
 @contextmanager
-def failures_of(name: str, key: str | None) -> Iterator[None]:
-    """Turn exceptions of the block into `ModelFailed`, with the model's name and without its key.
+def failures_of(name: str, secrets: Iterable[str]) -> Iterator[None]:
+    """Turn exceptions of the block into `ModelFailed`, with the model's name and without its secrets.
 
     The messages of HTTP libraries are left out, because some quote headers.
     """
@@ -113,7 +114,7 @@ def failures_of(name: str, key: str | None) -> Iterator[None]:
     except ModelFailed as failure:
         sentence = f"{name}: {failure}"
         raise ModelFailed(
-            sentence.replace(key, "***") if key else sentence,
+            reduce(lambda told, secret: told.replace(secret, "***"), secrets, sentence),
             status=failure.status,
             retryable=failure.retryable,
             retry_after=failure.retry_after,

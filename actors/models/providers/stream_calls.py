@@ -50,6 +50,10 @@ class ArgumentPieces:
     def blank(self) -> bool:
         return not any(piece.strip() for piece in self._pieces)
 
+    @property
+    def empty(self) -> bool:
+        return all(piece.strip() in ("", "{}") for piece in self._pieces)
+
     def text(self) -> str:
         """The arguments as one text."""
         text = mend("".join(self._pieces))
@@ -209,11 +213,16 @@ class StreamCalls:
 
 
 def _doubt_parts(alike: Sequence[StreamedCall]) -> None:
-    """Of calls of one tool, mark those without arguments that may be a part of another, with another id."""
+    """Of calls of one tool, mark those that may be parts of one, with another id in each piece.
+
+    These have no arguments, or another of the calls is incomplete. An id in several pieces is a call's own.
+    """
     indexes = [call.index for call in alike]
     if len(alike) > 1 and (None in indexes or len(set(indexes)) < len(indexes)):
+        broken = any(not call.arguments.blank and call.is_open for call in alike)
         for call in alike:
-            call.arguments.unclear |= call.arguments.blank and not call.id_repeated
+            if not call.id_repeated and (broken or call.arguments.empty):
+                call.arguments.unclear = True
 
 
 def _name(parts: Sequence[str], offered: Set[str]) -> str:

@@ -124,6 +124,28 @@ async def test_failed_call_ends_after_its_last_attempt(
     assert len(model.asked) == attempts
 
 
+def empty() -> ModelFailed:
+    return ModelFailed("the answer is empty", empty=True, usage=Usage(3))
+
+
+async def test_empty_answer_is_asked_for_once_more(autojump_clock: MockClock) -> None:
+    model = Scripted(fails(empty()), answers("at last"))
+    assert await ask(model) == ModelReply("at last", usage=Usage(3))
+    model = Scripted(fails(empty()), fails(empty()), answers("never"))
+    with pytest.raises(ModelFailed, match=r"^the answer is empty; it was asked for twice$") as failed:
+        await ask(model)
+    assert (failed.value.code, failed.value.usage) == ("model_error", Usage(6))
+    assert len(model.asked) == 2
+
+
+async def test_empty_answer_and_other_failures_are_counted_apart(autojump_clock: MockClock) -> None:
+    model = Scripted(fails(overloaded()), fails(overloaded()), fails(empty()), answers("at last"))
+    assert (await ask(model)).text == "at last"
+    model = Scripted(fails(empty()), fails(overloaded()), fails(empty()), answers("never"))
+    with pytest.raises(ModelFailed, match="asked for twice"):
+        await ask(model)
+
+
 def busy(retry_after: float | None = None) -> ModelFailed:
     return ModelFailed.from_status("slow down", 429, retry_after)
 

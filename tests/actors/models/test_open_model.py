@@ -11,7 +11,7 @@ from stopgo.actors.models.model import Model
 from stopgo.actors.models.offline.rules_model import RulesModel
 from stopgo.actors.models.open_model import InvalidOptions, open_model
 from stopgo.actors.models.script import ScriptModel
-from stopgo.config.models import LlmConfig, resolve_model
+from stopgo.config.models import LlmConfig, ModelSpec, resolve_model
 
 
 def open_named(name: str, folder: Path, **options: Any) -> Model:
@@ -52,3 +52,9 @@ def test_options_may_not_set_keys_of_the_run(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidOptions, match=f'^options of model "ollama:x" may not set {name}$'):
         open_named("ollama:x", tmp_path, **{name: 1}, seed=7)
     open_named("ollama:x", tmp_path, seed=7)
+
+
+def test_headers_of_the_connection_may_not_be_set(tmp_path: Path) -> None:
+    spec = ModelSpec("ollama:x", "ollama", "x", headers={"X-Team": "a", "Accept-Encoding": "gzip"})
+    with pytest.raises(InvalidOptions, match=r"^headers of model .* may not set accept-encoding$"):
+        open_model(spec, folder=tmp_path, client=ModelClient(max_connections=1))

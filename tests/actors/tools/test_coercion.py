@@ -54,6 +54,15 @@ def test_unambiguous_values_are_converted(value: Any, type: Any, expected: Any) 
     assert same(brought(value, {"type": type}), expected)
 
 
+def test_text_of_an_object_is_parsed_behind_a_reference() -> None:
+    # As Pydantic 1 writes a field whose type is a model.
+    schema = {
+        "properties": {"v": {"allOf": [{"$ref": "#/definitions/V"}], "description": "d"}},
+        "definitions": {"V": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+    }
+    assert coerce({"v": '{"n": "5"}'}, schema) == {"v": {"n": 5}}
+
+
 def test_text_of_a_list_has_its_items_converted() -> None:
     schema = {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}}
     assert brought('[{"n": "5"}, {"n": null}]', schema) == [{"n": 5}, {}]
@@ -72,6 +81,11 @@ def test_text_of_a_list_has_its_items_converted() -> None:
         ({"anyOf": [{"type": "string"}, {"enum": [1, None]}]}, [], False),
         ({"const": None}, [], False),
         ({}, [], False),
+        ({"enum": ["a", "b"]}, [], True),
+        ({"enum": ["a", None]}, [], False),
+        ({"const": "a"}, [], True),
+        ({"type": "string", "nullable": True}, [], False),
+        ({"allOf": [{"type": "object"}]}, [], True),
     ],
 )
 def test_null_of_an_optional_argument_is_left_out(schema: Any, required: Any, is_left_out: bool) -> None:

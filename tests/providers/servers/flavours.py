@@ -131,7 +131,7 @@ COMPATIBLE = Flavour(
     needs_key=False,
     reasoning="reasoning_content",
     own_fields=frozenset({"top_k", "min_p", "chat_template_kwargs"}),
-    own_message_fields=frozenset({"name", "reasoning_content"}),
+    own_message_fields=frozenset({"reasoning_content"}),
 )
 
 MISTRAL_FIELDS = frozenset(
@@ -170,7 +170,11 @@ def without_own(flavour: Flavour, body: Json) -> Json:
     """The body as OpenAI's own types know it."""
     kept = {key: value for key, value in body.items() if key not in flavour.own_fields}
     kept["messages"] = [
-        {key: value for key, value in message.items() if key not in flavour.own_message_fields}
+        {
+            key: value
+            for key, value in message.items()
+            if key not in flavour.own_message_fields and (key, message["role"]) != ("name", "tool")
+        }
         for message in body["messages"]
     ]
     return kept

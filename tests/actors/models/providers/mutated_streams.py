@@ -124,7 +124,7 @@ def chat(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
     indexes = random.choice(["right", "right", "right", "from 1", "text", "none", "zero", "some"])
     ids = random.choice(["first", "first", "each", "some", "same", "missing", "random"])
     names = random.choice(["first", "first", "each", "parts", "some"])
-    if ids == "same" and indexes not in ("right", "from 1", "text"):
+    if ids in ("same", "missing") and indexes not in ("right", "from 1", "text"):
         mixed = False  # nothing tells pieces of such calls apart
     loss.any = not (
         indexes in ("right", "from 1", "text") and ids in ("first", "each", "some") and names != "some"
@@ -133,7 +133,10 @@ def chat(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
     loss.any &= not (ids == "each" and names != "some" and all(call.arguments for call in calls))
     queues: list[list[dict[str, Any]]] = []
     for at, call in enumerate(calls):
-        pieces = split(json_text(call, random), random)
+        text = json_text(call, random)
+        if mixed and indexes in ("none", "zero", "some") and ids != "each":
+            text = text.removeprefix("{}") or "{}"  # nothing tells it apart from an object of another call
+        pieces = split(text, random)
         if random.random() < 0.1 and indexes == "right" and ids in ("first", "each"):
             pieces = ["".join(pieces[:end]) for end in range(1, len(pieces) + 1)]  # cumulative
             loss.any = True  # a doubly encoded text has no whole meaning before its end

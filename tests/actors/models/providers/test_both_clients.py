@@ -52,6 +52,22 @@ async def test_a_reply_in_events(model: Model, provider: Provider, hello: Hello)
     assert provider.bodies[0]["stream"] is True
 
 
+async def test_custom_headers_and_parameters_are_sent(
+    hello: Hello, provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more: dict[str, Any] = {"headers": {"X-Team": "blue", "authorization": "Basic dXNlcjpwYXNz"}}
+    more["query"] = {"api-version": "2025-04-01", "zone": "a&b"}
+    model = opened(hello.kind, provider.url, client, tmp_path, monkeypatch, **more)
+    provider.answers = [events(*hello.events), whole({"error": {"message": "bad dXNlcjpwYXNz"}}, status=401)]
+    await model.complete(request(), unheard)
+    (sent,) = provider.heads
+    assert sent.startswith(f"POST {hello.path}?api-version=2025-04-01&zone=a%26b HTTP/1.1\r\n".encode())
+    assert sent.lower().count(b"authorization:") == 1
+    assert b"authorization: Basic dXNlcjpwYXNz\r\n" in sent.replace(b"Authorization", b"authorization")
+    assert b"x-team: blue\r\n" in sent.lower()
+    assert "dXNlcjpwYXNz" not in str(await failure(model))
+
+
 async def test_whole_answer_to_a_streaming_request_is_read(
     model: Model, provider: Provider, hello: Hello
 ) -> None:

@@ -65,6 +65,15 @@ def test_a_key_of_another_name() -> None:
         endpoint(spec("ollama", api_key_env="OTHER"), environ)
 
 
+@pytest.mark.parametrize("header", ["Authorization", "api-key", "X-Api-Key", "x-goog-api-key"])
+def test_header_with_a_credential_takes_the_place_of_the_key(header: str) -> None:
+    assert endpoint(spec("openai", headers={header: "x"}), {}).key is None
+    with pytest.raises(MissingApiKey):
+        endpoint(spec("openai", headers={"X-Team": "x"}), {})
+    with pytest.raises(MissingApiKey):  # the SDK needs one
+        endpoint(spec("anthropic", headers={header: "x"}), {})
+
+
 def test_ollama_needs_no_key() -> None:
     assert endpoint(spec("ollama"), {}) == Endpoint("http://localhost:11434/v1", None)
     moved = {"OLLAMA_BASE_URL": "http://gpu:1/v1"}

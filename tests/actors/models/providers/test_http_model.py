@@ -10,9 +10,18 @@ import pytest
 
 from stopgo.actors.common import sse_parser
 from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import ModelFailed, ModelReply, unheard
+from stopgo.actors.models.messages import (
+    AssistantMessage,
+    ModelFailed,
+    ModelReply,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    unheard,
+)
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
+from stopgo.actors.models.providers.http_model import HttpModel
 from stopgo.actors.models.providers.reading import failures_of
 from stopgo.config.models import ModelSpec
 from tests.canary import KEY
@@ -104,6 +113,22 @@ async def test_compressed_answer_is_refused(model: Model, provider: Provider) ->
     ],
 )
 def test_library_errors_become_our_sentences(error: Exception, text: str, retryable: bool) -> None:
-    with pytest.raises(ModelFailed) as failed, failures_of("openai:gpt", None):
+    with pytest.raises(ModelFailed) as failed, failures_of("openai:gpt", ()):
         raise error
     assert (str(failed.value), failed.value.retryable) == (f"openai:gpt: {text}", retryable)
+
+
+@pytest.mark.parametrize(
+    ("address", "named"), [("https://api.openai.com/v1", False), ("https://gateway.example/v1", True)]
+)
+async def test_results_are_named_except_for_openai(
+    client: ModelClient, tmp_path: Any, address: str, named: bool
+) -> None:
+    # Gemini behind such an address needs the name: ollama/ollama#14214, vectorize-io/hindsight#187.
+    spec = ModelSpec("m", "openai", "gpt-4o", base_url=address, api_key="k")
+    model = open_model(spec, folder=tmp_path, client=client)
+    assert isinstance(model, HttpModel)
+    called = AssistantMessage("", (ToolCall("1", "files.read", {}),))
+    history = (UserMessage("x"), called, ToolMessage("1", "files.read", "done"))
+    _, _, asked, result = model.codec.body(request(*history))["messages"]
+    assert result.get("name") == (asked["tool_calls"][0]["function"]["name"] if named else None)

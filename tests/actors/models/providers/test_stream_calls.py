@@ -216,6 +216,18 @@ def test_pieces_of_one_call_are_one_call(pieces: list[dict[str, Any]], calls: li
         pytest.param(
             [piece(0, "x", "add", ""), piece(1, "", "", ONE + TWO)], id="two objects of a stray index"
         ),
+        pytest.param(
+            [piece(0, "x", "add", '{"a": "'), piece(1, "x", "add", "{}"), piece(0, json='"}')],
+            id="the index changes back",
+        ),
+        pytest.param(
+            [piece(name="add", json='{"a": "'), piece(name="add", json="{}"), piece(json='"}')],
+            id="the name again, no id and no index",
+        ),
+        pytest.param(
+            [piece(0, "x", "add", '{"a": '), piece(0, "y", "add", '{"b": 1}'), piece(0, "z", "add", "}")],
+            id="a part that is an object, with another id",
+        ),
         pytest.param([piece(0, "x", "add", '{"a": 1')], id="cut"),
         pytest.param([piece(0, "x", None, ONE)], id="no name"),
         pytest.param([piece(0, "x", "add", ONE + TWO)], id="two objects"),
