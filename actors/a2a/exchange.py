@@ -64,7 +64,8 @@ class Exchange:
     _has_left: bool = False
 
     def __attrs_post_init__(self) -> None:
-        self._remote = TaskLink(self._config, self._link, self._request, self._log, self._request.task)
+        request = self._request
+        self._remote = TaskLink(self._config, self._link, request, self._log, request.task, self._most)
 
     async def run(self) -> Delegated:
         """Run the exchange. Raises the errors of `Delegate`."""
@@ -168,11 +169,11 @@ class Exchange:
         if contact.idempotent or not lists(contact.interface):
             raise self._unknown(why)
         context = context_of(self._request)
-        wanted = ListTasks(context=context, page_size=2)
+        wanted = ListTasks(context=context, page_size=2, artifacts=True)
         page = await self._link.ask(wanted, self._request.hop, self._request.bearer)
         if not isinstance(page, TaskPage) or len(page.tasks) != 1 or page.tasks[0].context != context:
             raise self._unknown(f"{why}, and it has no task for this message")
-        self._remote.accept(page.tasks[0].id, context)
+        self._remote.take(page.tasks[0])
 
     async def _send_first(self) -> Message | None:
         contact = await self._link.contact()

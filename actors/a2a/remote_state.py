@@ -164,7 +164,7 @@ def _within(parts: Sequence[Part], most: int) -> tuple[list[Part], list[str]]:
     left, left_out = most, 0
     for part in parts:
         has_room = len(kept) < MOST_PARTS
-        if (size := _size(part)) <= left and has_room:
+        if (size := size_of(part)) <= left and has_room:
             kept.append(part)
             left -= size
             continue
@@ -177,7 +177,8 @@ def _within(parts: Sequence[Part], most: int) -> tuple[list[Part], list[str]]:
     return kept, [f"[cut here: the answer is longer than {most} bytes; parts left out or cut: {left_out}]"]
 
 
-def _size(part: Part) -> int:
+def size_of(part: Part) -> int:
+    """The bytes of a part in the stored result."""
     return len(json.dumps(_block(part)))
 
 
@@ -186,7 +187,7 @@ def _beginning(part: Text, most: int) -> Text | None:
     length = most
     while length > 100:
         cut = attrs.evolve(part, text=part.text[:length])
-        if _size(cut) <= most:
+        if size_of(cut) <= most:
             return cut
         length //= 2
     return None

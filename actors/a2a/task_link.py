@@ -1,6 +1,7 @@
 """One task of a remote agent: send messages to it, follow it and read it.
 
-Only reading a task determines its state. A stream serves to learn the task's id early, and when to read it.
+Reading a task determines its state. A stream serves to learn the task's id early, and when to read it. What
+has arrived counts only if the task cannot be read (`arrived`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import trio
 from ...config.a2a import RemoteAgentConfig
 from ...runtime.restart import Backoff, Streak
 from ..tools.delegation import WITHHELD, Delegate, RemoteAnswer, RemoteTask
-from ..tools.tool import Progress, ToolOutcomeUnknown
+from ..tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown
 from .agent_link import SILENCE, AgentLink, Lost, NotSent
+from .arrived import Arrived
 from .remote_state import LONGEST_NAME, items_of
 from .wire.a2a_errors import A2AError
 from .wire.task import (
@@ -42,6 +44,8 @@ SETTLING = 2.0
 LINGER = 0.2
 """Seconds for a stream to end after its task is at rest, so that its connection can be used again."""
 MODES = ("text/plain", "application/json", "*/*")
+ONE_READ = 10.0
+"""Seconds to read a task whose answer has arrived."""
 STILL_ASKS = "the agent still asks"
 
 
@@ -57,8 +61,15 @@ class TaskLink:
     log: logging.Logger
     task: RemoteTask | None
     """The task; None: not yet known."""
+    most: int
+    """Maximum bytes of a result."""
     _seen: Task | None = None
     """The task as last read; None after a message."""
+    _arrived: Arrived = attrs.field(init=False)
+    """What has arrived since the last message."""
+
+    def __attrs_post_init__(self) -> None:
+        self._arrived = Arrived(self.most)
 
     # ---------------------------------------------------------------------- sending
 
@@ -66,7 +77,7 @@ class TaskLink:
         """Send a message once, and follow its stream if the agent has streams. Returns the agent's message if
         it answers with one instead of a task. `wait`: without streams, answer only when the task is at rest.
         """
-        self._seen = None
+        self._seen, self._arrived = None, Arrived(self.most)
         if not (await self.link.contact()).streaming:
             return await self._post_whole(message, wait)
         try:
@@ -81,7 +92,26 @@ class TaskLink:
     async def _post_whole(self, message: Message, wait: bool) -> Message | None:
         send = Send(message=message, modes=MODES, wait=wait)
         hop, bearer = self.request.hop, self.request.bearer
-        return self._take(await self.link.ask(send, hop, bearer, self.config.timeout))
+        item = await self.link.ask(send, hop, bearer, self.config.timeout)
+        if isinstance(item, TaskPage):
+            raise Lost("it answered with a list")
+        return self.take(item)
+
+    def take(self, item: StreamItem) -> Message | None:
+        """Record what the agent has sent. Returns the item if it is a message."""
+        match item:
+            case Task(id=id, context=context) | StatusUpdate(task=id, context=context):
+                self._accept(id, context)
+            case ArtifactUpdate(task=id, context=context):
+                self._accept(id, context)
+            case Message():
+                pass
+            case _:
+                assert_never(item)
+        if isinstance(item, StatusUpdate) and item.status.state == "working" and item.status.message:
+            self._tell(item.status.message)
+        self._arrived.take(item)
+        return item if isinstance(item, Message) else None
 
     async def answer(self, message: Message, answer: RemoteAnswer) -> str | None:
         """Send the answer to a question. Returns the reason if it is not sent, or is refused by the agent;
@@ -131,12 +161,15 @@ class TaskLink:
 
     async def at_rest(self) -> Task:
         """The task, once it has ended or waits for an answer or a token."""
-        polls = Streak(POLLS)
+        polls, settled = Streak(POLLS), trio.current_time() + SETTLING
         while True:
             task = self._seen or await self.read()
             self._seen = None
             if task.status.state in TERMINAL | INTERRUPTED:
-                return task
+                return self._arrived.complete(task)
+            ended = self._arrived.at_rest(RemoteTask(task.id, task.context))
+            if ended is not None and ended.status.state in TERMINAL and trio.current_time() > settled:
+                return ended  # what was read is a copy that does not change any more
             began = trio.current_time()
             try:
                 if (await self.link.contact()).streaming:
@@ -147,16 +180,25 @@ class TaskLink:
             await trio.sleep(polls.fail(POLLS.healthy if trio.current_time() > began + 5.0 else 0.0))
 
     async def read(self) -> Task:
-        """Read the task. Raises `Gone`, and `Lost` if the agent is unreachable for `reconnect_timeout`."""
+        """Read the task. If it cannot be read, an answer that has arrived counts; without one, raises `Gone`,
+        and `Lost` if the agent is unreachable for `reconnect_timeout`."""
         assert self.task is not None
+        arrived = self._arrived.instead_of_read(self.task)
+        if arrived is None:
+            return await self._read_patiently(self.task)
+        try:
+            with trio.move_on_after(ONE_READ):
+                return await self._read_once(self.task)
+        except (A2AError, NotSent, Lost, ToolAuthRequired, ToolOutcomeUnknown) as error:
+            self.log.debug("the task cannot be read, and what has arrived counts: %s", error)
+        self._seen = arrived
+        return arrived
+
+    async def _read_patiently(self, task: RemoteTask) -> Task:
         retries, give_up = Streak(RETRIES), trio.current_time() + self.config.reconnect_timeout
         while True:
             try:
-                found = await self.link.ask(GetTask(self.task.id), self.request.hop, self.request.bearer)
-                if not isinstance(found, Task) or found.id != self.task.id:
-                    raise ToolOutcomeUnknown(f'agent "{self.request.agent}" answered with another task')
-                self._seen = found
-                return found
+                return await self._read_once(task)
             except A2AError as error:
                 raise Gone(f"it no longer knows the task: {shortened(error)}") from error
             except (NotSent, Lost) as error:
@@ -165,6 +207,13 @@ class TaskLink:
                 if isinstance(error, NotSent) and error.stale:
                     await self._refresh()
             await trio.sleep(retries.fail(0.0))
+
+    async def _read_once(self, task: RemoteTask) -> Task:
+        found = await self.link.ask(GetTask(task.id), self.request.hop, self.request.bearer)
+        if not isinstance(found, Task) or found.id != task.id:
+            raise ToolOutcomeUnknown(f'agent "{self.request.agent}" answered with another task')
+        self._seen = found
+        return found
 
     async def _refresh(self) -> None:
         try:
@@ -184,35 +233,18 @@ class TaskLink:
         async with aclosing(items):
             with at_rest:
                 async for item in items:
-                    message = self._take(item)
+                    if continues and isinstance(item, Task) and item.status.state in INTERRUPTED:
+                        continue  # it may be the state of the task before the message
+                    message = self.take(item)
                     if message is not None and self.task is None:
                         return message
-                    # The first item after a message to a task may be its state before the message.
-                    if not (continues and isinstance(item, Task)) and _rests(item):
+                    if _rests(item):
                         at_rest.deadline = trio.current_time() + LINGER
         if self.task is None:
             raise Lost("its stream ended without an item")
         return None
 
-    def _take(self, item: StreamItem | TaskPage) -> Message | None:
-        match item:
-            case Task(id=id, context=context):
-                self.accept(id, context)
-            case Message():
-                return item
-            case StatusUpdate(task=id, context=context, status=status):
-                self.accept(id, context)
-                if status.state == "working" and status.message is not None:
-                    self._tell(status.message)
-            case TaskPage():
-                raise Lost("it answered with a list")
-            case ArtifactUpdate(task=id, context=context):
-                self.accept(id, context)
-            case _:
-                assert_never(item)
-        return None
-
-    def accept(self, id: str, context: str) -> None:
+    def _accept(self, id: str, context: str) -> None:
         """Record the task. Raises `Lost` if it is another one than before."""
         if self.task is None:
             if not 0 < len(id) <= LONGEST_NAME or len(context) > LONGEST_NAME:

@@ -109,10 +109,12 @@ LIES = {
     },
 }
 ELSE = {
+    # In the events of a stream, what is no UTF-8 is replaced. The question has arrived, so no look is needed.
+    "streamed": {"garbage utf8": "asks"},
     # Without a stream there is no name of the task before the answer is complete.
     "polled": dict.fromkeys([words for words in LIES if LIES[words] == "after all"], "unknown"),
     # An answer of JSON-RPC is none here.
-    "HTTP+JSON": {"garbage id": "unknown"},
+    "HTTP+JSON": {"garbage id": "unknown", "garbage utf8": "asks"},
 }
 """What is otherwise, in some of the ways."""
 ENDLESS = {

@@ -89,6 +89,7 @@ STEPS = "tests/actors/calls/test_lifecycle.py"
 HALTS = "tests/actors/gate/test_halt.py"
 HALTED_QUESTIONS = "tests/actors/calls/test_halted_questions.py"
 REMOTE_STATES = "tests/actors/a2a/test_remote_state.py"
+ARRIVED_ANSWERS = "tests/actors/a2a/test_answers_that_arrived.py"
 LOST_ANSWERS = "tests/actors/a2a/test_lost_answers.py"
 FIELD_TESTS = "tests/actors/a2a/wire/test_fields.py"
 CARDS = "tests/actors/a2a/wire/test_card_reader.py"
@@ -126,6 +127,7 @@ EXCHANGE = "actors/a2a/exchange.py"
 REMOTE_STATE = "actors/a2a/remote_state.py"
 OUTGOING = "actors/a2a/outgoing.py"
 FIELDS = "actors/a2a/wire/fields.py"
+ARRIVED = "actors/a2a/arrived.py"
 TASK_LINK = "actors/a2a/task_link.py"
 AGENT_LINK = "actors/a2a/agent_link.py"
 CARD = "actors/a2a/wire/card_reader.py"
@@ -397,6 +399,20 @@ DELEGATED = (
         "                if not waits(await self.read()):\n                    return None\n",
         "                return str(error)\n",
         LOST_ANSWERS,
+    ),
+    (
+        "an answer that has arrived is thrown away",
+        TASK_LINK,
+        "        if arrived is None:\n            return await self._read_patiently",
+        "        if True:\n            return await self._read_patiently",
+        ARRIVED_ANSWERS,
+    ),
+    (
+        "whatever has arrived is an answer",
+        ARRIVED,
+        "if self._status is None or self._status.state not in TERMINAL | INTERRUPTED:",
+        "if self._status is None:",
+        ARRIVED_ANSWERS,
     ),
     (
         "a task that works on is begun anew",
