@@ -44,6 +44,7 @@ from .gate.review import Finding, refuse, review
 from .log.branches import ActiveRuns
 from .log.observer import Observer
 from .log.topics import EVERYTHING
+from .mcp.modes import Modes
 from .mcp.server import mcp_server
 from .models import spending as spent
 from .models.client import open_client
@@ -122,7 +123,7 @@ async def open_cast(
         ConfigError: a rule names a tool that no server has.
     """
     most = config.tools.max_stored_bytes
-    opens = open_server or partial(mcp_server, max_stored_bytes=most)
+    opens = open_server or partial(mcp_server, max_stored_bytes=most, modes=Modes(journal))
     opens_agent = open_remote_agent or partial(remote_agent_actor, max_stored_bytes=most)
     with closing(EventBus()) as bus:  # ends the subscriptions of followers outside the actors
         async with (

@@ -57,6 +57,11 @@ URL_ELICITATION_REQUIRED = -32042
 STATE_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Seconds before each repetition of a call that the server wants again; then the call fails."""
 
+NO_BACK_CHANNEL = "no back-channel"
+"""In the error of a tool that asks during a call, as `ctx.elicit` does, which MCP 2026-07-28 does not allow
+(python-sdk, exceptions.py)."""
+ASKS_DURING_CALLS = "its tools ask during a call; set mode: legacy for this server"
+
 QUOTED = "the server wants its own state back, which quotes a secret and therefore is not kept"
 """The error of a call whose server state would have to be stored with a secret in it."""
 
@@ -137,9 +142,9 @@ class Caller:
             self._check_unchanged(request.tool, request.shown, self._current.tools)
         try:
             with link.in_flight.track(request, self._config.timeout, self._config.longest) as call:
-                return await self._send(link, call)
+                return self._hinted(link, await self._send(link, call))
         except MCPError as error:
-            return self._answer(link, error)
+            return self._hinted(link, self._answer(link, error))
         except NotOffered as error:
             return error_result(str(error))
         except InvalidResult as error:
@@ -236,6 +241,14 @@ class Caller:
                 raise ToolOutcomeUnknown(f"{self._name} connection lost: {error.message}") from error
             case "outcome_unknown":
                 raise ToolOutcomeUnknown(f"{self._name} failed: {error.message}") from error
+
+    def _hinted(self, link: Link, result: ToolResult) -> ToolResult:
+        """Add to the error of a tool that could not ask a question how to let it ask."""
+        asked_in_vain = result.is_error and NO_BACK_CHANNEL in result.content
+        if not asked_in_vain or link.version not in MODERN_PROTOCOL_VERSIONS:
+            return result
+        self._log.warning("a tool could not ask a question: %s", ASKS_DURING_CALLS)
+        return attrs.evolve(result, content=f"{result.content}\n[Note: {ASKS_DURING_CALLS}]")
 
     def _lose(self, link: Link, why: str) -> None:
         link.lose(why)

@@ -13,6 +13,8 @@ leave the SDK's client. Callers share the client through `current` (`CurrentLink
 * Admission: if the server refuses connections without a token, a run's token is tried (`admission.py`).
 * Dialect: each connection speaks the dialect that the server was last found to speak. If a POST is refused as
   an older server would refuse it, the older HTTP transport is tried at once (`_run_one`).
+* Mode: a command that ends when it is asked which protocol it speaks is started once more, with the
+  handshake, and remembered (`modes.py`).
 * Tools: `_serve_calls` lists them again when the server announces a change, with delays (`LISTINGS`).
 """
 
@@ -37,6 +39,7 @@ from ..tools.server_status import ServerStartFailed, ServerState, ServerStatus
 from .admission import Admission
 from .failures import first_line, meaning, wanted
 from .in_flight import InFlightCalls
+from .modes import Modes
 from .oauth import client_credentials
 from .sdk import HANDSHAKE_PROTOCOL_VERSIONS, MCPError, ServerObject
 from .session import (
@@ -83,6 +86,7 @@ class Connection:
         *,
         max_message: int = MAX_STORED_BYTES,
         brought: ServerObject | None = None,
+        modes: Modes | None = None,
     ) -> None:
         """
         Args:
@@ -90,12 +94,16 @@ class Connection:
             auth: used for every HTTP request; sees refusals first, with their headers.
             max_message: bytes of a message; a longer one is abridged.
             brought: the server itself, if the program brings it.
+            modes: remembers the mode of a command; None: each start asks for it.
         """
         self._config = config
         self._report = report
         self._auth = auth
         self._max_message = max_message
         self._brought = brought
+        self._modes = modes
+        self._unasked = False
+        """The present start is the one after a command ended when it was asked."""
         self._log = logging.getLogger(f"stopgo.mcp.{config.name}")
         self.secrets = Secrets.of(config)
         """Masked in everything that quotes the server."""
@@ -149,6 +157,8 @@ class Connection:
         try:
             if self._config.oauth is not None and self._config.url is not None:
                 self._auth = client_credentials(self._config.url, self._config.oauth, self.secrets)
+            if self._asks and self._modes is not None and await self._modes.is_legacy(self._config):
+                self._dialect = Dialect("stdio", legacy=True)
             if await self._connect_first():
                 await self._keep_connected()
         finally:
@@ -156,6 +166,12 @@ class Connection:
             self.first_attempt.set()
             self._closed.set()
             self._log.removeFilter(self.secrets.in_log)
+
+    @property
+    def _asks(self) -> bool:
+        """Whether the next attempt asks a command which protocol it speaks."""
+        spoken = self._dialect
+        return spoken.kind == "stdio" and not spoken.legacy and self._config.mode == "auto"
 
     async def _connect_first(self) -> bool:
         """Make and serve the first connection; return False if the start has failed or was stopped."""
@@ -246,6 +262,9 @@ class Connection:
             await self._run_in_dialect(deadline)
         except ConnectFailed as failure:
             spoken = self._dialect
+            if failure.died and self._asks:
+                await self._start_with_handshake(deadline)
+                return
             if failure.answered or isinstance(failure, NoAnswer):
                 self._dialect = Dialect.first(self._config)
             may_be_older = self._config.transport is None and spoken.kind == "http"
@@ -259,6 +278,15 @@ class Connection:
                 # Mask it alone, because a secret that is cut off is recognized only at the end of a text.
                 first = self.secrets.mask(str(failure))
                 raise ConnectFailed(f"{first} (as an older SSE server: {older})") from older
+
+    async def _start_with_handshake(self, deadline: float) -> None:
+        """Start a command once more, which ended when it was asked which protocol it speaks."""
+        self._dialect, self._unasked = Dialect("stdio", legacy=True), True
+        try:
+            await self._run_in_dialect(deadline)
+        except ConnectFailed:
+            self._dialect, self._unasked = Dialect.first(self._config), False
+            raise
 
     async def _run_in_dialect(self, deadline: float) -> None:
         link = Link(InFlightCalls(self._log), self.secrets)
@@ -277,6 +305,9 @@ class Connection:
                     link.tool_calls = ToolCalls(transport.requests, link.version, self._config.structured)
                     self.current.tools = await list_tools(link, self._config, self._log)
                     self.current.left_out = self.secrets.masked(tuple(link.left_out))
+                    if self._unasked and self._modes is not None:
+                        await self._modes.remember_legacy(self._config)
+                    self._unasked = False
                     opened = True
                     # One scope bounds opening and closing, because it must enclose both ends of the client.
                     scope.deadline = math.inf
@@ -291,7 +322,9 @@ class Connection:
         if self._stopping.is_set():
             return
         if not opened:
-            raise connect_failure(error, transport, self._config.connect_timeout)
+            failure = connect_failure(error, transport, self._config.connect_timeout)
+            failure.died = transport.exit_report() is not None and link.version is None
+            raise failure
         how = first_line(error) if error is not None else "connection lost"
         why = transport.exit_report() or link.loss or how
         if self.current.error != self.secrets.masked(why):  # else `_serve_calls` has reported it

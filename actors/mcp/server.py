@@ -21,6 +21,7 @@ from ..tools.server_status import ServerStatus
 from ..tools.tool import Authenticate, CallTool, ListTools, ServerMessage
 
 if TYPE_CHECKING:
+    from .modes import Modes
     from .sdk import ServerObject
 
 slow_start = logging.getLogger("stopgo.mcp.slow_start")
@@ -43,6 +44,7 @@ def mcp_server(
     report: Callable[[ServerStatus], None] = _ignore,
     max_stored_bytes: int = MAX_STORED_BYTES,
     brought: ServerObject | None = None,
+    modes: Modes | None = None,
 ) -> Behaviour[ServerMessage]:
     """Serve the tools of one server.
 
@@ -50,6 +52,7 @@ def mcp_server(
         report: called at every change of state or tools; must not block.
         max_stored_bytes: of a result; only the beginning of a longer result's text is kept.
         brought: the server itself, if the program brings it.
+        modes: remembers the mode of a command; None: each start asks for it.
 
     The behaviour raises `ServerStartFailed`, before it serves, if the first connection cannot be made within
     `config.connect_timeout`. Stopping it stops the child process.
@@ -61,7 +64,7 @@ def mcp_server(
         from .caller import Caller
         from .connection import Connection
 
-        connection = Connection(config, report, max_message=max_stored_bytes, brought=brought)
+        connection = Connection(config, report, max_message=max_stored_bytes, brought=brought, modes=modes)
         caller = Caller(config, connection.current, connection.authenticate, connection.secrets)
         ctx.start_soon(connection.run)
         ctx.start_soon(_warn_when_slow, config, connection.first_attempt)

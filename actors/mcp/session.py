@@ -199,6 +199,8 @@ class ConnectFailed(Exception):
         """The HTTP status of that refusal."""
         self.data = data
         """The data of its JSON-RPC error."""
+        self.died = False
+        """The command ended before it had said which protocol it speaks."""
         self.mistake = mistake
         """The cause is a mistake in the agent file, or in a file that it names."""
 

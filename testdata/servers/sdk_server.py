@@ -21,12 +21,19 @@ from hypercorn.config import Config
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp_types import ToolAnnotations
+from pydantic import BaseModel
 
 KIND = sys.argv[1]
 PORT = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 LEDGER = sys.argv[3] if len(sys.argv) > 3 else None
 
 server = MCPServer("sdk-server")
+
+
+class Amount(BaseModel):
+    """A form."""
+
+    n: int
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
@@ -69,6 +76,13 @@ async def count(to: int, ctx: Context) -> str:
     for n in range(1, to + 1):
         await ctx.report_progress(n, to, f"step {n}")
     return f"counted to {to}"
+
+
+@server.tool()
+async def ask(ctx: Context) -> str:
+    """Ask a question during the call."""
+    answer = await ctx.elicit("How many?", Amount)
+    return f"the answer is {answer.action}"
 
 
 @server.tool()

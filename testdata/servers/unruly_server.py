@@ -8,9 +8,12 @@
     restless     lists another tool at every look, and then says that they have changed
     mute         answers nothing at all
     selective    ignores the methods it does not know, as some older servers do
+    fragile      ends with an error at the first request that it does not know (Python SDK 1.2 to 1.8)
     exit         writes a reason to stderr and exits with code 3 before it answers
     stubborn     ignores SIGTERM and the end of its input
     family       starts a grandchild that ignores SIGTERM; its pid goes to the file named by `FAMILY`
+
+The file named by `STARTS` gets a line at each start.
 """
 
 from __future__ import annotations
@@ -168,6 +171,9 @@ def answer(message: dict[str, Any]) -> None:
                 send({"method": "notifications/tools/list_changed"})
         case "tools/call":
             call(request_id, params["name"], params.get("arguments") or {}, params.get("_meta") or {})
+        case method if "fragile" in MODES:
+            print(f"validation error: {method}", file=sys.stderr)
+            sys.exit(1)
         case method if "selective" not in MODES:
             send({"id": request_id, "error": {"code": -32601, "message": f"Method not found: {method}"}})
 
@@ -180,6 +186,9 @@ def start_family() -> None:
 
 
 def main() -> None:
+    if "STARTS" in os.environ:
+        with open(os.environ["STARTS"], "a") as file:
+            file.write("started\n")
     if "exit" in MODES:
         print("fatal: no database", file=sys.stderr)
         sys.exit(3)

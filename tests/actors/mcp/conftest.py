@@ -173,6 +173,10 @@ class HttpPeer:
     bytes), a code of JSON-RPC (below 0), or an HTTP status, perhaps with where to go."""
     refusal: str = "refused"
     """The message of a JSON-RPC error."""
+    before: bytes = b""
+    after: bytes = b""
+    """Around the JSON of every reply."""
+    media_type: str = "application/json"
     moved: int = 0
     """The status that redirects each request to the address with a slash; 0: none does."""
     headers: dict[str, str] = attrs.field(factory=dict)
@@ -384,10 +388,10 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
 def reply_json(
     peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[str, Any], session: str | None
 ) -> None:
-    body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    body = peer.before + json.dumps({"jsonrpc": "2.0", **message}).encode() + peer.after
     if peer.headers.get("content-encoding") == "gzip":
         body = gzip.compress(body)
-    reply(handler, 200, body, session=session, more=peer.headers)
+    reply(handler, 200, body, peer.media_type, session=session, more=peer.headers)
 
 
 def redirect_at_length(peer: HttpPeer, handler: BaseHTTPRequestHandler) -> None:

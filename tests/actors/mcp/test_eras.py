@@ -108,6 +108,21 @@ async def test_changes_before_listening_are_noticed(
 
 
 @pytest.mark.parametrize(
+    ("mode", "content"),
+    [
+        ("auto", "its tools ask during a call; set mode: legacy for this server]"),
+        ("legacy", "the answer is decline"),
+    ],
+)
+async def test_question_during_a_call_needs_mode_legacy(
+    urls: dict[str, str], serving: Open, mode: Any, content: str
+) -> None:
+    """`ctx.elicit` of the Python SDK has no way to the client in a call of MCP 2026-07-28."""
+    async with serving(web(urls["http"], mode=mode)) as server:
+        assert (await server.ask(CallTool("ask", {}))).content.endswith(content)
+
+
+@pytest.mark.parametrize(
     ("kind", "mode"),
     [("http", "modern"), ("http", "legacy"), ("sse", "legacy")],
 )

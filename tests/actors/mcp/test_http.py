@@ -221,6 +221,33 @@ async def test_session_is_kept_if_only_a_call_fails(
     assert [status.state for status in statuses] == ["connecting", "connected"]
 
 
+NOTIFICATION = (
+    b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "media_type"),
+    [
+        (b"[", b"]", "application/json"),  # MCP 2025-03-26, "Batching"
+        (b"[%s, " % NOTIFICATION, b"]", "application/json"),
+        (b"[", b", %s]" % NOTIFICATION, "Application/JSON; charset=UTF-8"),
+        (b"\xef\xbb\xbf", b"", "application/json"),  # .NET
+        (b"\r\n", b"\r\n", "application/json;charset=utf-8"),
+        (b"data: ", b"\n\n", "text/event-stream; charset=utf-8"),
+        (b"event: message\r\ndata: [%s, " % NOTIFICATION, b"]\r\n\r\n", "text/event-stream"),
+        (b"", b"", "text/json"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_every_reply_may_be_framed_oddly(
+    http_peer: Any, serving: Open, before: bytes, after: bytes, media_type: str, mode: Any
+) -> None:
+    http_peer.before, http_peer.after, http_peer.media_type = before, after, media_type
+    async with serving(web(http_peer.url, mode=mode)) as server:
+        assert (await server.ask(CallTool("echo", {}))).content == "echo"
+
+
 @pytest.mark.parametrize("status", [307, 308])
 async def test_every_request_follows_a_redirect_within_the_server(
     http_peer: Any, serving: Open, status: int

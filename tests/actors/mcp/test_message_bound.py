@@ -206,3 +206,17 @@ def test_too_long_event_is_abridged() -> None:
     assert json.loads(first)["id"] == CALL
     assert len(first) < MOST + 1000
     assert after[:2] == ("x", "after")
+
+
+@pytest.mark.parametrize(
+    ("stream", "events"),
+    [
+        (b'id: 5\ndata: [{"id": 1},{"id": 2}]\n\n', b'data: {"id":1}\n\nid: 5\ndata: {"id":2}\n\n'),
+        (b'\xef\xbb\xbfid: 5\r\ndata: [{"id": 1}]\r\n\r\n', b'id: 5\ndata: {"id":1}\n\n'),
+        (b"id: 5\ndata: []\n\n", b"id: 5\ndata: []\n\n"),
+        (b"id: 5\n\n", b"id: 5\n\n"),
+    ],
+)
+def test_batch_in_an_event_becomes_one_event_for_each_message(stream: bytes, events: bytes) -> None:
+    """Its id comes last, so that a stream that breaks off before is resumed with the whole batch."""
+    assert Events(Message(MOST)).feed(stream) == events

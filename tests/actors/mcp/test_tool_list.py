@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import mcp_types as types
 import pytest
+from mcp import MCPError
 
 from stopgo.actors.mcp import tool_list
 from stopgo.actors.mcp.in_flight import InFlightCalls
@@ -120,3 +121,48 @@ async def test_tool_lists_are_not_cached() -> None:
     way = Transport(cast(Any, None), cast(Any, None))
     config = McpServerConfig(name="web", url="http://server.test/mcp")
     assert client(config, Dialect.first(config), way, Link(InFlightCalls(LOG)), LOG).cache is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "answer", "asked", "found"),
+    [
+        ({"prompts": {}, "resources": {}}, -32601, 0, []),
+        ({"prompts": {}}, 0, 0, []),
+        ({}, -32601, 1, []),
+        ({}, 0, 1, ["a"]),  # it forgot to declare them
+        ({"tools": {}}, -32601, 1, []),
+        ({"tools": {}}, 0, 1, ["a"]),
+    ],
+)
+async def test_server_is_asked_only_for_declared_tools(
+    caplog: pytest.LogCaptureFixture, declared: dict[str, Any], answer: int, asked: int, found: list[str]
+) -> None:
+    """MCP 2025-11-25, "Capability Negotiation"."""
+    times: list[None] = []
+
+    async def list_page(cursor: str | None = None) -> types.ListToolsResult:
+        times.append(None)
+        if answer:
+            raise MCPError(answer, "Method not found")
+        return types.ListToolsResult(tools=[listed("a")])
+
+    link = Link(InFlightCalls(LOG))
+    capabilities = types.ServerCapabilities.model_validate(declared)
+    link.client = cast(Any, SimpleNamespace(list_tools=list_page, server_capabilities=capabilities))
+    link.tool_calls = cast(Any, SimpleNamespace(set_tools=lambda tools: None))
+    config = McpServerConfig(name="web", url="http://server.test/mcp")
+    assert [tool.name for tool in await list_tools(link, config, LOG)] == found
+    assert len(times) == asked
+    assert link.left_out == ([] if found else ["it offers no tools"])
+    assert ('the server "web" offers no tools' in caplog.text) == (not found)
+
+
+async def test_other_refusal_of_the_list_is_an_error() -> None:
+    async def list_page(cursor: str | None = None) -> types.ListToolsResult:
+        raise MCPError(-32603, "the database is locked")
+
+    link = Link(InFlightCalls(LOG))
+    declared = types.ServerCapabilities(tools=types.ToolsCapability())
+    link.client = cast(Any, SimpleNamespace(list_tools=list_page, server_capabilities=declared))
+    with pytest.raises(MCPError, match="the database is locked"):
+        await list_tools(link, McpServerConfig(name="web", url="http://server.test/mcp"), LOG)
