@@ -138,9 +138,10 @@ class Events:
 
 def _encoded(event: SseEvent) -> bytes:
     """Encode an event; one for each message if it has a batch. Its id stands for all of them."""
-    *others, last = (event.data and split_batch(event.data)) or [event.data]
+    data = event.data or b""
+    *others, last = split_batch(data) or [data]
     events = [SseEvent(message, event.type) for message in others]
-    return b"".join(map(_encoded_event, [*events, event._replace(data=last)]))
+    return b"".join(map(_encoded_event, [*events, event._replace(data=event.data and last)]))
 
 
 def _encoded_event(event: SseEvent) -> bytes:

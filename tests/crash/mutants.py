@@ -70,6 +70,7 @@ GATE_TESTS = "tests/actors/gate/test_gate.py"
 WIRE = "tests/actors/mcp/test_wire.py"
 STREAMED = "tests/actors/models/providers/test_stream_calls.py"
 ARGUMENTS_READ = "tests/actors/models/providers/test_json_fields.py"
+SESSIONS = "tests/actors/mcp/test_failures.py"
 MISTAKES = "tests/config/test_mistakes.py"
 HINTS = "tests/actors/tools/test_known.py"
 TOOL_NAMES = "tests/actors/tools/test_catalogue.py"
@@ -2063,6 +2064,28 @@ MUTANTS = (
             ),
         ),
         (HINTS,),
+    ),
+    Mutant(
+        "mcp: a call that its server may have handled in a lost session is sent again",
+        (
+            Edit(
+                "actors/mcp/failures.py",
+                "return SESSION_FAILED if _names_a_request(body) else SESSION_LOST",
+                "return SESSION_LOST",
+            ),
+        ),
+        (SESSIONS,),
+    ),
+    Mutant(
+        "mcp: a call that a gateway may have passed on to a lost server is sent again",
+        (
+            Edit(
+                "actors/mcp/failures.py",
+                "HTTPStatus.SERVICE_UNAVAILABLE):\n        return SESSION_FAILED\n",
+                "HTTPStatus.SERVICE_UNAVAILABLE):\n        return SESSION_LOST\n",
+            ),
+        ),
+        (SESSIONS,),
     ),
     Mutant(
         "hints: a contradiction changes the fingerprints of all tools",

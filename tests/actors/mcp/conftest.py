@@ -330,8 +330,8 @@ def answer_http(peer: HttpPeer, handler: BaseHTTPRequestHandler, message: dict[s
         return reply(handler, peer.on_connect, body, more=peer.headers)
     session = handler.headers["mcp-session-id"]
     if session not in (None, peer.session):
-        status, body = peer.unknown_session
-        return reply(handler, status, body.encode())
+        refused, text = peer.unknown_session
+        return reply(handler, refused, text.encode())
     match message["method"]:
         case "initialize":
             result: dict[str, Any] = {

@@ -75,7 +75,9 @@ FLOOD = "import sys\nfor _ in range(9999): print('.', file=sys.stderr)"
 async def test_dropped_lines_are_logged_at_the_end(serving: Open, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "stopgo.mcp.s")
     with pytest.raises(ServerStartFailed):
-        async with serving(McpServerConfig(name="s", command=sys.executable, args=("-S", "-c", FLOOD))):
+        async with serving(
+            McpServerConfig(name="s", command=sys.executable, args=("-S", "-c", FLOOD), mode="legacy")
+        ):
             pass
     said = [record.getMessage() for record in caplog.records]
     [left_out] = [text for text in said if text.endswith("were dropped")]

@@ -237,8 +237,11 @@ def test_malformed_result_keeps_all_that_can_be_read(wire: dict[str, Any], conte
 
 @pytest.mark.parametrize(
     ("value", "failed"),
-    [(True, True), ("true", True), ("True ", True), ("1", True), (1, True), (1.0, True)]
-    + [(value, False) for value in (False, None, "false", "", "no", "perhaps", 0, 2, [], {"a": True})],
+    [
+        *[(True, True), ("true", True), ("True ", True), ("1", True), (1, True), (1.0, True)],
+        *[(False, False), (None, False), ("false", False), ("", False), ("no", False), ("perhaps", False)],
+        *[(0, False), (2, False), ([], False), ({"a": True}, False)],
+    ],
 )
 def test_error_is_what_the_server_calls_an_error(value: object, failed: bool) -> None:
     assert result_from_wire(result(isError=value)).is_error is failed
