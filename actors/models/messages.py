@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
@@ -13,6 +12,7 @@ from ...runtime.message import Request
 from ..tools.pictures import Picture
 from .a2a_end import A2AEnd
 from .plain_schema import plain_schema
+from .schema_dialects import PLAIN, Dialect
 
 Arguments: TypeAlias = Mapping[str, Any]
 
@@ -96,10 +96,22 @@ class ModelTool:
     input_schema: Mapping[str, Any]
     """JSON Schema of its arguments."""
 
-    @cached_property
+    _shown: dict[str, tuple[str, Mapping[str, Any]]] = attrs.field(
+        factory=dict, init=False, eq=False, repr=False
+    )
+    """What `shown` has made, by dialect."""
+
+    @property
     def plain(self) -> tuple[str, Mapping[str, Any]]:
-        """Description and schema in the form that every provider accepts."""
-        return plain_schema(self.input_schema, self.description)
+        """Description and schema in the form that most providers accept."""
+        return self.shown(PLAIN)
+
+    def shown(self, dialect: Dialect) -> tuple[str, Mapping[str, Any]]:
+        """Description and schema in the dialect of a provider."""
+        found = self._shown.get(dialect.name)
+        if found is None:
+            found = self._shown[dialect.name] = plain_schema(self.input_schema, self.description, dialect)
+        return found
 
 
 @attrs.frozen

@@ -24,8 +24,9 @@ from urllib.parse import unquote
 import attrs
 
 from ...runtime.json_text import load_provider
-from .json_schema import Checker, Uncheckable
+from .json_schema import MAX_MISTAKE, Checker, Uncheckable
 from .schema_check import TooSlow, find_mistakes
+from .schema_repair import joined
 from .tool import Tool
 
 MAX_HOPS = 16
@@ -291,6 +292,15 @@ class Arguments:
         ready = self._kept[tool.fingerprint] = _Ready()
         try:
             ready.checker = Checker(tool.input_schema)
+            if ready.checker.lost:
+                log.warning(
+                    'parts of the schema of tool "%s" of server "%s" are invalid and are not checked: %s',
+                    tool.name,
+                    tool.server,
+                    ", ".join(joined(at, name) for at, lost in ready.checker.lost.items() for name in lost)[
+                        :MAX_MISTAKE
+                    ],
+                )
         except Uncheckable as error:
             _warn(tool, ready, error)
         if len(self._kept) > KEPT:

@@ -18,6 +18,8 @@ from typing import Any
 import attrs
 import regex
 
+from .schema_repair import repaired
+
 MAX_MISTAKES = 20
 """Maximum number of reported mistakes."""
 MAX_MISTAKE = 500
@@ -51,11 +53,14 @@ _work: ContextVar[Work] = ContextVar("work")
 
 
 class Checker:
-    """A compiled schema: JSON Schema 2020-12, or the draft that it names."""
+    """A compiled schema. One of an older draft, or with mistakes, is repaired first (`schema_repair.py`)."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Raises `Uncheckable` if the schema is not valid."""
-        self.schema = schema
+        """Raises `Uncheckable` if the schema cannot be repaired."""
+        valid = repaired(schema)
+        self.schema = valid.schema
+        self.lost = valid.lost
+        """Rules that are not checked, because they are invalid, by their place."""
         self._validator: Any = None
         """None if compiling the schema exceeds the limits here."""
         with suppress(TooMuchWork):
@@ -78,11 +83,12 @@ class Checker:
 
     def _compile(self, work: Work) -> Any:
         import referencing.jsonschema  # imported here, because start-up does not need it
+        from jsonschema import validators
 
         with _limited(work):
             if work.seconds is not None and _has_unbounded_patterns(self.schema):
                 raise TooMuchWork
-            draft = _counting(_draft(self.schema))
+            draft = _counting(validators.Draft202012Validator)
             for error in draft(draft.META_SCHEMA).iter_errors(dict(self.schema)):
                 raise Uncheckable(f"it is not a valid JSON Schema: {_mistake(error)}")
             # An empty registry, so that `$ref` never triggers a fetch.
@@ -109,14 +115,6 @@ class _limited:
             # The first line only, because further lines may quote the value, which must not be logged.
             said = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
             raise Uncheckable(f"it cannot be applied: {_cut(said)}") from error
-
-
-def _draft(schema: Mapping[str, Any]) -> Any:
-    from jsonschema import validators
-
-    latest = validators.Draft202012Validator
-    named = isinstance(schema.get("$schema"), str)
-    return validators.validator_for(schema, default=latest) if named else latest
 
 
 @functools.cache

@@ -37,6 +37,7 @@ from ..messages import (
     Usage,
     Verbatim,
 )
+from ..schema_dialects import dialect_for
 from .codec import (
     Asked,
     TextPieces,
@@ -76,7 +77,8 @@ class AnthropicCodec:
         spec, options = self.spec, self.spec.options
         manual = mapping(options.get("thinking")).get("type") == "enabled"
         messages = _messages(request, manual=manual)
-        tools = [_tool(tool.name, *tool.plain) for tool in request.tools]
+        dialect = dialect_for(spec)
+        tools = [_tool(tool.name, *tool.shown(dialect)) for tool in request.tools]
         body: dict[str, Any] = {"model": spec.model, "max_tokens": self._max_tokens(), "messages": messages}
         if request.system.strip():
             body["system"] = [{"type": "text", "text": request.system}]

@@ -32,6 +32,7 @@ from ..messages import (
     Usage,
     Verbatim,
 )
+from ..schema_dialects import dialect_for
 from .codec import (
     ANY_ID,
     Asked,
@@ -77,11 +78,12 @@ class GoogleCodec:
         if request.system.strip():
             body["systemInstruction"] = {"parts": [{"text": request.system}]}
         if request.tools:
+            dialect = dialect_for(spec)
             declared = [
                 {
                     "name": wire_name(tool.name),
-                    "description": tool.plain[0],
-                    "parametersJsonSchema": tool.plain[1],
+                    "description": tool.shown(dialect)[0],
+                    "parametersJsonSchema": tool.shown(dialect)[1],
                 }
                 for tool in request.tools
             ]

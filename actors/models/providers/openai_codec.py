@@ -32,6 +32,7 @@ from ..messages import (
     Usage,
     Verbatim,
 )
+from ..schema_dialects import dialect_for
 from .codec import (
     Asked,
     TextPieces,
@@ -100,13 +101,14 @@ class OpenAICodec:
         spec = self.spec
         body: dict[str, Any] = {"model": spec.model, "messages": self._messages(request)}
         if request.tools:
+            dialect = dialect_for(spec)
             body["tools"] = [
                 {
                     "type": "function",
                     "function": {
                         "name": wire_name(tool.name),
-                        "description": tool.plain[0],
-                        "parameters": tool.plain[1],
+                        "description": tool.shown(dialect)[0],
+                        "parameters": tool.shown(dialect)[1],
                     },
                 }
                 for tool in request.tools

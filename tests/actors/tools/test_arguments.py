@@ -54,25 +54,30 @@ async def test_that_no_arguments_fit_is_found_out_once_for_each_tool(monkeypatch
     assert checked == [{}, {"n": "one"}, {"n": 1}, {}, {}]
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"required": "n"},
-        {"patternProperties": {"(": {}}},
-    ],
-    ids=str,
-)
-async def test_a_broken_schema_lets_all_pass_with_one_warning(
-    schema: dict[str, Any], caplog: pytest.LogCaptureFixture
+async def test_a_broken_part_of_a_schema_is_named_once_and_the_rest_is_checked(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     arguments = Arguments()
-    for n in ("1", "2"):
-        assert await arguments.fit(tool(schema), {"n": n}) == {"n": n}
+    schema = {"patternProperties": {"(": {}}, "properties": {"n": {"enum": "a", "minLength": 2}}}
+    for _ in range(2):
+        assert await arguments.fit(tool(schema), {"n": "12"}) == {"n": "12"}
+        assert isinstance(await arguments.fit(tool(schema), {"n": "1"}), Unfit)
     [record] = caplog.records
     assert record.levelno == logging.WARNING
-    assert '"t" of server "s" are not checked' in record.getMessage()
-    await arguments.fit(tool(schema, "other"), {"n": "1"})
+    assert (
+        '"t" of server "s" are invalid and are not checked: patternProperties, n.enum' in record.getMessage()
+    )
+    await arguments.fit(tool(schema, "other"), {"n": "12"})
     assert len(caplog.records) == 2
+
+
+async def test_a_schema_without_end_lets_all_pass_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    arguments = Arguments()
+    endless = tool({"allOf": [{"$ref": "#"}], "properties": {"n": {}}})
+    for n in ("1", "2"):
+        assert await arguments.fit(endless, {"n": n}) == {"n": n}
+    [record] = caplog.records
+    assert '"t" of server "s" are not checked' in record.getMessage()
 
 
 async def test_a_schema_that_takes_for_ever_is_tried_once(

@@ -1,0 +1,175 @@
+"""What each provider accepts in the schema of a tool. Data, and the choice of the dialect for a model. Pure.
+
+A provider that does not accept one schema refuses the whole request. So each table is cautious: what one
+version or one host behind an API refuses is left out. Nothing is lost for the user by that: the arguments of
+a call are always checked against the whole schema of its server (`tools/arguments.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import attrs
+
+from ...config.models import ModelSpec
+
+Patterns = Literal["any", "no lookaround", "none"]
+_STRICTER: tuple[Patterns, ...] = ("any", "no lookaround", "none")
+
+
+@attrs.frozen
+class Dialect:
+    """The differences from JSON Schema 2020-12."""
+
+    name: str
+    sources: tuple[str, ...] = attrs.field(default=(), eq=False)
+    """Where the rules come from. All were read on 2026-11-28."""
+    names: re.Pattern[str] | None = None
+    """The form of the names of arguments; None: any. Names of inner properties are free."""
+    not_names: frozenset[str] = frozenset()
+    """Names that no property may have, at any depth."""
+    left_out: frozenset[str] = frozenset()
+    """Keywords that are never sent."""
+    only: frozenset[str] | None = None
+    """The only keywords that are sent; None: all."""
+    patterns: Patterns = "any"
+    references: bool = True
+    """Whether references are sent. If not, they are replaced by what they refer to; an inner level of a
+    schema that contains itself then accepts any value of its type."""
+    lone_unions: bool = False
+    """Whether `anyOf` makes the server ignore or refuse the keywords beside it, and whether `allOf` does."""
+    closed: bool = False
+    """Whether a model cannot write an argument that is not declared."""
+    no_false: bool = False
+    """Whether `additionalProperties: false` is the default and must not be said."""
+    grammar: bool = False
+    """Whether the server makes a grammar of the schema."""
+
+    def __or__(self, other: Dialect) -> Dialect:
+        """The dialect with the restrictions of both."""
+        if other.only is None or self.only is None:
+            only = self.only if other.only is None else other.only
+        else:
+            only = self.only & other.only
+        return Dialect(
+            f"{self.name}, {other.name}",
+            (*self.sources, *other.sources),
+            self.names or other.names,
+            self.not_names | other.not_names,
+            self.left_out | other.left_out,
+            only,
+            max(self.patterns, other.patterns, key=_STRICTER.index),
+            self.references and other.references,
+            self.lone_unions or other.lone_unions,
+            self.closed or other.closed,
+            self.no_false or other.no_false,
+            self.grammar or other.grammar,
+        )
+
+
+NOT_AT_THE_TOP = ("oneOf", "anyOf", "allOf", "enum", "not", "const")
+"""In no dialect: Anthropic ("input_schema does not support oneOf, allOf, or anyOf at the top level"), OpenAI
+("schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level") and xAI
+("tool parameter root must be an object type") refuse them."""
+
+ANTHROPIC = Dialect(
+    "anthropic",
+    (
+        "https://docs.claude.com/en/docs/tool-use: JSON Schema draft 2020-12",
+        "github.com/anthropics/claude-code/issues/586, 40075: other drafts, unions at the top",
+        "github.com/decocms/studio/pull/6874: names of arguments, not of inner properties",
+    ),
+    names=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
+)
+OPENAI = Dialect(
+    "openai",
+    (
+        "https://developers.openai.com/api/docs/guides/function-calling",
+        "github.com/digitalocean-labs/mcp-digitalocean/issues/265: arrays need `items`",
+        "github.com/vercel/ai/pull/21037: no lookaround in `pattern`",
+        "github.com/BerriAI/litellm/pull/40485: a `pattern` must compile in Python",
+    ),
+    patterns="no lookaround",
+)
+LLAMA_CPP = Dialect(
+    "llama.cpp",
+    (
+        "github.com/ggml-org/llama.cpp: common/json-schema-to-grammar.cpp at 011c6c3c",
+        "github.com/ggml-org/llama.cpp/issues/26930, 25746: `pattern`, also with anchors",
+        "github.com/ggml-org/llama.cpp/issues/25923, 26596: large numbers of repetitions",
+    ),
+    # The converter reads these names as keywords, wherever they stand.
+    not_names=frozenset({"$ref", "$defs"}),
+    left_out=frozenset({"unevaluatedItems", "unevaluatedProperties"}),
+    patterns="none",
+    lone_unions=True,
+    closed=True,
+    grammar=True,
+)
+OLLAMA = Dialect(
+    "ollama",
+    (
+        "github.com/ollama/ollama: ToolFunctionParameters and ToolProperty in api/types.go",
+        "github.com/ollama/ollama/issues/10328: a property must be an object",
+    ),
+    references=False,
+    lone_unions=True,
+)
+GEMINI = Dialect(
+    "gemini",
+    (
+        "https://ai.google.dev/api/generate-content: the keywords of responseJsonSchema, the only JSON "
+        "Schema that Gemini documents",
+        "github.com/google-gemini/gemini-cli/issues/13326, 14945: references, also to itself",
+        "github.com/anomalyco/opencode/issues/12295: keywords beside `$ref`",
+        "github.com/vercel/ai/pull/19000: keywords beside `anyOf`",
+    ),
+    only=frozenset(
+        {"additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems", "maximum"}
+        | {"minItems", "minimum", "prefixItems", "properties", "required", "title", "type"}
+    ),
+    references=False,
+    lone_unions=True,
+)
+XAI = Dialect(
+    "xai",
+    (
+        "https://docs.x.ai/developers/model-capabilities/text/structured-outputs: no circular references, "
+        "one schema in `allOf`, no further properties",
+        "github.com/openclaw/openclaw, commit 00347bda: lengths and numbers of items",
+        "github.com/vercel/ai/issues/14678: `additionalProperties: false`, its default, was refused",
+    ),
+    left_out=frozenset(
+        {"minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"}
+        | {"unevaluatedItems", "unevaluatedProperties"}
+    ),
+    patterns="no lookaround",
+    references=False,
+    lone_unions=True,
+    closed=True,
+    no_false=True,
+)
+
+PLAIN = ANTHROPIC | OPENAI
+"""What both accept, and with them most others."""
+_OF_PROVIDER: Mapping[str, Dialect] = {
+    "anthropic": ANTHROPIC,
+    "google": GEMINI,
+    "ollama": LLAMA_CPP | OLLAMA,
+    "openai_compatible": LLAMA_CPP | OPENAI,
+    "openrouter": LLAMA_CPP | OPENAI,
+}
+"""Any server may be behind an address, often one that makes a grammar."""
+_OF_FAMILY: Mapping[str, Dialect] = {"claude": ANTHROPIC, "gemini": GEMINI, "grok": XAI}
+"""By a part of the model's name, since routers and clouds pass schemas on."""
+
+
+def dialect_for(spec: ModelSpec) -> Dialect:
+    """The dialect for the tools of a model."""
+    found = _OF_PROVIDER.get(spec.provider, OPENAI)
+    for family, dialect in _OF_FAMILY.items():
+        if family in spec.model.lower() and dialect is not found:
+            found |= dialect
+    return found
