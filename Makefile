@@ -18,7 +18,7 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check all tests docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
+.PHONY: help run test check all tests public-schemas docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
 
 help:
 	@echo "For users"
@@ -60,6 +60,7 @@ help:
 	@echo "  make build        wheel and sdist into dist/; the wheel is for all platforms, so build-all is the same"
 	@echo "  make npm-servers  npm packages of the tests into build/npm (needs node)"
 	@echo "  make screenshots  take the pictures of docs/images (needs node and chromium)"
+	@echo "  make public-schemas  try the tools of public servers of npm and PyPI in the dialect of each provider (needs node)"
 	@echo "  make reference    write the generated tables of docs/reference"
 	@echo "  make lock         compile the lock files again after a change of the dependencies (ARGS=--upgrade)"
 	@echo "  make clean        remove what was built; keeps data/ and .venv/"
@@ -133,6 +134,9 @@ page-units:
 
 screenshots: $(SETUP) npm-servers
 	@"$(BIN)/python" -m tests.page.screenshots docs/images $(ARGS)
+
+public-schemas: $(SETUP)
+	@"$(BIN)/python" -m tests.public_schemas $(ARGS)
 
 npm-servers: build/npm/.installed
 

@@ -242,8 +242,9 @@ class AgentReads:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about contradictory tools, and about rules that do not match the listed tools."""
-        return self._cast.directory.warnings
+        """Warnings about contradictory tools, about rules that do not match the listed tools, and about tools
+        that the provider of a model refuses."""
+        return (*self._cast.directory.warnings, *self._cast.model_warnings())
 
     def health(self) -> Health:
         """Return the health of the servers, the models and the journal, as last published."""

@@ -81,6 +81,8 @@ class Cast:
     conversations: VirtualActors[Wake]
     models: Callable[[], Sequence[str]]
     """Returns the names of the started models."""
+    model_warnings: Callable[[], Sequence[str]]
+    """Returns a sentence for each tool that the provider of a model refuses."""
     remote_questions: RemoteQuestions
     followed_notes: FollowedNotes
 
@@ -203,7 +205,7 @@ async def _start(
     questions = RemoteQuestions(journal, registry_ref, services.tokens, services.wake, services.agent_id)
     if config.remote_agents:
         await kernel.start("remote questions", questions.actor())
-    return Cast(services, directory, conversations, models.names, questions, notes)
+    return Cast(services, directory, conversations, models.names, models.warnings, questions, notes)
 
 
 async def _watch_others(

@@ -259,6 +259,7 @@ class ModelFailed(Refused):
         retry_after: float | None = None,
         empty: bool = False,
         usage: Usage | None = None,
+        answer: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -271,6 +272,8 @@ class ModelFailed(Refused):
         """Whether the answer was complete but had no text and no call. It is asked for once more."""
         self.usage = usage
         """Tokens billed for the failed call, if the provider gave them."""
+        self.answer = answer
+        """The provider's answer as it came. It is for programs, since it may quote anything."""
 
     @classmethod
     def from_status(cls, message: str, status: int, retry_after: float | None = None) -> ModelFailed:

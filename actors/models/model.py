@@ -20,9 +20,11 @@ from .messages import (
     ModelMessage,
     ModelReply,
     ModelRequest,
+    ModelTool,
     Usage,
     unheard,
 )
+from .refused_tools import MAX_ROUNDS, RefusedTools, named_tools, without_tools
 
 MAX_ATTEMPTS = 3
 BUSY = 429
@@ -50,7 +52,12 @@ class Model(Protocol):
 
 
 def model_actor(
-    model: Model, *, max_concurrency: int = 64, timeout: float = 60.0, backoff: Backoff = FULL_JITTER
+    model: Model,
+    *,
+    max_concurrency: int = 64,
+    timeout: float = 60.0,
+    backoff: Backoff = FULL_JITTER,
+    refused: RefusedTools | None = None,
 ) -> Behaviour[ModelMessage]:
     """The actor of a model: it answers `max_concurrency` messages `Complete` at a time.
 
@@ -58,14 +65,15 @@ def model_actor(
     retryable failure is retried up to `MAX_ATTEMPTS` attempts in all, status `BUSY` until the deadline. An
     empty answer is asked for once more. The delay between attempts is that of `backoff`, or a longer one that
     the provider asks for. The usage of the reply is that of all attempts. No failure of the model ends the
-    actor.
+    actor. A tool that the provider refuses is left out from then on, and kept in `refused`.
     """
+    unusable = RefusedTools() if refused is None else refused
 
     async def behaviour(ctx: Context[ModelMessage]) -> None:
         async def handle(message: ModelMessage) -> ModelReply:
             match message:
                 case Complete():
-                    return await _complete(model, message, timeout, backoff)
+                    return await _complete(model, message, timeout, backoff, unusable)
                 case _:
                     assert_never(message)
 
@@ -74,11 +82,13 @@ def model_actor(
     return behaviour
 
 
-async def _complete(model: Model, message: Complete, timeout: float, backoff: Backoff) -> ModelReply:
+async def _complete(
+    model: Model, message: Complete, timeout: float, backoff: Backoff, refused: RefusedTools
+) -> ModelReply:
     billed = _Billed()
     try:
         with trio.move_on_after(timeout) as scope:
-            return await _try_repeatedly(model, message, scope, backoff, billed)
+            return await _try_repeatedly(model, message, scope, backoff, billed, refused)
     except Exception as error:
         failure = leaf(error)
         if isinstance(failure, ModelFailed):
@@ -106,20 +116,40 @@ class _Billed:
 
 
 async def _try_repeatedly(
-    model: Model, message: Complete, scope: trio.CancelScope, backoff: Backoff, billed: _Billed
+    model: Model,
+    message: Complete,
+    scope: trio.CancelScope,
+    backoff: Backoff,
+    billed: _Billed,
+    refused: RefusedTools,
 ) -> ModelReply:
-    request = message.request
+    request = refused.without(message.request)
+    left_out: list[ModelTool] = []
+    rounds = 0
     attempt = 1
     empty = False
     while True:
         try:
             reply = await model.complete(request, _emit(message, attempt))
+            refused.remember(left_out)  # only now, because the error may have had another cause
             return reply if billed.usage is None else attrs.evolve(reply, usage=reply.usage + billed.usage)
         except Exception as error:
             failure = leaf(error)
             if not isinstance(failure, ModelFailed):
                 raise
             billed.add(failure.usage)
+            named = named_tools(failure, request.tools)
+            if named and rounds < MAX_ROUNDS:
+                logger.warning(
+                    'model call of node %s is tried without the tool "%s", which the provider refuses: %s',
+                    request.node,
+                    '", "'.join(tool.name for tool in named),
+                    failure,
+                )
+                rounds += 1
+                left_out += named
+                request = without_tools(request, named)
+                continue
             if failure.status in _REFUSALS and request.has_pictures:
                 logger.warning(
                     "model call of node %s is tried without pictures (images: false avoids this): %s",

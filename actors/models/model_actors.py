@@ -27,6 +27,7 @@ from .errors import InvalidScript, ModelUnusable, UnknownProvider
 from .messages import ModelFailed, ModelMessage
 from .model import Model, model_actor
 from .open_model import open_model
+from .refused_tools import RefusedTools
 
 
 class OpenModel(Protocol):
@@ -60,6 +61,7 @@ class ModelActors:
     """Tried first for every model."""
     _started: dict[str, StartedModel] = attrs.field(factory=dict)
     _starting: trio.Lock = attrs.field(factory=trio.Lock)
+    _refused: dict[str, RefusedTools] = attrs.field(factory=dict)
 
     async def check(self) -> None:
         """Start every model that the tree can use. Raises `Misconfigured` with all unusable models."""
@@ -74,6 +76,10 @@ class ModelActors:
 
     def names(self) -> Sequence[str]:
         return tuple(self._started)
+
+    def warnings(self) -> Sequence[str]:
+        """Return a sentence for each tool that the provider of a model refuses."""
+        return tuple(sentence for refused in self._refused.values() for sentence in refused.warnings)
 
     async def get(self, name: str) -> StartedModel:
         """The model, started if necessary. Raises `ModelFailed` if it is unusable."""
@@ -100,7 +106,10 @@ class ModelActors:
             spec = error
         model = self._open(name, spec)
         settings = config.llm if isinstance(spec, UnknownModel) else spec
-        behaviour = model_actor(model, max_concurrency=settings.max_concurrency, timeout=settings.timeout)
+        refused = self._refused[name] = RefusedTools(name)
+        behaviour = model_actor(
+            model, max_concurrency=settings.max_concurrency, timeout=settings.timeout, refused=refused
+        )
         ref = await self._kernel.start(f"model:{name}", behaviour)
         named = config.models.get(name)
         context = config.context if named is None or named.context is None else named.context

@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..tools.schema_repair import ANNOTATIONS, MAX_DEPTH, fit_choices, joined, repaired, types_of
+from ..tools.schema_repair import ANNOTATIONS, MAX_DEPTH, PARTS, fit_choices, joined, repaired, types_of
 from .schema_dialects import NOT_AT_THE_TOP, PLAIN, Dialect
 
 IN_WORDS = "\n\nFurther rules for its arguments, as JSON Schema by place: "
@@ -82,7 +82,7 @@ class _Plain:
             if keyword in node:
                 self._lose("", keyword, node.pop(keyword))
         node = {"type": "object", "properties": {}, **node} | {"type": "object"}
-        shown = self.node(node, "", names)
+        shown: Schema = self.node(node, "", names)
         shown.setdefault("properties", {})
         if self.dialect.references and self.defs:
             defs = {name: self.node(each, f"$defs.{name}", (name,)) for name, each in self.defs.items()}
@@ -108,7 +108,7 @@ class _Plain:
             if dialect.lone_unions:
                 node, names = self._lone_union(*self._with_all_of(node, names, at), at)
         if dialect.closed or dialect.only is not None:
-            self._hoist(node, at, names)
+            names = self._hoist(node, at, names)
         self._array(node)
         self._required(node, at)
         self._keywords(node, at)
@@ -220,25 +220,27 @@ class _Plain:
                 node["required"] = required
         return node, names
 
-    def _hoist(self, node: Schema, at: str, names: Path) -> None:
+    def _hoist(self, node: Schema, at: str, names: Path) -> Path:
         """Declare what conditions declare, because a model could not write it otherwise."""
         conditional = [node[keyword] for keyword in ("then", "else") if keyword in node]
         conditional += node.get("dependentSchemas", {}).values()
         for each in conditional:
-            for name, part in self._opened(each, at, names)[0].get("properties", {}).items():
-                node["properties"] = {**node.get("properties", {})}
-                node["properties"].setdefault(name, part)
+            opened, names = self._opened(each, at, names)
+            if "properties" in opened:
+                node["properties"] = {**opened["properties"], **node.get("properties", {})}
+        return names
 
     def _merged(self, first: Mapping[str, Any], second: Mapping[str, Any], at: str) -> Schema:
         """A schema that requires both. What cannot be expressed of the second one is left out."""
         found = dict(first)
         for keyword, part in second.items():
-            before = found.get(keyword)
             if keyword not in found:
                 found[keyword] = part
-            elif before == part or keyword in ANNOTATIONS:
                 continue
-            elif keyword == "properties":
+            before = found[keyword]
+            if before == part or keyword in ANNOTATIONS:
+                continue
+            if keyword == "properties":
                 both = {k: self._merged(before[k], part[k], joined(at, k)) for k in before if k in part}
                 found[keyword] = {**before, **part, **both}
             elif keyword == "required":
@@ -294,6 +296,8 @@ class _Plain:
     def _keywords(self, node: Schema, at: str) -> None:
         """Translate or leave out the keywords that the dialect does not accept. Changes the node."""
         dialect = self.dialect
+        if dialect.only is not None and "const" in node:
+            node.setdefault("enum", [node.pop("const")])
         fit_choices(node)
         if dialect.only is not None:
             self._translate(node, at)
@@ -308,7 +312,7 @@ class _Plain:
                 refused |= node[name] != part
             elif dialect.grammar:
                 refused |= name in _REPETITIONS and part > LONGEST_REPETITION
-                refused |= name in _DATA and _mentions_keywords(part)
+                refused |= (name in _DATA or name not in PARTS) and _mentions_keywords(part)
                 refused |= name == "additionalProperties" and not all(
                     map(_SIMPLE_NAME.fullmatch, node.get("properties", {}))
                 )
@@ -320,9 +324,7 @@ class _Plain:
                 del node[name]
 
     def _translate(self, node: Schema, at: str) -> None:
-        """For a list of keywords without `const` and exclusive limits, and choices of texts and numbers."""
-        if "const" in node:
-            node.setdefault("enum", [node.pop("const")])
+        """For a list of keywords without exclusive limits, and choices of texts and numbers."""
         for exclusive, limit, step in (
             ("exclusiveMinimum", "minimum", 1),
             ("exclusiveMaximum", "maximum", -1),

@@ -276,7 +276,7 @@ class Arguments:
             return arguments
         try:
             mistakes = await find_mistakes(arguments, ready.checker)
-            if mistakes and (brought := coerce(arguments, tool.input_schema)) != arguments:
+            if mistakes and (brought := coerce(arguments, ready.checker.schema)) != arguments:
                 arguments, mistakes = brought, await find_mistakes(brought, ready.checker)
         except Uncheckable as error:
             if isinstance(error, TooSlow):  # the next check would take as long

@@ -413,7 +413,8 @@ def _follow(value: Any, parts: list[str]) -> Any:
 
 
 def _places(root: Any) -> Iterator[tuple[str, Any]]:
-    todo, found = [root], []
+    todo: list[Any] = [root]
+    found: list[tuple[str, Any]] = []
     while todo:
         value = todo.pop()
         if isinstance(value, list):
@@ -429,7 +430,7 @@ def _places(root: Any) -> Iterator[tuple[str, Any]]:
             for keyword in ("$defs", "definitions"):
                 if isinstance(value.get(keyword), Mapping):
                     found += [(f"$defs {name}", each) for name, each in value[keyword].items()]
-    return reversed(found)
+    return iter(found[::-1])
 
 
 def _own_required(properties: Any) -> list[str]:

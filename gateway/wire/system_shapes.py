@@ -56,8 +56,8 @@ class ToolList(Shape):
 
     tools: Sequence[Tool] = about("The tools.")
     warnings: Sequence[str] = about(
-        "Sentences about tools with contradictory hints, and [rules](../guides/gate-tools.md#rules) that do "
-        "not fit the tools; also in the log."
+        "Sentences about tools with contradictory hints, [rules](../guides/gate-tools.md#rules) that do "
+        "not fit the tools, and tools that the provider of a model refuses; also in the log."
     )
 
 

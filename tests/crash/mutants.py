@@ -55,6 +55,7 @@ TREES = "tests/crash/test_matrix_trees.py"
 NEEDS = "tests/crash/test_matrix_needs.py"
 APPROVERS_TOKENS = "tests/actors/conversation/test_approvers_tokens.py"
 SEEDS = "tests/simulation/test_smoke.py"
+REFUSED_TOOLS = "tests/actors/models/test_refused_tools.py"
 STRICTER = "tests/actors/gate/test_stricter.py"
 ORACLE = "tests/actors/gate/test_oracle.py"
 OFF_LOOP = "tests/actors/gate/test_off_loop.py"
@@ -763,6 +764,27 @@ ONE_EDIT = (
         " and same(dump(asked.tool_args), wanted)",
         "",
         REPEATED,
+    ),
+    (
+        "a tool that the provider refuses fails each turn",
+        "actors/models/model.py",
+        "if named and rounds < MAX_ROUNDS:",
+        "if False:",
+        f"{REFUSED_TOOLS}::test_turn_goes_on_without_the_named_tool_and_says_so",
+    ),
+    (
+        "a refused tool costs a request in each turn",
+        "actors/models/model.py",
+        "            refused.remember(left_out)  # only now, because the error may have had another cause\n",
+        "",
+        f"{REFUSED_TOOLS}::test_turn_goes_on_without_the_named_tool_and_says_so",
+    ),
+    (
+        "arguments are checked against the schema as the server sent it",
+        "actors/tools/json_schema.py",
+        "self.schema = valid.schema",
+        "self.schema = schema",
+        "tests/actors/tools/test_json_schema.py::test_a_broken_part_is_not_checked_and_the_rest_is",
     ),
     ("a rejection ends one sequential alone", SEQUENTIAL, ENDS, "False", seed(107)),
     ("a rejection is not contained by a sequential", SEQUENTIAL, ENDS, "end.rejected", REJECTION),

@@ -10,12 +10,14 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
-from ....runtime.json_text import load_provider, mend
+from ....runtime.json_text import dump_wire, load_provider, mend
 from ..messages import ModelFailed
 from .json_fields import array, mapping
 
 MAX_SENTENCE = 500
 """Characters of a provider's message that are repeated."""
+MAX_ANSWER = 64 * 1024
+"""Bytes of an answer that are searched for the names of tools."""
 
 _STATUS_OF = {
     "invalid_request_error": 400,
@@ -57,6 +59,7 @@ def from_answer(status: int, headers: Mapping[str, str], raw: bytes, *, now: flo
         _short(sentence) or _phrase(status), status, _retry_after(headers, body, now)
     )
     failure.retryable &= not _quota_used_up(body)
+    failure.answer = raw[:MAX_ANSWER].decode(errors="replace")
     return failure
 
 
@@ -69,6 +72,7 @@ def from_error(error: object) -> ModelFailed:
         if status is not None:
             failure = ModelFailed.from_status(sentence, status, _retry_after({}, error, 0))
             failure.retryable &= not _quota_used_up(error)
+            failure.answer = dump_wire(error)[:MAX_ANSWER].decode(errors="replace")
             return failure
     # An error of an unknown type that ends an answer is most likely a temporary one of the provider.
     return ModelFailed(sentence, retryable=True)

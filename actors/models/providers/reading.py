@@ -120,6 +120,7 @@ def failures_of(name: str, secrets: Iterable[str]) -> Iterator[None]:
             retry_after=failure.retry_after,
             empty=failure.empty,
             usage=failure.usage,
+            answer=failure.answer,
         ) from None
     except AnswerRefused as error:
         raise ModelFailed(f"{name}: {error}") from None
