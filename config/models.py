@@ -25,6 +25,9 @@ Provider: TypeAlias = Literal[
 ]
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
 
+Api: TypeAlias = Literal["responses", "chat"]
+"""The two APIs of OpenAI."""
+
 _BY_PREFIX: Mapping[str, Provider] = {
     "openai-": "openai",
     "mistral-": "mistral",
@@ -37,6 +40,20 @@ _BY_FAMILY: Mapping[str, Provider] = {
     r"(gpt|chatgpt)-.*|o[0-9]+(-.*)?": "openai",
 }
 """Patterns of names that only one provider uses."""
+
+_WITHOUT_REASONING = re.compile(r"(ft:)?(gpt-(3\.5|4|4o|4\.1|4\.5|5-chat)|chatgpt-4o)(?![.0-9a-z]).*")
+"""OpenAI's models that do not reason: "gpt-4-turbo", "ft:gpt-4o-mini:org::id", "chatgpt-4o-latest".
+
+Source: OpenAI's model pages and the guide "Reasoning models", read on 2026-11-28."""
+USUAL_TIMEOUT = 60.0
+"""Seconds for one call of a model, including its retries."""
+_TIMEOUT_WITH_REASONING = 600.0
+"""The same for a model that reasons: it may send nothing for minutes before its answer begins."""
+
+
+def reasons(model: str) -> bool:
+    """Whether a model of OpenAI, by its own name, reasons before it answers."""
+    return _WITHOUT_REASONING.fullmatch(model) is None
 
 
 @attrs.frozen
@@ -64,6 +81,8 @@ class ModelSpec:
     provider: Provider
     model: str
     """The provider's own name for the model; the file of a script."""
+    api: Api | None = None
+    """Default: `endpoints.api_of`."""
     base_url: str | None = attrs.field(default=None, repr=False)
     """Default: the provider's environment variable, then its public address."""
     api_key_env: str | None = None
@@ -72,7 +91,7 @@ class ModelSpec:
     """The key itself, from a reference to a file."""
     prices: Prices | None = None
     stream: bool = True
-    timeout: float = 60.0
+    timeout: float = USUAL_TIMEOUT
     """Seconds for one call, including its retries."""
     max_concurrency: int = 64
     max_tokens: int | None = None
@@ -147,7 +166,15 @@ class LlmConfig:
         metadata=about(f"{_FALLBACKS}.", items=SOME_TEXT),
     )
     stream: bool = attrs.field(default=True, metadata=about(_STREAM))
-    timeout: float = attrs.field(default=60.0, metadata=about(_TIMEOUT, above=0, maximum=_DAY))
+    timeout: float | None = attrs.field(
+        default=None,
+        metadata=about(
+            f"{_TIMEOUT} Default: {_TIMEOUT_WITH_REASONING:g} for the models of `openai` that reason and for "
+            f"`api: responses`, {USUAL_TIMEOUT:g} for all others.",
+            above=0,
+            maximum=_DAY,
+        ),
+    )
     max_concurrency: int = attrs.field(
         default=64, metadata=about(_MAX_CONCURRENCY, minimum=1, maximum=10_000)
     )
@@ -183,6 +210,14 @@ class ModelConfig:
 
     provider: Provider = attrs.field(metadata=about("The provider."))
     model: str = attrs.field(metadata=about("The provider's own name for the model.", not_empty=True))
+    api: Api | None = attrs.field(
+        default=None,
+        metadata=about(
+            "API of a server of OpenAI's kind: `responses` is `BASE_URL/responses`, `chat` is "
+            "`BASE_URL/chat/completions`. Default: `responses` for the models of `openai` that reason, at "
+            "OpenAI's own address; else `chat`."
+        ),
+    )
     base_url: str | None = attrs.field(
         default=None,
         repr=False,
@@ -284,12 +319,13 @@ def resolve_model(name: str, llm: LlmConfig, models: Models) -> ModelSpec:
         name=name,
         provider=named.provider,
         model=named.model,
+        api=named.api,
         base_url=named.base_url,
         api_key_env=named.api_key_env,
         api_key=named.api_key,
         prices=prices_of(name, models),
         stream=_or(named.stream, llm.stream),
-        timeout=_or(named.timeout, llm.timeout),
+        timeout=_or(_or(named.timeout, llm.timeout), _usual_timeout(named)),
         max_concurrency=_or(named.max_concurrency, llm.max_concurrency),
         max_tokens=_or(named.max_tokens, llm.max_tokens),
         temperature=_or(named.temperature, llm.temperature),
@@ -297,6 +333,11 @@ def resolve_model(name: str, llm: LlmConfig, models: Models) -> ModelSpec:
         headers=named.headers,
         query=named.query,
     )
+
+
+def _usual_timeout(model: ModelConfig) -> float:
+    slow = model.api == "responses" or (model.provider == "openai" and reasons(model.model))
+    return _TIMEOUT_WITH_REASONING if slow else USUAL_TIMEOUT
 
 
 def prices_of(name: str, models: Models) -> Prices | None:

@@ -32,3 +32,9 @@ class InvalidScript(ModelUnusable):
         super().__init__("\n".join(problems))
         self.problems = problems
         """The mistakes in the order of the file, each as `file:line:column: key: sentence`."""
+
+
+class UnacceptedSetting(ModelUnusable):
+    """The family of the model does not accept a setting."""
+
+    code: ClassVar[str] = "unaccepted_setting"

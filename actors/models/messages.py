@@ -274,6 +274,8 @@ class ModelFailed(Refused):
         """Tokens billed for the failed call, if the provider gave them."""
         self.answer = answer
         """The provider's answer as it came. It is for programs, since it may quote anything."""
+        self.provider_code: str | None = None
+        """The provider's own code of the error, if it gave one."""
 
     @classmethod
     def from_status(cls, message: str, status: int, retry_after: float | None = None) -> ModelFailed:

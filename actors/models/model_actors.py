@@ -11,6 +11,7 @@ import trio
 
 from ...config.agent_config import AgentConfig
 from ...config.models import (
+    USUAL_TIMEOUT,
     ContextConfig,
     ModelSpec,
     Prices,
@@ -107,8 +108,9 @@ class ModelActors:
         model = self._open(name, spec)
         settings = config.llm if isinstance(spec, UnknownModel) else spec
         refused = self._refused[name] = RefusedTools(name)
+        timeout = USUAL_TIMEOUT if settings.timeout is None else settings.timeout
         behaviour = model_actor(
-            model, max_concurrency=settings.max_concurrency, timeout=settings.timeout, refused=refused
+            model, max_concurrency=settings.max_concurrency, timeout=timeout, refused=refused
         )
         ref = await self._kernel.start(f"model:{name}", behaviour)
         named = config.models.get(name)

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Set
 from pathlib import Path
 
-from ...config.models import ModelSpec
+from ...config.models import ModelSpec, Provider
 from .client import ModelClient
 from .errors import ModelUnusable, UnknownProvider
 from .model import Model
 from .offline.rules_model import RulesModel
-from .providers.endpoints import endpoint
+from .providers.endpoints import RESPONSES_ONLY, api_of, endpoint, is_openais
+from .providers.openai_families import check_sampling
 from .script import ScriptModel
 from .script_reader import load_script
 
 _OURS = frozenset({"contents", "messages", "model", "stream", "system", "systemInstruction", "tools"})
 """Keys of a request body that the run sets, not the agent file."""
+_WITH_TWO_APIS: tuple[Provider, ...] = ("openai", "openrouter", "ollama", "openai_compatible")
+
+
+class UnsupportedApi(ModelUnusable):
+    """`api` is set for a provider that has only one."""
+
+    code = "unsupported_api"
 
 
 _OUR_HEADERS = frozenset(
@@ -35,12 +44,12 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
 
     For startup only, because it reads the script or imports the provider's libraries. Raises `ModelUnusable`.
     """
-    _check_options(spec)
+    _check(spec)
     match spec.provider:
         case "offline" | "script":
             return _open_offline(spec, folder)
         case "openai" | "mistral" | "openrouter" | "ollama" | "openai_compatible":
-            from .providers.http_model import openai_model
+            from .providers.openai_model import openai_model
 
             return openai_model(spec, os.environ, client)
         case "google":
@@ -55,18 +64,30 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
 
 def check_model(spec: ModelSpec, *, folder: Path) -> None:
     """Raise `ModelUnusable` if `open_model` would, without importing the provider's libraries."""
-    _check_options(spec)
+    _check(spec)
     if spec.provider in ("offline", "script"):
         _open_offline(spec, folder)
-    else:
-        endpoint(spec, os.environ)
 
 
-def _check_options(spec: ModelSpec) -> None:
-    headers = {name.lower() for name in spec.headers}
-    for section, wrong in (("options", _OURS & spec.options.keys()), ("headers", _OUR_HEADERS & headers)):
-        if wrong:
-            raise InvalidOptions(f'{section} of model "{spec.name}" may not set {", ".join(sorted(wrong))}')
+def _check(spec: ModelSpec) -> None:
+    if spec.api is not None and spec.provider not in _WITH_TWO_APIS:
+        raise UnsupportedApi(
+            f'model "{spec.name}": {spec.provider} has no choice of an api; {", ".join(_WITH_TWO_APIS)} have'
+        )
+    _refuse(spec, "options", _OURS & spec.options.keys())
+    _refuse(spec, "headers", _OUR_HEADERS & {name.lower() for name in spec.headers})
+    if spec.provider in ("offline", "script"):
+        return
+    base_url = endpoint(spec, os.environ).base_url
+    if api_of(spec, base_url) == "responses":
+        _refuse(spec, "options", RESPONSES_ONLY & spec.options.keys())
+        if is_openais(base_url):
+            check_sampling(spec)
+
+
+def _refuse(spec: ModelSpec, section: str, wrong: Set[str]) -> None:
+    if wrong:
+        raise InvalidOptions(f'{section} of model "{spec.name}" may not set {", ".join(sorted(wrong))}')
 
 
 def _open_offline(spec: ModelSpec, folder: Path) -> Model:

@@ -281,3 +281,32 @@ def test_wrong_model_option_is_not_reported_in_the_file(load: Load, model: str, 
     assert blamed[0] == said
     assert [line.partition(":")[0] for line in blamed].count("--model") == len(blamed) - 1
     assert "unknown key" in blamed[-1]
+
+
+@pytest.mark.parametrize(
+    ("model", "seconds"),
+    [
+        ("openai:gpt-6-luna", 600.0),
+        ("o3", 600.0),
+        ("openai:gpt-4o", 60.0),
+        ("claude-opus-4-5", 60.0),
+        ("chosen", 600.0),
+        ("quick", 5.0),
+    ],
+)
+def test_models_that_reason_have_more_time(load: Load, model: str, seconds: float) -> None:
+    # The guide "Reasoning models": such a model may send nothing for minutes.
+    config = load(
+        "models:\n"
+        "  chosen: {provider: openai_compatible, model: m, api: responses, base_url: 'http://h/v1'}\n"
+        "  quick: {provider: openai, model: gpt-6-luna, timeout: 5}\n"
+    )
+    assert resolve(config, model).timeout == seconds
+    assert resolve(load("llm: {timeout: 7}"), "o3").timeout == 7.0
+
+
+def test_unknown_api_is_reported(problems: Problems) -> None:
+    (problem,) = problems("models: {m: {provider: openai, model: x, api: response}}")
+    assert placed(problem) == (
+        '1:47: models.m.api: expected responses or chat, found "response" (did you mean "responses"?)'
+    )

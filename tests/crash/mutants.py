@@ -88,6 +88,7 @@ PUSH_POSTS = "tests/gateway/a2a/test_push_post.py"
 A2A_ORIGINS = "tests/gateway/a2a/test_origin.py"
 REMOTE = "tests/crash/test_matrix_remote.py"
 STEPS = "tests/actors/calls/test_lifecycle.py"
+RESPONSES = "tests/actors/models/providers/test_responses_codec.py"
 HALTS = "tests/actors/gate/test_halt.py"
 HALTED_QUESTIONS = "tests/actors/calls/test_halted_questions.py"
 REMOTE_STATES = "tests/actors/a2a/test_remote_state.py"
@@ -111,6 +112,8 @@ def seed(number: int) -> str:
 
 
 CATALOGUE = "actors/tools/catalogue.py"
+RESPONSES_STREAM = "actors/models/providers/responses_stream.py"
+RESPONSES_CODEC = "actors/models/providers/responses_codec.py"
 LOG = "actors/log/log.py"
 STEP = "actors/log/step.py"
 VOID = "actors/log/void.py"
@@ -2373,6 +2376,32 @@ MUTANTS = (
         for name, path, old, new, test in AUTHENTICATED
     ),
     *(Mutant(name, (Edit(path, old, new),), (test,)) for name, path, old, new, test in (*ONE_EDIT, *BY_A2A)),
+    Mutant(
+        "a call whose arguments did not end is made",
+        (Edit(RESPONSES_STREAM, 'if open_call and self._response["status"] == "completed":', "if False:"),),
+        (RESPONSES,),
+    ),
+    Mutant(
+        "a stream that was cut off is a reply",
+        (
+            Edit(
+                RESPONSES_STREAM,
+                "        if not self.ended:\n            raise ended_early(self.usage)\n",
+                '        self._response = self._response or {"status": "completed"}\n',
+            ),
+        ),
+        (RESPONSES,),
+    ),
+    Mutant(
+        "an open call of an incomplete reply is made",
+        (Edit(RESPONSES_CODEC, 'cut = status == "incomplete" or any(', "cut = any("),),
+        (RESPONSES,),
+    ),
+    Mutant(
+        "a reply is stored by the provider",
+        (Edit(RESPONSES_CODEC, 'body["store"] = False', "pass"),),
+        (RESPONSES,),
+    ),
 )
 
 

@@ -16,7 +16,7 @@ from stopgo.actors.models.errors import UnknownProvider
 from stopgo.actors.models.model import Model
 from stopgo.actors.open_agent import open_agent
 from tests.actors.world import HARMLESS, PATIENCE, READ_ONLY, World, wall
-from tests.providers.servers.model_server import ModelServer
+from tests.providers.servers.model_server import SETTINGS, ModelServer
 from tests.providers.tools import TOOLS
 
 
@@ -47,6 +47,7 @@ class Story(World):
                 "provider": server.dialect.name,
                 "model": server.model,
                 "base_url": server.base_url,
+                **SETTINGS.get(server.dialect.name, {}),
                 **self.models.get(name, {}),
             }
             for name, server in self.servers.items()

@@ -49,6 +49,11 @@ ROWS = {
     "anthropic": (*COMMON, *BROKEN_ARGUMENTS),
     "google": (*COMMON, *GEMINI),
     "openai": (*COMMON, *BROKEN_ARGUMENTS),
+    # A refusal, and the text before a filter, are the text of the reply.
+    "responses": (
+        *(row for row in COMMON if row.name not in ("content filter", "refusal")),
+        *BROKEN_ARGUMENTS,
+    ),
     "mistral": (*COMMON, *BROKEN_ARGUMENTS),
     "openrouter": (*COMMON, *BROKEN_ARGUMENTS),
     "ollama": (*COMMON, *BROKEN_ARGUMENTS),
@@ -89,7 +94,8 @@ class Day:
 
 
 async def a_day(folder: Path, transport: ServersTransport, stream: bool) -> Day:
-    llm = {"stream": stream, "fallbacks": [name for name in transport.servers if name != "main"]}
+    fallbacks = [name for name in transport.servers if name != "main"]
+    llm = {"stream": stream, "timeout": 60, "fallbacks": fallbacks}
     story = Story(folder, servers=transport.servers, llm=llm, transport=transport)
     async with story.agent() as agent:
         begun = trio.current_time()

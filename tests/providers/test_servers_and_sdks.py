@@ -164,6 +164,44 @@ async def test_openais_client(http: httpx2.AsyncClient, name: str, stream: bool)
     assert server.refusals == []
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_openais_client_of_responses(http: httpx2.AsyncClient, stream: bool) -> None:
+    from openai import AsyncOpenAI
+
+    tools: Any = [
+        {"type": "function", "name": name, "description": text, "parameters": schema, "strict": False}
+        for name, text, schema in TOOLS
+    ]
+    items: list[Any] = [{"role": "user", "content": [{"type": "input_text", "text": SENTENCE}]}]
+    said: list[list[tuple[str, Any]]] = []
+    async with open_servers("responses") as servers:
+        server = servers["responses"]
+        client = AsyncOpenAI(api_key=KEY, base_url=server.base_url, http_client=http, max_retries=0)
+        for _ in range(3):
+            asked: Any = {"model": server.model, "input": items, "tools": tools, "store": False}
+            if stream:
+                events: Any = await client.responses.create(**asked, stream=True)
+                (response,) = [each.response async for each in events if each.type == "response.completed"]
+            else:
+                response = await client.responses.create(**asked)
+            calls = [item for item in response.output if item.type == "function_call"]
+            said.append([(call.name, json.loads(call.arguments)) for call in calls])
+            output = [item.model_dump(mode="json", exclude_none=True) for item in response.output]
+            items += [
+                {name: value for name, value in item.items() if name != "status" or item["type"] == "message"}
+                for item in output
+            ]
+            items += [
+                {"type": "function_call_output", "call_id": call.call_id, "output": RESULTS[call.name]}
+                for call in calls
+            ]
+            assert response.usage is not None
+            assert response.usage.output_tokens > 1
+    assert said == [FIRST, SECOND, []]
+    assert "ünïcode-1 = 7" in response.output_text
+    assert server.refusals == []
+
+
 async def joined(events: Any) -> Json:
     """The message that a stream of chunks adds up to."""
     text, usage = "", None

@@ -28,7 +28,7 @@ from stopgo.actors.models.messages import (
 )
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
-from stopgo.config.models import ModelSpec, Provider
+from stopgo.config.models import Api, ModelSpec, Provider
 from tests.providers.servers.model_server import DIALECTS
 from tests.providers.servers.talk import Heard, Json, Said, SaidCall
 from tests.providers.servers.transport import ServersTransport, servers_without_sockets
@@ -42,6 +42,11 @@ class Variant:
     model: str
     options: Json = attrs.field(factory=dict)
     max_tokens: int | None = None
+    api: Api | None = None
+
+    @property
+    def server(self) -> str:
+        return self.kind if self.api is None else self.api
 
 
 INCLUDE = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
@@ -54,6 +59,8 @@ VARIANTS = (
     Variant("google", "gemini-2.5-flash", INCLUDE),
     Variant("openai", "gpt-5.2", max_tokens=100),
     Variant("openai", "gpt-4.1"),
+    Variant("openai", "gpt-6.2-sol", api="responses"),
+    Variant("openai", "gpt-4o", api="responses"),
     Variant("mistral", "mistral-large-latest", max_tokens=100),
     Variant("mistral", "magistral-medium-latest"),
     Variant("openrouter", "moonshotai/kimi-k2"),
@@ -160,7 +167,7 @@ class Talk:
         )
 
     async def ask(self, variant: Variant, said: Said, *, stream: bool) -> ModelReply:
-        server = self.transport.servers[variant.kind]
+        server = self.transport.servers[variant.server]
         server.answered = partial(_in_wire_names, said)
         reply = await self.models[variant.model, stream].complete(self.request(), unheard)
         assert server.refusals == []
@@ -191,7 +198,8 @@ async def talk() -> AsyncIterator[Talk]:
                 name=variant.model,
                 provider=variant.kind,
                 model=variant.model,
-                base_url=transport.servers[variant.kind].base_url,
+                api=variant.api,
+                base_url=transport.servers[variant.server].base_url,
                 stream=stream,
                 max_tokens=variant.max_tokens,
                 options=variant.options,

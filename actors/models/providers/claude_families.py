@@ -12,10 +12,9 @@ github.com/cline/cline/issues/10572, github.com/promptfoo/promptfoo/issues/10307
 from __future__ import annotations
 
 import re
-from typing import ClassVar
 
 from ....config.models import ModelSpec
-from ..errors import ModelUnusable
+from ..errors import UnacceptedSetting
 
 SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 VERSION = "anthropic-version"
@@ -27,12 +26,6 @@ _TAKES_SAMPLING = re.compile(
     r"claude-(?:[123](?:[.-]\d)?-|2\.[01]|instant-|(?:haiku|sonnet|opus)-4(?:-[0-6])?(?:[@-]\d{8}|-latest|$)).*"
 )
 """Up to 4.6: "claude-3-5-haiku-latest", "claude-opus-4-20250514", "claude-sonnet-4-6"."""
-
-
-class UnacceptedSetting(ModelUnusable):
-    """The family of the model does not accept a setting."""
-
-    code: ClassVar[str] = "unaccepted_setting"
 
 
 def version_for(spec: ModelSpec) -> str | None:

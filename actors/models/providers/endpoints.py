@@ -1,4 +1,4 @@
-"""Base URL and API key of a provider, from the agent file and the environment."""
+"""Base URL, API and key of a provider, from the agent file and the environment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 import attrs
 import httpx2
 
-from ....config.models import ModelSpec, Provider
+from ....config.models import Api, ModelSpec, Provider, reasons
 from ..errors import ModelUnusable
 
 
@@ -74,6 +74,51 @@ def endpoint(spec: ModelSpec, environ: Mapping[str, str]) -> Endpoint:
     """The endpoint of a model. Raises one of the errors of this module."""
     place = _PLACES[spec.provider]
     return Endpoint(_base_url(spec, place, environ), _key(spec, place, environ))
+
+
+CHAT_ONLY = frozenset(
+    {
+        "frequency_penalty",
+        "function_call",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "modalities",
+        "n",
+        "prediction",
+        "presence_penalty",
+        "response_format",
+        "seed",
+        "stop",
+        "stream_options",
+        "web_search_options",
+    }
+)
+"""Members of chat completions that the Responses API refuses."""
+RESPONSES_ONLY = frozenset(
+    {"background", "conversation", "input", "instructions", "previous_response_id", "store"}
+)
+"""Members of a request of the Responses API that the run sets, not the agent file."""
+
+
+def api_of(spec: ModelSpec, base_url: str) -> Api:
+    """The API to ask a model of OpenAI's kind by.
+
+    * `api` of the agent file decides.
+    * Models of `openai` that reason need the Responses API for tools, at OpenAI's own address. At another
+      address there may be a proxy or a local server without that API.
+    * Options that only chat completions has keep a model at chat completions, because the model of an older
+      file must not stop working.
+    """
+    if spec.api is not None:
+        return spec.api
+    needs = spec.provider == "openai" and is_openais(base_url) and reasons(spec.model)
+    return "responses" if needs and not CHAT_ONLY & spec.options.keys() else "chat"
+
+
+def is_openais(base_url: str) -> bool:
+    """Whether the address is one of OpenAI itself, in any region."""
+    return re.fullmatch(r"([a-z]+\.)?api\.openai\.com", httpx2.URL(base_url).host) is not None
 
 
 def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | None:

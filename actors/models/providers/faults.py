@@ -12,12 +12,21 @@ from typing import Any
 
 from ....runtime.json_text import dump_wire, load_provider, mend
 from ..messages import ModelFailed
-from .json_fields import array, mapping
+from .json_fields import array, mapping, text
 
 MAX_SENTENCE = 500
 """Characters of a provider's message that are repeated."""
 MAX_ANSWER = 64 * 1024
 """Bytes of an answer that are searched for the names of tools."""
+
+_OUT_OF_MONEY = {
+    "insufficient_quota",
+    "credit_balance_exhausted",
+    "organization_spend_limit_exceeded",
+    "organization_usage_limit_exceeded",
+    "project_spend_limit_exceeded",
+}
+"""Codes of OpenAI, all with status 429, which a retry cannot help."""
 
 _STATUS_OF = {
     "invalid_request_error": 400,
@@ -28,13 +37,31 @@ _STATUS_OF = {
     "request_too_large": 413,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
-    "insufficient_quota": 429,
     "api_error": 500,
     "server_error": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
+    # Codes of OpenAI: its guide "Error codes" and `ResponseError` of its SDK 3.54.
+    "content_filter": 400,
+    "context_length_exceeded": 400,
+    "data_residency_mismatch": 400,
+    "invalid_encrypted_content": 400,
+    "invalid_prompt": 400,
+    "unsupported_parameter": 400,
+    "unsupported_value": 400,
+    "invalid_api_key": 401,
+    "model_not_found": 404,
+    "slow_down": 429,
+    **dict.fromkeys(_OUT_OF_MONEY, 429),
+    "server_is_overloaded": 503,
+    "vector_store_timeout": 504,
 }
-"""HTTP status by the type of an error inside an answer of status 200."""
+"""HTTP status by the code or type of an error inside an answer of status 200."""
+_REFUSED = re.compile(r".*(image|policy).*")
+"""Other codes of OpenAI with status 400: "image_too_large", "invalid_image_url", "bio_policy"."""
+
+_TRY_AGAIN = re.compile(r"try again in (?:([0-9]{1,6})m)?([0-9]{1,6}(?:\.[0-9]{1,9})?)(ms|s)\b")
+"""In OpenAI's messages about rates: "Please try again in 6.57s.", "120ms", "1m12.3s"."""
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)s")
 """google.protobuf.Duration in JSON."""
@@ -53,34 +80,44 @@ def from_answer(status: int, headers: Mapping[str, str], raw: bytes, *, now: flo
         body = load_provider(raw)
         sentence = _sentence(body)
     except ValueError:
-        text = raw.decode(errors="replace").strip()
-        sentence = "" if text.startswith("<") else text
+        said = raw.decode(errors="replace").strip()
+        sentence = "" if said.startswith("<") else said
     failure = ModelFailed.from_status(
         _short(sentence) or _phrase(status), status, _retry_after(headers, body, now)
     )
-    failure.retryable &= not _quota_used_up(body)
     failure.answer = raw[:MAX_ANSWER].decode(errors="replace")
-    return failure
+    return _judged(failure, body)
 
 
 def from_error(error: object) -> ModelFailed:
     """The failure for an error object inside an answer."""
-    sentence = _short(_sentence(error)) or "an error without a message"
     known = mapping(error)
+    code = text(known.get("code"))
+    sentence = _short(_sentence(error)) or "an error without a message" + (f" ({code})" if code else "")
     for key in ("code", "status_code", "status", "type"):
         status = _status(known.get(key))
         if status is not None:
             failure = ModelFailed.from_status(sentence, status, _retry_after({}, error, 0))
-            failure.retryable &= not _quota_used_up(error)
             failure.answer = dump_wire(error)[:MAX_ANSWER].decode(errors="replace")
-            return failure
+            return _judged(failure, error)
     # An error of an unknown type that ends an answer is most likely a temporary one of the provider.
-    return ModelFailed(sentence, retryable=True)
+    return _judged(ModelFailed(sentence, retryable=True), error)
+
+
+def _judged(failure: ModelFailed, body: object) -> ModelFailed:
+    """The failure with what its error object says beyond the sentence."""
+    error = _error_of(body)
+    failure.provider_code = text(error.get("code")) or None
+    # The account has no credit left. OpenAI sends 429 for that too.
+    failure.retryable &= _OUT_OF_MONEY.isdisjoint((text(error.get("code")), text(error.get("type"))))
+    return failure
 
 
 def _status(word: object) -> int | None:
     if isinstance(word, str):
-        return int(word) if re.fullmatch("[45][0-9][0-9]", word) else _STATUS_OF.get(word)
+        if re.fullmatch("[45][0-9][0-9]", word):
+            return int(word)
+        return _STATUS_OF.get(word, 400 if _REFUSED.fullmatch(word) else None)
     return word if isinstance(word, int) and 400 <= word <= 599 else None
 
 
@@ -98,6 +135,8 @@ def _sentence(body: object) -> str:
             return _sentence(error)
         case {"message": str(sentence), "metadata": {"raw": str(raw)}}:  # an error that OpenRouter passes on
             return f"{sentence}: {raw}"
+        case {"message": str(sentence), "param": str(param)} if param and param not in sentence:
+            return f"{sentence} (parameter {param})" if sentence else ""
         case {"message": (dict() | list() | str()) as message}:
             return _sentence(message)
         case {"detail": (dict() | list() | str()) as detail}:
@@ -122,12 +161,6 @@ def _error_of(body: object) -> Mapping[str, Any]:
     return mapping(first.get("error")) or first
 
 
-def _quota_used_up(body: object) -> bool:
-    """Whether the account has no credit left. OpenAI sends 429 for that too, and a retry cannot help."""
-    error = _error_of(body)
-    return "insufficient_quota" in (error.get("code"), error.get("type"))
-
-
 def _retry_after(headers: Mapping[str, str], body: object, now: float) -> float | None:
     """Seconds to wait, by a header (milliseconds, seconds or a date: RFC 9110, 10.2.3) or by RetryInfo."""
     milliseconds = _number(headers.get("retry-after-ms"))
@@ -141,12 +174,14 @@ def _retry_after(headers: Mapping[str, str], body: object, now: float) -> float 
         delay = mapping(detail).get("retryDelay")
         if isinstance(delay, str) and (found := _DURATION.fullmatch(delay)):
             return _number(found[1])
+    if found := _TRY_AGAIN.search(text(_error_of(body).get("message"))):
+        return float(found[1] or 0) * 60 + float(found[2]) / (1000 if found[3] == "ms" else 1)
     return None
 
 
-def _number(text: str | None) -> float | None:
+def _number(said: str | None) -> float | None:
     try:
-        number = float(text or "")
+        number = float(said or "")
     except ValueError:
         return None
     return max(0.0, number) if math.isfinite(number) else None

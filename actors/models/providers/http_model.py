@@ -1,4 +1,4 @@
-"""Models behind HTTP APIs with JSON bodies and event streams: Gemini and all chat completions."""
+"""A model behind an HTTP API with JSON bodies and event streams, by a codec; Gemini as one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ..messages import Emit, ModelReply, ModelRequest
 from .codec import Codec
 from .endpoints import Endpoint, endpoint, secrets_of
 from .google_codec import GoogleCodec, path
-from .openai_codec import FLAVOURS, OpenAICodec
 from .reading import failures_of, read_reply
 
 
@@ -30,26 +29,36 @@ class HttpModel:
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """Return one reply. Raises `ModelFailed`."""
-        body = dump_wire(self.codec.body(request))
-        headers = {"content-type": "application/json", **self.headers}
         with failures_of(self.name, self.secrets):
-            http = self.client.get()
-            response = await http.send(
-                http.build_request("POST", self.url, content=body, headers=headers), stream=True
-            )
-            try:
-                return await read_reply(response, self.codec, request, emit)
-            finally:
-                await response.aclose()
+            return await self.ask(self.codec, request, emit)
+
+    async def ask(self, codec: Codec, request: ModelRequest, emit: Emit) -> ModelReply:
+        """The same with a codec for this call only. Also raises the errors that `failures_of` translates."""
+        body = dump_wire(codec.body(request))
+        headers = {"content-type": "application/json", **self.headers}
+        http = self.client.get()
+        response = await http.send(
+            http.build_request("POST", self.url, content=body, headers=headers), stream=True
+        )
+        try:
+            return await read_reply(response, codec, request, emit)
+        finally:
+            await response.aclose()
 
 
-def _model(
-    spec: ModelSpec, address: str, key: Mapping[str, str], place: Endpoint, codec: Codec, client: ModelClient
+def model_at(
+    address: str, spec: ModelSpec, ours: Mapping[str, str], place: Endpoint, codec: Codec, client: ModelClient
 ) -> HttpModel:
-    own = {name.lower() for name in spec.headers}
-    headers = {**{name: value for name, value in key.items() if name.lower() not in own}, **spec.headers}
+    """The model at an address. `ours`: headers that those of the agent file replace."""
     url = httpx2.URL(address).copy_merge_params(spec.query)
+    headers = with_own_headers(spec, ours)
     return HttpModel(spec.name, url, headers, secrets_of(place.key, spec.headers), codec, client)
+
+
+def with_own_headers(spec: ModelSpec, ours: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a request: those of the agent file, and ours of other names."""
+    own = {name.lower() for name in spec.headers}
+    return {**{name: value for name, value in ours.items() if name.lower() not in own}, **spec.headers}
 
 
 def google_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> HttpModel:
@@ -57,23 +66,4 @@ def google_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClien
     place = endpoint(spec, environ)
     # The key is not in the URL, because proxies log URLs.
     headers = {"x-goog-api-key": place.key} if place.key is not None else {}
-    return _model(spec, place.base_url + path(spec), headers, place, GoogleCodec(spec), client)
-
-
-OPENAI = "api.openai.com"
-"""OpenAI's own host, which documents no name in results."""
-_TITLE = {"HTTP-Referer": "https://github.com/agentic-platform", "X-Title": "Agent Stop and Go"}
-"""Headers that name the program to OpenRouter."""
-
-
-def openai_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> HttpModel:
-    """A model with the API of chat completions. Raises `ModelUnusable`."""
-    place = endpoint(spec, environ)
-    headers = {"authorization": f"Bearer {place.key}"} if place.key is not None else {}
-    if spec.provider == "openrouter":
-        headers |= _TITLE
-    flavour = FLAVOURS[spec.provider]
-    address = f"{place.base_url}/chat/completions"
-    if httpx2.URL(address).host == OPENAI:
-        flavour = attrs.evolve(flavour, result_name=False)
-    return _model(spec, address, headers, place, OpenAICodec(spec, flavour), client)
+    return model_at(place.base_url + path(spec), spec, headers, place, GoogleCodec(spec), client)

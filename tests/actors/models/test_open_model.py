@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.errors import InvalidScript, ModelUnusable, UnknownProvider
+from stopgo.actors.models.errors import InvalidScript, ModelUnusable, UnacceptedSetting, UnknownProvider
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.offline.rules_model import RulesModel
-from stopgo.actors.models.open_model import InvalidOptions, open_model
+from stopgo.actors.models.open_model import InvalidOptions, UnsupportedApi, check_model, open_model
 from stopgo.actors.models.script import ScriptModel
-from stopgo.config.models import LlmConfig, ModelSpec, resolve_model
+from stopgo.config.models import LlmConfig, ModelSpec, Provider, resolve_model
 
 
 def open_named(name: str, folder: Path, **options: Any) -> Model:
@@ -58,3 +60,53 @@ def test_headers_of_the_connection_may_not_be_set(tmp_path: Path) -> None:
     spec = ModelSpec("ollama:x", "ollama", "x", headers={"X-Team": "a", "Accept-Encoding": "gzip"})
     with pytest.raises(InvalidOptions, match=r"^headers of model .* may not set accept-encoding$"):
         open_model(spec, folder=tmp_path, client=ModelClient(max_connections=1))
+
+
+@pytest.mark.parametrize(
+    "name", ["background", "conversation", "input", "instructions", "previous_response_id", "store"]
+)
+def test_options_may_not_set_keys_of_a_stateless_conversation(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(InvalidOptions, match=f"may not set {name}$"):
+        open_named("openai:gpt-6-luna", tmp_path, **{name: 1})
+    open_named("openai:gpt-4o", tmp_path, **{name: 1})
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "google", "mistral", "offline"])
+def test_provider_with_one_api_has_no_choice(provider: Provider, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedApi, match=f'^model "m": {provider} has no choice of an api; openai, '):
+        check_model(ModelSpec("m", provider, "x", api="chat"), folder=tmp_path)
+
+
+NONE = {"reasoning": {"effort": "none"}}
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "accepted"),
+    [
+        # The guide "Using GPT-6.2" and OpenAI's model pages; pydantic-ai's profiles, 2026-07.
+        *((model, {}, False) for model in ("o3", "gpt-5", "gpt-5-mini", "gpt-5.3-codex", "gpt-6-astra")),
+        *((model, NONE, False) for model in ("gpt-6.1-sol", "gpt-6.2-astra", "gpt-5.4-pro")),
+        *((model, {}, False) for model in ("gpt-5.5", "gpt-5.6-luna", "gpt-6-luna", "gpt-6.1-terra")),
+        *((model, NONE, True) for model in ("gpt-5.5", "gpt-5.6-luna", "gpt-6-luna", "gpt-6.1-terra")),
+        *((model, {}, True) for model in ("gpt-5.1", "gpt-5.4", "gpt-4o", "gpt-9-new")),
+        ("gpt-5.4", {"reasoning_effort": "low"}, False),
+        ("gpt-5.5", {"reasoning_effort": "none"}, True),
+    ],
+)
+def test_sampling_that_the_family_refuses_is_refused_at_the_start(
+    model: str, options: dict[str, Any], accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    spec = ModelSpec("m", "openai", model, temperature=0.5, options=options)
+    elsewhere = attrs.evolve(spec, base_url="http://proxy.example/v1", api="responses")
+    check_model(elsewhere, folder=tmp_path)
+    if accepted:
+        check_model(spec, folder=tmp_path)
+    else:
+        with pytest.raises(UnacceptedSetting, match=f'^model "m": temperature is .*{re.escape(model)}'):
+            check_model(spec, folder=tmp_path)

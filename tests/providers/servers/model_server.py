@@ -18,6 +18,7 @@ from tests.providers.servers.chat import Chat
 from tests.providers.servers.flavours import COMPATIBLE, MISTRAL, OLLAMA, OPENAI, OPENROUTER
 from tests.providers.servers.gemini import Gemini
 from tests.providers.servers.http import Answer, Chunk, Drop, Pause, Request, cut, serve
+from tests.providers.servers.responses import Responses
 from tests.providers.servers.talk import Frame, Heard, Json, Refusal, Said, answer
 
 
@@ -39,16 +40,20 @@ DIALECTS: Mapping[str, Dialect] = {
     "anthropic": AnthropicMessages(),
     "google": Gemini(),
     **{flavour.name: Chat(flavour) for flavour in (OPENAI, MISTRAL, OPENROUTER, OLLAMA, COMPATIBLE)},
+    "responses": Responses(),
 }
 MODELS: Mapping[str, str] = {
     "anthropic": "claude-sonnet-5-5",
     "google": "gemini-3-flash",
     "openai": "gpt-5.2",
+    "responses": "gpt-6.2-sol",
     "mistral": "mistral-large-latest",
     "openrouter": "moonshotai/kimi-k2",
     "ollama": "qwen3:8b",
     "openai_compatible": "Qwen/Qwen3-8B",
 }
+SETTINGS: Mapping[str, Json] = {"responses": {"provider": "openai", "api": "responses"}}
+"""Settings of a model of a dialect whose name is not that of its provider."""
 
 
 def judge(dialect: Dialect, body: Json, model: str) -> None:

@@ -62,6 +62,24 @@ def _openai() -> Mapping[str, TypeAdapter[Any]]:
     }
 
 
+def responses_problem(body: Mapping[str, Any]) -> Problem | None:
+    """The mistake in a request of the Responses API by openai's types."""
+    return _problem(_responses()["stream" if body.get("stream") else "plain"], [body])
+
+
+@cache
+def _responses() -> Mapping[str, TypeAdapter[Any]]:
+    from openai.types.responses.response_create_params import (
+        ResponseCreateParamsNonStreaming,
+        ResponseCreateParamsStreaming,
+    )
+
+    return {
+        "plain": TypeAdapter[Any](list[ResponseCreateParamsNonStreaming], config=STRICT),
+        "stream": TypeAdapter[Any](list[ResponseCreateParamsStreaming], config=STRICT),
+    }
+
+
 def google_problem(body: Mapping[str, Any]) -> Problem | None:
     """The mistake in a generateContent request by google-genai's types."""
     return _problem(_google(), [body])

@@ -27,6 +27,7 @@ from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.actors.models.providers.responses_codec import ResponsesCodec
 from stopgo.config.models import ModelSpec
 
 from .conftest import request
@@ -272,6 +273,55 @@ def gemini(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
     return [json.dumps(each, ensure_ascii=random.random() < 0.5) for each in events]
 
 
+# ----------------------------------------------------------------- the Responses API
+
+
+def responses(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
+    mixed = random.random() < 0.4
+    indexes = random.choice(["right", "right", "gaps", "zero", "none"])
+    ends = random.choice(["all", "all", "all", "arguments", "items", "none"])
+    with_id = indexes == "none" or random.random() < 0.8
+    begins = random.random() < 0.9
+    listed = random.choice(["all", "all", "none", "null"])
+    mixed &= indexes != "zero"
+    loss.any = ends == "none" or (ends == "arguments" and not begins)
+    if indexes == "zero":
+        loss.any |= ends in ("arguments", "none") or not with_id
+    queues: list[list[dict[str, Any]]] = []
+    items = []
+    for at, call in enumerate(calls):
+        text = json_text(call, random)
+        item: dict[str, Any] = {
+            **({"id": f"fc_{at}"} if with_id else {}),
+            "type": "function_call",
+            "call_id": call.id,
+            "name": wired(call.name),
+            "arguments": text,
+            "status": random.choice(["completed", None]),
+        }
+        items.append(item)
+        where: dict[str, Any] = {"item_id": f"fc_{at}"} if with_id else {}
+        if indexes != "none":
+            where["output_index"] = {"right": at, "gaps": at * 3 + 1, "zero": 0}[indexes]
+        opened = {**item, "arguments": "", "status": "in_progress"}
+        queue: list[dict[str, Any]] = [{"type": "response.output_item.added", **where, "item": opened}]
+        queue = queue if begins else []
+        for piece in split(text, random):
+            queue.append({"type": "response.function_call_arguments.delta", **where, "delta": piece})
+        if ends in ("all", "arguments"):
+            queue.append({"type": "response.function_call_arguments.done", **where, "arguments": text})
+        if ends in ("all", "items"):
+            whole = {"type": "response.output_item.done", **where, "item": item}
+            queue += [whole] * random.choice([1, 1, 1, 2])
+        queues.append(queue)
+    events = list(interleaved(queues, random)) if mixed else [each for queue in queues for each in queue]
+    for _ in range(random.randrange(3)):
+        events.insert(random.randrange(len(events) + 1), {"type": "keepalive", "sequence_number": 1})
+    output = {"all": items, "none": [], "null": None}[listed]
+    events.append({"type": "response.completed", "response": {"status": "completed", "output": output}})
+    return [json.dumps(each, ensure_ascii=random.random() < 0.5) for each in events]
+
+
 # ----------------------------------------------------------------- all
 
 
@@ -289,6 +339,7 @@ DIALECTS = (
     Dialect("chat", OpenAICodec(spec("openai_compatible"), FLAVOURS["openai_compatible"]), chat),
     Dialect("claude", AnthropicCodec(spec("anthropic")), claude),
     Dialect("gemini", GoogleCodec(spec("google")), gemini),
+    Dialect("responses", ResponsesCodec(spec("openai"), "here"), responses),
 )
 
 

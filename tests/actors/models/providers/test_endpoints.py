@@ -10,9 +10,10 @@ from stopgo.actors.models.providers.endpoints import (
     InvalidBaseUrl,
     MissingApiKey,
     MissingBaseUrl,
+    api_of,
     endpoint,
 )
-from stopgo.config.models import ModelSpec, Provider
+from stopgo.config.models import Api, ModelSpec, Provider
 
 PUBLIC: dict[Provider, tuple[str, str]] = {
     "anthropic": ("ANTHROPIC", "https://api.anthropic.com"),
@@ -118,3 +119,52 @@ def test_invalid_addresses_are_refused(url: str) -> None:
 
 def test_neither_key_nor_address_is_shown() -> None:
     assert repr(Endpoint("http://user:pass@x", "sk-1")) == "Endpoint()"
+
+
+OWN = "https://api.openai.com/v1"
+ELSEWHERE = "https://proxy.example/v1"
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "url", "more", "api"),
+    [
+        # "Deployment checklist": these refuse tools by chat completions, or forget their reasoning there.
+        *(
+            ("openai", model, OWN, {}, "responses")
+            for model in (
+                "o3",
+                "gpt-5",
+                "gpt-5.1-chat",
+                "gpt-5.3-codex",
+                "gpt-6-astra",
+                "gpt-6.2-sol",
+                "gpt-41",
+            )
+        ),
+        ("openai", "gpt-6-luna", "https://eu.api.openai.com/v1", {}, "responses"),
+        *(
+            ("openai", model, OWN, {}, "chat")
+            for model in (
+                "gpt-3.5-turbo",
+                "gpt-4-0613",
+                "gpt-4-turbo",
+                "gpt-4o",
+                "gpt-4o-mini",
+                "gpt-4.1-nano",
+                "gpt-5-chat-latest",
+                "ft:gpt-4o-mini:org::id",
+                "chatgpt-4o-latest",
+            )
+        ),
+        ("openai", "gpt-6-luna", ELSEWHERE, {}, "chat"),
+        ("openai", "gpt-6-luna", "https://api.openai.com.evil.example/v1", {}, "chat"),
+        ("openai", "gpt-6-luna", ELSEWHERE, {"api": "responses"}, "responses"),
+        ("openai", "gpt-6-luna", OWN, {"api": "chat"}, "chat"),
+        ("openai", "gpt-6-luna", OWN, {"options": {"reasoning_effort": "low"}}, "responses"),
+        ("openai", "gpt-6-luna", OWN, {"options": {"seed": 7}}, "chat"),
+        ("openai_compatible", "gpt-6-luna", OWN, {}, "chat"),
+        ("openrouter", "openai/gpt-6-luna", ELSEWHERE, {}, "chat"),
+    ],
+)
+def test_api_by_default(provider: Provider, model: str, url: str, more: Any, api: Api) -> None:
+    assert api_of(ModelSpec("m", provider, model, **more), url) == api

@@ -23,6 +23,12 @@ def failure(status: int, body: Any = None, **headers: str) -> ModelFailed:
         ({"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED"}}, "quota"),
         ([{"error": {"code": 400, "message": "in a list"}}], "in a list"),
         ({"error": {"message": "no", "type": "invalid_request_error", "param": None, "code": None}}, "no"),
+        (
+            {"error": {"message": "Unsupported value", "param": "stream"}},
+            "Unsupported value (parameter stream)",
+        ),
+        ({"error": {"message": "Unknown parameter: 'x'", "param": "x"}}, "Unknown parameter: 'x'"),
+        ({"error": {"message": "", "param": "x"}}, "Bad Gateway"),
         ({"error": "model 'x' not found"}, "model 'x' not found"),
         ({"object": "error", "message": "flat", "type": "invalid"}, "flat"),
         ({"detail": "Not Found"}, "Not Found"),
@@ -63,6 +69,39 @@ def test_exhausted_quota_is_not_retryable() -> None:
     error = {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": None}
     assert not failure(429, {"error": error}).retryable
     assert failure(429, {"error": {**error, "type": "requests"}}).retryable
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "credit_balance_exhausted",
+        "organization_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
+        "project_spend_limit_exceeded",
+    ],
+)
+def test_exhausted_credit_is_not_retryable(code: str) -> None:
+    # OpenAI's guide "Error codes", 2026-11.
+    error = {"message": "No credit", "type": "billing", "code": code}
+    assert not failure(429, {"error": error}).retryable
+    assert (from_error(error).status, from_error(error).retryable) == (429, False)
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("Rate limit reached. Please try again in 6.57s.", 6.57),
+        ("Please try again in 120ms.", 0.12),
+        ("Please try again in 1m12.5s.", 72.5),
+        ("Please try again in a while.", None),
+        ("Please try again in 9999999999999999999999s.", None),
+    ],
+)
+def test_wait_in_the_sentence_is_read(said: str, seconds: float | None) -> None:
+    error = {"message": said, "code": "rate_limit_exceeded"}
+    assert failure(429, {"error": error}).retry_after == seconds
+    assert from_error(error).retry_after == seconds
+    assert failure(429, {"error": error}, retry_after="2").retry_after == 2.0
 
 
 @pytest.mark.parametrize(
@@ -126,6 +165,10 @@ def test_retry_info(wrapped: bool) -> None:
         ({"code": "401", "message": "m"}, 401, False),
         ({"code": 503, "message": "m", "status": "UNAVAILABLE"}, 503, True),
         ({"code": "insufficient_quota", "message": "m"}, 429, False),
+        ({"code": "context_length_exceeded", "message": "m"}, 400, False),
+        ({"code": "image_content_policy_violation", "message": "m"}, 400, False),
+        ({"code": "model_not_found", "message": "m"}, 404, False),
+        ({"code": None, "type": "server_error", "message": "m"}, 500, True),
         ({"type": "strange", "message": "m"}, None, True),
         ({"code": 7, "message": "m"}, None, True),
         ("m", None, True),

@@ -20,8 +20,10 @@ from stopgo.actors.models.messages import (
 from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, Flavour, OpenAICodec
+from stopgo.actors.models.providers.responses_codec import ResponsesCodec
 from stopgo.config.models import ModelSpec, Provider
 from stopgo.runtime.json_text import dump_wire, load_provider
+from tests.providers.servers.responses import order_problem
 
 from .conftest import request
 
@@ -33,6 +35,15 @@ VERBATIM = [
     Verbatim("anthropic", [THOUGHT, {"type": "text", "text": ""}, {"type": "text", "text": "kept"}]),
     Verbatim("google", [{"text": ""}, SIGNED]),
     Verbatim("google", [SIGNED, {"functionCall": {"name": "add"}}]),
+    Verbatim(
+        "here",
+        [
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "E"},
+            {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "kept"}]},
+            {"type": "function_call", "id": "fc_1", "call_id": "x", "name": "add", "arguments": '{"old":1}'},
+        ],
+    ),
+    Verbatim("here", [{"type": "reasoning", "id": "rs_1"}, {"type": "message", "id": "", "content": [3]}]),
     Verbatim("openrouter", {"reasoning": "hm", "tool_calls": [{"extra_content": {"s": 1}}]}),
 ]
 
@@ -89,6 +100,12 @@ def chat(provider: Provider, history: tuple[ChatMessage, ...]) -> list[Mapping[s
     return found
 
 
+def responses(history: tuple[ChatMessage, ...]) -> list[Mapping[str, Any]]:
+    body = load_provider(dump_wire(ResponsesCodec(spec("openai"), "here").body(request(*history))))
+    found: list[Mapping[str, Any]] = body["input"]
+    return found
+
+
 @given(histories, st.sampled_from(list(FLAVOURS)))
 def test_any_history_follows_the_rules_of_every_provider(
     history: tuple[ChatMessage, ...], provider: Provider
@@ -96,6 +113,7 @@ def test_any_history_follows_the_rules_of_every_provider(
     check_claude(anthropic(history))
     check_gemini(google(history))
     check_chat_completions(chat(provider, history), FLAVOURS[provider])
+    assert order_problem(responses(history)) is None
 
 
 def check_claude(found: list[Mapping[str, Any]]) -> None:
@@ -167,6 +185,7 @@ def test_finished_history_is_sent_completely(history: tuple[ChatMessage, ...]) -
     blocks = [block for message in anthropic(history) for block in message["content"]]
     parts = [part for content in google(history) for part in content["parts"]]
     said = chat("openai", history)
+    items = responses(history)
     assert [block["input"] for block in blocks if block["type"] == "tool_use"] == made
     assert [part["functionCall"].get("args", {}) for part in parts if "functionCall" in part] == made
     assert [load_provider(c["function"]["arguments"]) for m in said for c in m.get("tool_calls", ())] == made
@@ -176,6 +195,8 @@ def test_finished_history_is_sent_completely(history: tuple[ChatMessage, ...]) -
         part["functionResponse"]["response"]["output"] for part in parts if "functionResponse" in part
     ] == results
     assert [m["content"] for m in said if m["role"] == "tool"] == results
+    assert [item["output"] for item in items if item.get("type") == "function_call_output"] == results
+    assert [load_provider(item["arguments"]) for item in items if item.get("type") == "function_call"] == made
 
 
 good_calls = st.lists(
@@ -203,3 +224,9 @@ def test_histories_keep_their_meaning_between_providers(text: str, calls: tuple[
     openai = OpenAICodec(spec("openai"), FLAVOURS["openai"])
     choice = {"message": chat("openai", history)[2], "finish_reason": "tool_calls"}
     assert openai.reply({"choices": [choice]}, sent) == expected
+
+    codec = ResponsesCodec(spec("openai"), "here")
+    said, *made = codec.body(sent)["input"][2 : 3 + len(calls)]
+    message = {"type": "message", "content": [{"type": "output_text", "text": said["content"]}]}
+    reply = codec.reply({"status": "completed", "output": [message, *made]}, sent)
+    assert (reply.text, reply.tool_calls) == (text, calls)

@@ -21,7 +21,7 @@ from stopgo.actors.models.messages import (
 )
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
-from stopgo.actors.models.providers.http_model import HttpModel
+from stopgo.actors.models.providers.openai_model import ChatModel
 from stopgo.actors.models.providers.reading import failures_of
 from stopgo.config.models import ModelSpec
 from tests.canary import KEY
@@ -127,8 +127,8 @@ async def test_results_are_named_except_for_openai(
     # Gemini behind such an address needs the name: ollama/ollama#14214, vectorize-io/hindsight#187.
     spec = ModelSpec("m", "openai", "gpt-4o", base_url=address, api_key="k")
     model = open_model(spec, folder=tmp_path, client=client)
-    assert isinstance(model, HttpModel)
+    assert isinstance(model, ChatModel)
     called = AssistantMessage("", (ToolCall("1", "files.read", {}),))
     history = (UserMessage("x"), called, ToolMessage("1", "files.read", "done"))
-    _, _, asked, result = model.codec.body(request(*history))["messages"]
+    _, _, asked, result = model.chat.codec.body(request(*history))["messages"]
     assert result.get("name") == (asked["tool_calls"][0]["function"]["name"] if named else None)

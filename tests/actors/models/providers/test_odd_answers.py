@@ -25,8 +25,10 @@ from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.actors.models.providers.responses_codec import COMPATIBLE, ResponsesCodec
 from stopgo.config.models import ModelSpec
 from stopgo.runtime.json_text import dump_wire
+from tests.providers.servers.responses import events_of
 
 from .conftest import request
 
@@ -120,6 +122,25 @@ CLAUDE_EVENTS: list[dict[str, Any]] = [
     {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}},
     {"type": "message_stop"},
 ]
+ITEMS = [
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "E"},
+    {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "phase": "commentary",
+        "content": [{"type": "output_text", "text": "hi", "annotations": []}],
+    },
+    {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "add", "arguments": '{"a":1}'},
+    {"type": "web_search_call", "id": "ws_1"},
+]
+RESPONSE = {
+    "status": "completed",
+    "output": ITEMS,
+    "input_transformations": [{"id": "rs_0", "reason": "prefix_mismatch"}],
+    "usage": {"input_tokens": 5, "input_tokens_details": {"cached_tokens": 1}, "output_tokens": 3},
+}
 
 
 def spec(provider: Any) -> ModelSpec:
@@ -131,6 +152,8 @@ SPOKEN: list[tuple[Codec, object, list[Any]]] = [
     (GoogleCodec(spec("google")), GEMINI, GEMINI_EVENTS),
     (OpenAICodec(spec("mistral"), FLAVOURS["mistral"]), CHAT, CHAT_EVENTS),
     (OpenAICodec(spec("openrouter"), FLAVOURS["openrouter"]), CHAT, CHAT_EVENTS),
+    (ResponsesCodec(spec("openai"), "here"), RESPONSE, events_of(RESPONSE)),
+    (ResponsesCodec(spec("openai_compatible"), "here", COMPATIBLE), RESPONSE, events_of(RESPONSE)),
 ]
 
 

@@ -2,7 +2,8 @@
 
 Sources: docs.anthropic.com, "Tool use", on `tool_result`, and vellum-ai/vellum-assistant#18387 for errors;
 ai.google.dev, "Function calling", and google-gemini/gemini-cli#19436 for models before Gemini 3;
-All-Hands-AI/OpenHands#7700 and MoonshotAI/kimi-code#626 for chat completions.
+All-Hands-AI/OpenHands#7700 and MoonshotAI/kimi-code#626 for chat completions; OpenAI's guide "Function
+calling" for the Responses API.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from stopgo.actors.models.messages import AssistantMessage, ChatMessage, ToolCal
 from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, GO_ON, OpenAICodec
+from stopgo.actors.models.providers.responses_codec import COMPATIBLE, ResponsesCodec
 from stopgo.actors.tools.pictures import Picture
 from stopgo.config.models import ModelSpec, Provider
+from tests.providers.servers.oracles import responses_problem
 
 from .conftest import request
 
@@ -80,3 +83,22 @@ def test_mistral_gets_a_message_of_the_assistant_before_the_picture() -> None:
     *_, before, last = chat("mistral")
     assert before == {"role": "assistant", "content": GO_ON}
     assert last["role"] == "user"
+
+
+INPUT_IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0K", "detail": "auto"}
+
+
+def test_responses_have_a_picture_inside_the_result() -> None:
+    body = ResponsesCodec(ModelSpec("m", "openai", "gpt-6-luna"), "here").body(request(*HISTORY))
+    assert responses_problem(body) is None
+    first, second = body["input"][-2:]
+    assert first["output"] == [{"type": "input_text", "text": "the screen"}, INPUT_IMAGE]
+    assert second["output"] == "nothing"
+
+
+def test_compatible_server_has_a_picture_in_a_user_message_after_all_results() -> None:
+    codec = ResponsesCodec(ModelSpec("m", "ollama", "qwen3"), "here", COMPATIBLE)
+    *_, first, second, last = codec.body(request(*HISTORY, UserMessage("more")))["input"]
+    assert (first["output"], second["output"]) == ("the screen", "nothing")
+    more = {"type": "input_text", "text": "more"}
+    assert last == {"role": "user", "content": [{"type": "input_text", "text": LABEL}, INPUT_IMAGE, more]}
