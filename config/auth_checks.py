@@ -33,9 +33,10 @@ def check_auth(reader: Reader, root: Table, config: AgentConfig) -> None:
         for group, role in auth.oidc.group_roles.items():
             if role not in ROLES and role not in auth.roles:
                 value = entry(given, group)
-                mark, hint = None if value is None else value.mark, nearest(role, (*ROLES, *auth.roles))
+                where = None if value is None else value.mark
+                near = nearest(role, (*ROLES, *auth.roles))
                 path: KeyPath = ("auth", "oidc", "group_roles", group)
-                reader.report("unknown_role", f"there is no role {role}", mark, path, hint=hint)
+                reader.report("unknown_role", f"there is no role {role}", where, path, hint=near)
     if auth.proxy is not None:
         _check_proxy(reader, auth.proxy, entry(written, "proxy"))
 

@@ -54,7 +54,7 @@ class ToolCalls:
             version: the protocol version.
             structured: how structured content is shown beside text; see `McpServerConfig.structured`.
         """
-        self._structured = structured
+        self._structured: StructuredText = structured
         self._requests = requests
         self._version = version
         self._modern = version in MODERN_PROTOCOL_VERSIONS

@@ -60,7 +60,7 @@ class Dialect:
             self.not_names | other.not_names,
             self.left_out | other.left_out,
             only,
-            max(self.patterns, other.patterns, key=_STRICTER.index),
+            _STRICTER[max(map(_STRICTER.index, (self.patterns, other.patterns)))],
             self.references and other.references,
             self.lone_unions or other.lone_unions,
             self.closed or other.closed,

@@ -157,7 +157,7 @@ async def measure(
     found = []
     async with (
         asked(model) as ours,
-        asked(HttpModel("plain", httpx2.URL(url), {}, None, codec, client)) as plain,
+        asked(HttpModel("plain", httpx2.URL(url), {}, (), codec, client)) as plain,
     ):
         for at_a_time in CALLS:
             calls = {"bare": bare(client.get(), url, body), "ours": ours}

@@ -72,7 +72,7 @@ async def over_http(db: Path) -> AsyncIterator[Client]:
         try:
             assert process.stdout is not None
             address = process.stdout.readline().removeprefix("listening on ").strip()
-            way = StreamableHttp(f"{address}/mcp")
+            way = StreamableHttp(f"{address}/mcp", lambda: None)
             http = http_client(
                 headers={},
                 auth=None,

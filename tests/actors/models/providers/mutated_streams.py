@@ -261,7 +261,7 @@ def gemini(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
             random.randrange(len(parts) + 1),
             random.choice([{"text": "hm 🙂"}, {"text": "t", "thought": True}, {}]),
         )
-    events = []
+    events: list[dict[str, Any]] = []
     while parts:
         taken = random.choice([1, 1, 2, len(parts)])
         events.append({"candidates": [{"content": {"role": "model", "parts": parts[:taken]}}]})

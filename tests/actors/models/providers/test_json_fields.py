@@ -10,14 +10,14 @@ from stopgo.runtime.json_text import MAX_DEPTH
 TOO_DEEP = f'{{"a": {"[" * MAX_DEPTH}{"]" * MAX_DEPTH}}}'
 
 
+NONE: tuple[object, ...] = (None, "", " \n", "null", " null ", '""', '"null"', "{}", '"{}"', {}, "{}{}")
+
+
 @pytest.mark.parametrize(
     ("raw", "arguments"),
     [
         # No arguments: Kilo-Org/cloud#4753, 1jehuang/jcode#225.
-        *(
-            (none, {})
-            for none in (None, "", " \n", "null", " null ", '""', '"null"', "{}", '"{}"', {}, "{}{}")
-        ),
+        *((none, {}) for none in NONE),
         *((one, {"a": [1]}) for one in ({"a": [1]}, '{"a": [1]}', '\n{"a": [1]}\n')),
         # The empty input with which Claude opens a call: BerriAI/litellm#4537, openai/openai-agents-js#712.
         *((opened, {"a": 1}) for opened in ('{}{"a": 1}', '{} {"a": 1}', '{}{}{"a": 1}', 'null{"a": 1}')),
