@@ -73,12 +73,11 @@ def read_arguments(raw: object) -> ReadArguments:
         return ReadArguments(problem=f"the arguments are not valid JSON ({error}): {shown}")
     while len(values) > 1 and values[0] in (None, {}):
         del values[0]
-    first: Any = values[0] if values else None
-    others = values[1:]
-    if first is None and not others:
+    if values in ([], [None]):
         return ReadArguments()
     if not all(isinstance(value, dict) for value in values):
         return ReadArguments(problem="the arguments are not a JSON object")
+    first, *others = values
     if others and not all(same(dump(first), dump(other)) for other in others):
         return ReadArguments(problem="the arguments are more than one JSON object")
     return ReadArguments(first or {}, repeated=bool(others and first))

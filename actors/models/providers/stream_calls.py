@@ -26,6 +26,11 @@ import attrs
 from ....runtime.json_text import mend
 from .json_fields import Unclear, read_arguments
 
+_ENDS = ("}", '}"', '}\\""')
+"""The ends of an object, of its text, and of the text in a text."""
+_TAIL = 4
+"""Pieces in which such an end is looked for."""
+
 
 @attrs.define(eq=False)
 class ArgumentPieces:
@@ -42,7 +47,7 @@ class ArgumentPieces:
     @property
     def complete(self) -> bool:
         """Whether they are a whole object. Without any text they may still come."""
-        if not self._pieces or not self._pieces[-1].rstrip().endswith("}"):
+        if not "".join(self._pieces[-_TAIL:]).rstrip().endswith(_ENDS):
             return False
         return read_arguments(self.text()).problem is None
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -256,20 +256,20 @@ def test_reply_with_calls_needs_no_reason(stop: str | None) -> None:
 
 @pytest.mark.parametrize("blocks", [(), ({"type": "text", "text": "\n"},), (THOUGHT,)])
 def test_answer_without_text_and_calls_is_empty(blocks: tuple[dict[str, Any], ...]) -> None:
-    pieces = [begin(index, block) for index, block in enumerate(blocks)]
-    readings: tuple[Callable[[], object], ...] = (
-        lambda: read(answer(*blocks)),
-        lambda: streamed(START, *pieces, *STOP),
-    )
-    for reading in readings:
-        with pytest.raises(ModelFailed, match="the answer is empty") as failed:
-            reading()
-        assert failed.value.empty
+    with pytest.raises(ModelFailed, match="the answer is empty") as failed:
+        read(answer(*blocks))
+    assert failed.value.empty
+    with pytest.raises(ModelFailed, match="the answer is empty") as failed:
+        streamed(START, *(begin(index, block) for index, block in enumerate(blocks)), *STOP)
+    assert failed.value.empty
 
 
 def test_missing_and_repeated_ids_are_replaced() -> None:
-    again = {**CALL, "id": "same", "input": {"a": 2}}
-    calls: list[dict[str, Any]] = [{**CALL, "id": "same"}, again, {**CALL, "id": None}]
+    calls: list[dict[str, Any]] = [
+        {**CALL, "id": "same"},
+        {**CALL, "id": "same", "input": {"a": 2}},
+        {**CALL, "id": None},
+    ]
     ids = [call.id for call in read(answer(*calls)).tool_calls]
     assert ids[0] == "same"
     assert len(set(ids)) == 3

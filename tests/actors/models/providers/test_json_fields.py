@@ -7,10 +7,8 @@ import pytest
 from stopgo.actors.models.providers.json_fields import MAX_COUNT, Unclear, count, load_arguments
 from stopgo.runtime.json_text import MAX_DEPTH
 
+NONE: list[object] = [None, "", " \n", "null", " null ", '""', '"null"', "{}", '"{}"', {}, "{}{}"]
 TOO_DEEP = f'{{"a": {"[" * MAX_DEPTH}{"]" * MAX_DEPTH}}}'
-
-
-NONE: tuple[object, ...] = (None, "", " \n", "null", " null ", '""', '"null"', "{}", '"{}"', {}, "{}{}")
 
 
 @pytest.mark.parametrize(

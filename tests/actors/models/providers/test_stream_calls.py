@@ -176,6 +176,11 @@ ADD_1 = [("add", {"a": 1})]
         pytest.param([piece(0, "x", "add", "{}"), piece(0, json=ONE)], ADD_1, id="an empty object first"),
         pytest.param([piece(0, "x", "add", "null")], [("add", {})], id="the text null"),
         pytest.param([piece(0, "x", "add", {"a": 1})], ADD_1, id="arguments as an object"),
+        pytest.param(
+            [piece(None, "x", "add", ONE), piece(None, "y", "add", json.dumps(TWO)[:-1]), piece(json='"')],
+            [("add", {"a": 1}), ("add", {"a": 2})],
+            id="encoded twice, beside another call of the tool",
+        ),
         pytest.param([piece(0, "x", "add", "")], [("add", {})], id="no arguments"),
         pytest.param(
             [piece(0, "x", "add", "{}"), piece(1, "y", "sub", "{}"), piece(1, json=TWO)],
