@@ -109,9 +109,9 @@ def _says_yes(value: object) -> bool:
 def _repeats(texts: Sequence[str], data: Any) -> bool:
     """Whether a text is the same data, or each text is an item of it, as JSON or plainly.
 
-    FastMCP wraps values that are no objects: `{"result": 5}`.
+    Servers wrap values that are no objects: FastMCP as `{"result": 5}`, the filesystem server as `content`.
     """
-    values = [data, data["result"]] if isinstance(data, dict) and data.keys() == {"result"} else [data]
+    values = [data, *data.values()] if isinstance(data, dict) and len(data) == 1 else [data]
     read = [(text, _from_json(text)) for text in texts]
     return any(
         any(value in forms for forms in read)

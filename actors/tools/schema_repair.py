@@ -27,6 +27,8 @@ from urllib.parse import unquote
 import attrs
 import regex
 
+from ...runtime.json_text import load
+
 T = TypeVar("T")
 
 MAX_DEPTH = 64
@@ -197,8 +199,8 @@ def _as(choice: Any, types: frozenset[str]) -> Any:
         return json.dumps(choice)
     if types & {"boolean", "integer", "number"} and isinstance(choice, str):
         try:
-            return json.loads(choice)
-        except (ValueError, RecursionError):
+            return load(choice)
+        except ValueError:
             pass
     return choice
 

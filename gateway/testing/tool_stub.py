@@ -56,7 +56,8 @@ class ToolStub:
     @property
     def may_be_repeated(self) -> bool:
         """Whether the annotations allow to repeat a call."""
-        return self.hints.effect != "once"
+        hints = self.hints.in_effect
+        return bool(hints.read_only or (hints.idempotent and not hints.destructive))
 
     @property
     def hints(self) -> Hints:

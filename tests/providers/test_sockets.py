@@ -79,8 +79,9 @@ async def test_silent_server_fails_at_the_deadline(
         result = await one_turn(story)
 
         assert (result.state, result.code, story.ledger) == ("failed", "model_error", [])
-        assert "did not answer within 60 s" in result.response
-        assert 59 <= trio.current_time() - begun <= 61
+        limit = 600 if kind in ("openai", "responses") else 60  # its newest models reason for long
+        assert f"did not answer within {limit} s" in result.response
+        assert limit - 1 <= trio.current_time() - begun <= limit + 1
         # The connection of a cancelled call is closed.
         assert (len(server.requests), server.left) == (1, 1)
 

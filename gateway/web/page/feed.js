@@ -116,7 +116,7 @@ export class Link {
       }
       if (this.closed) return;
     }
-    const socket = (this.socket = new WebSocket(new URL(relative(path), location.href)));
+    const socket = (this.socket = new WebSocket(relative(path)));
     const heard = () => {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => socket.close(), SILENCE);

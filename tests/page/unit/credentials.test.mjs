@@ -37,7 +37,7 @@ test("without authentication, a token for tools is the only credential", async (
   await get("/tools");
   const link = new Link(() => "/events/ws", () => {}, () => {});
   assert.deepEqual(headers(), [{ Authorization: "Bearer T" }]);
-  assert.deepEqual(sockets, ["/events/ws"]); // at once, without a ticket
+  assert.deepEqual(sockets, ["events/ws"]); // at once, without a ticket
   link.close();
 });
 
@@ -50,8 +50,8 @@ test("an API key is sent with each request, and websockets get a ticket", async 
   answers = [[200, { ticket: "t/1", expires_in: 30 }]];
   const link = new Link(() => "/events/ws?type=run.*", () => {}, () => {});
   await settled();
-  assert.equal(sent[1].path, "/ticket");
-  assert.deepEqual(sockets, ["/events/ws?type=run.*&ticket=t%2F1"]);
+  assert.equal(sent[1].path, "ticket");
+  assert.deepEqual(sockets, ["events/ws?type=run.*&ticket=t%2F1"]);
   link.close();
 });
 
@@ -71,7 +71,7 @@ test("a link that was closed meanwhile opens no websocket, and one without a tic
   assert.deepEqual([sockets, states], [[], ["lost"]]);
   context.mock.timers.tick(1000);
   for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(sockets, ["/events/ws?ticket=b"]);
+  assert.deepEqual(sockets, ["events/ws?ticket=b"]);
   link.close();
 });
 
@@ -98,9 +98,9 @@ test("after a login in another tab, a change is repeated with the new CSRF token
   assert.deepEqual(
     sent.map(({ path, headers }) => [path, headers["X-CSRF-Token"], headers["Idempotency-Key"]]),
     [
-      ["/conversations", "c1", "k"],
-      ["/session", undefined, undefined],
-      ["/conversations", "c2", "k"],
+      ["conversations", "c1", "k"],
+      ["session", undefined, undefined],
+      ["conversations", "c2", "k"],
     ],
   );
   assert.equal(reloads, 0);
