@@ -29,6 +29,7 @@ import attrs
 from ....config.models import ModelSpec, reasons
 from ....runtime.json_text import dump_wire
 from ..messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage, UserMessage, Verbatim
+from ..schema_dialects import dialect_for
 from .codec import (
     Asked,
     make_reply,
@@ -119,12 +120,13 @@ class ResponsesCodec:
         if flavour.encrypts and reasons(spec.model):
             body["include"] = ["reasoning.encrypted_content"]
         if request.tools:
+            dialect = dialect_for(spec)
             body["tools"] = [
                 {
                     "type": "function",
                     "name": wire_name(tool.name),
-                    "description": tool.plain[0],
-                    "parameters": tool.plain[1],
+                    "description": tool.shown(dialect)[0],
+                    "parameters": tool.shown(dialect)[1],
                     "strict": False,
                 }
                 for tool in request.tools

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -34,7 +34,7 @@ from stopgo.actors.models.providers.responses_codec import (
     ResponsesFlavour,
     origin_of,
 )
-from stopgo.config.models import ModelSpec
+from stopgo.config.models import ModelSpec, Provider
 from stopgo.runtime.json_text import dump_wire, load_provider
 from tests.providers.servers.responses import Issued, event, events_of, request_problem
 from tests.providers.servers.talk import Json
@@ -596,6 +596,16 @@ def test_compatible_server_gets_instructions_and_plain_reasoning() -> None:
     assert body["instructions"] == SYSTEM
     assert body["input"][1:3] == [thought, SENT_CALL]
     assert not body.keys() & {"include", "prompt_cache_key"}
+
+
+def test_schemas_are_in_the_dialect_of_the_server() -> None:
+    # ggml-org/llama.cpp#26930: a `pattern` makes every turn fail.
+    zone = {"type": "string", "pattern": "^[a-z]+$"}
+    tool = ModelTool("f", "", {"type": "object", "properties": {"zone": zone}})
+    for provider, has_pattern in (("openai", True), ("ollama", False)):
+        spec = ModelSpec("m", cast(Provider, provider), "m")
+        body = ResponsesCodec(spec, "here").body(request(tools=[tool]))
+        assert ("pattern" in body["tools"][0]["parameters"]["properties"]["zone"]) == has_pattern
 
 
 def test_deltas_of_several_messages_are_those_of_the_text() -> None:
