@@ -1,7 +1,8 @@
 """HTTP requests to one remote agent, in the version and binding of its card.
 
 The run's bearer token and the configured headers are sent only to origins that the configuration names: an
-interface at another origin is refused, and redirects are not followed.
+interface at another origin is called at the configured one or not at all (`card_reader.usable`), and
+redirects are not followed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..tools.delegation import Hop, RemoteAgentStatus
 from ..tools.tool import ToolAuthRequired
 from .wire.a2a_errors import A2AError, InvalidAnswer
 from .wire.a2a_headers import IDEMPOTENCY
-from .wire.card_reader import Card, Elsewhere, card_urls, origin_of, read_card, usable
+from .wire.card_reader import Card, Elsewhere, card_urls, named_origins, origin_of, read_card, usable
 from .wire.client_codec import HttpCall, Interface, read_answer, read_event, write_call
 from .wire.task import ClientRequest, Message, StreamItem, Task, TaskPage
 
@@ -75,6 +76,8 @@ class Contact:
     streaming: bool
     idempotent: bool
     """Whether a repeated message counts as the same message."""
+    named: str = ""
+    """Where the card says its interfaces are, if none of them is at an allowed origin."""
 
 
 @attrs.frozen
@@ -96,6 +99,8 @@ class AgentLink:
     _client: httpx2.AsyncClient | None = None
     _contact: Contact | None = None
     _read_at: float = 0.0
+    _missing: set[str] = attrs.field(factory=set)
+    """URLs of interfaces where there was no endpoint. Others of the card are tried."""
     _reading: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def contact(self, *, again: bool = False) -> Contact:
@@ -130,7 +135,7 @@ class AgentLink:
         call = write_call(contact.interface, request, (*self._extensions(contact), *extensions))
         async with self._sent(call, hop, bearer, timeout) as response:
             body = _json(await _read(response, MAX_ANSWER))
-            return _answer(contact.interface, request, response, body)
+            return self._answer(contact, request, response, body)
 
     async def stream(
         self, request: ClientRequest, hop: Hop, bearer: str | None, silence: float = SILENCE
@@ -143,7 +148,7 @@ class AgentLink:
             if "event-stream" not in response.headers.get("content-type", ""):
                 body = _json(await _read(response, MAX_ANSWER))
                 if response.status_code >= 400:
-                    _answer(contact.interface, request, response, body)
+                    self._answer(contact, request, response, body)
                 yield _item(contact.interface, body)
                 return
             parser, events, has_begun = SseParser(), 0, False
@@ -267,11 +272,29 @@ class AgentLink:
             if url.endswith(".json"):
                 raise NotSent("there is no card at its address")
             return Contact(Interface(url, "JSONRPC", "older"), streaming=False, idempotent=False)
+        assert self.found is not None
         try:
-            interface = usable(card, (origin_of(url), *map(origin_of, self.config.origins)))
+            places = usable(card, url, self.config.origins, self.found.url)
         except (Elsewhere, ValueError) as error:
             raise NotSent(str(error)) from error
-        return Contact(interface, card.streaming, IDEMPOTENCY in card.extensions)
+        self._missing.intersection_update(each.url for each in places)
+        interface = next((each for each in places if each.url not in self._missing), places[0])
+        named = "" if interface in card.interfaces else named_origins(card)
+        if named and self._contact is None:
+            self.log.info("%s; its interface is called at %s", named, origin_of(interface.url))
+        return Contact(interface, card.streaming, IDEMPOTENCY in card.extensions, named)
+
+    def _answer(
+        self, contact: Contact, request: ClientRequest, response: httpx2.Response, body: Any
+    ) -> Task | Message | TaskPage:
+        try:
+            return _answer(contact.interface, request, response, body)
+        except NotSent as error:
+            if error.stale and response.status_code in _NOT_THERE:
+                self._missing.add(contact.interface.url)
+                if contact.named:
+                    raise NotSent(f"{error}; {contact.named}", stale=True) from error
+            raise
 
     async def _find_card(self) -> Card | None:
         """None: the agent has no card. Raises `NotSent`."""

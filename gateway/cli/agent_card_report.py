@@ -10,7 +10,7 @@ from typing import Any
 
 from ...actors.a2a.agent_link import AgentLink, Contact, FoundCard, NotSent
 from ...actors.a2a.wire.a2a_errors import A2AError, InvalidAnswer
-from ...actors.a2a.wire.card_reader import MOST_INTERFACES, origin_of, read_card
+from ...actors.a2a.wire.card_reader import MOST_INTERFACES, moved, origin_of, read_card
 from ...actors.a2a.wire.client_codec import Interface
 from ...actors.a2a.wire.fields import Fields
 from ...config.a2a import RemoteAgentConfig
@@ -37,7 +37,7 @@ def run_card(config: RemoteAgentConfig, *, as_json: bool) -> int:
     if found is not None and as_json and found.body is not None:
         terminal.answer(json.dumps(found.body, ensure_ascii=False, indent=2))
     elif found is not None:
-        for line in _lines(found, contact, config.url):
+        for line in _lines(found, contact):
             print(printable(line))
     if problem is None:
         return 0
@@ -63,12 +63,12 @@ async def _look(config: RemoteAgentConfig) -> tuple[Contact | None, FoundCard | 
 # ------------------------------------------------------------------------ lines
 
 
-def _lines(found: FoundCard, contact: Contact | None, url: str) -> Iterator[str]:
+def _lines(found: FoundCard, contact: Contact | None) -> Iterator[str]:
     used = None if contact is None else contact.interface
     try:
         card = read_card(body := found.body)
         skills = list(_skills(Fields(body)))
-        interfaces = list(dict.fromkeys(_interfaces(Fields(body), used, url)))
+        interfaces = list(dict.fromkeys(_interfaces(Fields(body), used, found.url)))
     except (InvalidAnswer, A2AError):  # the contact has reported the defect
         yield f"card: {found.url}"
         return
@@ -115,6 +115,8 @@ def _line(
         return f"A2A {version} over {binding} at {each.text('url')}: not supported"
     if read[0] == used:
         verdict = "used"
+    elif used is not None and used in moved(read[0], url, url):
+        verdict = f"called at {used.url}"
     elif origin_of(read[0].url) != origin_of(url):
         verdict = "at another origin, not used"
     else:

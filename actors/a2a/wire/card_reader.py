@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from ipaddress import ip_address
 
 import attrs
 
@@ -29,6 +30,10 @@ _URL = re.compile(
 )
 _PORTS = {"http": "80", "https": "443"}
 MOST_PORT = 65535
+_NOT_IN_DNS = frozenset(
+    {"arpa", "corp", "home", "internal", "intranet", "invalid", "lan", "local", "localdomain", "localhost"}
+    | {"private", "svc", "test"}
+)
 _CARD = "/.well-known/agent-card.json"
 _OLD_CARD = "/.well-known/agent.json"
 
@@ -138,19 +143,68 @@ def _is_address(url: str) -> bool:
     return True
 
 
-def usable(card: Card, allowed_origins: Collection[str]) -> Interface:
-    """The first interface at an allowed origin (as `origin_of` writes it), or without a URL.
+def usable(card: Card, configured: str, origins: Collection[str], card_url: str) -> tuple[Interface, ...]:
+    """The interfaces to call, the best first. `configured`: the URL of the agent in the configuration;
+    `origins`: further allowed origins; `card_url`: where the card was found.
+
+    1. Interfaces at an allowed origin, or without a URL.
+    2. If there are none: the others, moved to the origin of `configured`. Many agents name the address at
+       which they listen (`0.0.0.0`), or that they have inside a container or behind a proxy. A proxy may also
+       have removed the beginning of the path: the part before `/.well-known` in `card_url` is tried first.
+       But if both hosts are public names, the card means another service.
 
     Raises:
         Elsewhere: there is no such interface.
     """
-    for interface in card.interfaces:
-        if not interface.url or origin_of(interface.url) in allowed_origins:
-            return interface
+    allowed = {origin_of(each) for each in (configured, *origins)}
+    near = [each for each in card.interfaces if not each.url or origin_of(each.url) in allowed]
+    if near:
+        return tuple(near)
+    found = [place for each in card.interfaces for place in moved(each, configured, card_url)]
+    if found:
+        return tuple(dict.fromkeys(found))
     if not card.interfaces:
         raise Elsewhere("it has no interface for JSON-RPC or HTTP+JSON in version 1.0 or 0.3")
-    origins = sorted({origin_of(interface.url) for interface in card.interfaces})
-    raise Elsewhere(f"its interfaces are at {', '.join(origins)}")
+    raise Elsewhere(named_origins(card))
+
+
+def named_origins(card: Card) -> str:
+    """A clause that says where the card's interfaces are."""
+    origins = sorted({origin_of(interface.url) for interface in card.interfaces if interface.url})
+    return f"its interfaces are at {', '.join(origins)}"
+
+
+def _means_another_service(url: str, configured: str) -> bool:
+    named, ours = (_parsed(each)["host"].lower() for each in (url, configured))
+    return named != ours and is_public(named) and is_public(ours)
+
+
+def is_public(host: str) -> bool:
+    """Whether a host of a URL has this name for everyone. Names that DNS does not have are not public (RFC
+    6761, 6762, 8375; ICANN reserved `internal`), and neither are the addresses of private networks."""
+    name = host.strip("[]").rstrip(".")
+    try:
+        return ip_address(name).is_global
+    except ValueError:
+        last = name.rpartition(".")[2]
+        return "." in name and last not in _NOT_IN_DNS and not last.isdecimal()
+
+
+def moved(interface: Interface, configured: str, card_url: str) -> tuple[Interface, ...]:
+    """An interface at the origin of `configured`, the likeliest URL first; none if it is another service."""
+    if _means_another_service(interface.url, configured):
+        return ()
+    root, rest = _root(configured), interface.url.removeprefix(_root(interface.url)) or "/"
+    before, well_known, _ = (_parsed(card_url)["path"] or "").partition("/.well-known/")
+    is_below = not well_known or f"{rest}/".startswith(f"{before}/")
+    urls = [f"{root}{rest}"] if is_below else [f"{root}{before}{rest}", f"{root}{rest}"]
+    return tuple(attrs.evolve(interface, url=url) for url in urls)
+
+
+def _root(url: str) -> str:
+    """A URL up to its host and port, as written."""
+    found = _parsed(url)
+    return url[: found.end("port") if found["port"] else found.end("host")]
 
 
 def card_urls(url: str) -> tuple[str, ...]:
@@ -163,7 +217,7 @@ def card_urls(url: str) -> tuple[str, ...]:
     path = (found["path"] or "").rstrip("/")
     if path.endswith(".json"):
         return (url,)
-    root = url[: found.end("port") if found["port"] else found.end("host")]
+    root = _root(url)
     parent, _, last = path.rpartition("/")
     # A path that ends with "a2a" is an endpoint, and the card is beside it.
     likely = (parent, path) if last == "a2a" else (path, parent)

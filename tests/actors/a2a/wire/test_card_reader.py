@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from a2a.client.card_resolver import parse_agent_card
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stopgo.actors.a2a.wire.a2a_errors import InvalidAnswer
 from stopgo.actors.a2a.wire.card_reader import (
@@ -262,22 +264,85 @@ def test_urls_without_origin_are_refused(url: str) -> None:
             read(url)
 
 
-HOME = {"https://h:443"}
+AT = ".well-known/agent-card.json"
+HOME = "https://agents.example"
+PUBLIC = of(f"{HOME}/a2a")
+
+
+def places(*found: Interface, url: str = HOME, at: str = "", origins: tuple[str, ...] = ()) -> list[str]:
+    card = Card("N", "", found, False, frozenset())
+    return [each.url for each in usable(card, url, origins, at or f"{url}/{AT}")]
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ((REST_1, RPC_1), REST_1),
-        ((of("https://evil/a2a"), of("http://h/a2a"), RPC_03, RPC_1), RPC_03),
-        ((of("https://H:443/a2a"),), of("https://H:443/a2a")),
-        ((ANYWHERE,), ANYWHERE),
+        ((of(f"{HOME}/rest", "HTTP+JSON"), PUBLIC), [f"{HOME}/rest", f"{HOME}/a2a"]),
+        ((of("https://evil.example/a2a"), of("http://0.0.0.0/b"), PUBLIC), [f"{HOME}/a2a"]),
+        ((of("https://Agents.Example:443/a2a"),), ["https://Agents.Example:443/a2a"]),
+        ((ANYWHERE,), [""]),
     ],
 )
-def test_first_interface_at_an_allowed_origin_is_used(
-    found: tuple[Interface, ...], expected: Interface
-) -> None:
-    assert usable(Card("N", "", found, False, frozenset()), HOME) == expected
+def test_interfaces_at_allowed_origins_are_used(found: tuple[Interface, ...], expected: list[str]) -> None:
+    assert places(*found) == expected
+
+
+def test_interface_at_a_listed_origin_is_used_there() -> None:
+    there = "http://10.0.0.1:8080"
+    assert places(of(f"{there}/a2a"), origins=(there,)) == [f"{there}/a2a"]
+
+
+LISTENS = [
+    "http://0.0.0.0:8080",  # google/adk-python, a2a-samples: `host` of the server becomes the URL of the card
+    "http://[::]:8080",
+    "http://localhost:9999",
+    "http://127.0.0.1:1",
+    "http://[::1]",
+    "http://10.0.0.7:8000",
+    "http://172.17.0.2",
+    "http://192.168.1.5",
+    "http://169.254.1.1",
+    "http://[fd00::1]:80",
+    "http://books:8000",  # the name of a container
+    "http://books.default.svc.cluster.local:8000",  # Kubernetes
+    "http://books.internal",
+    "http://host.docker.internal:8000",
+    "http://books.LOCAL.:8000",
+    "http://2130706433",  # 127.0.0.1 in another form
+    "http://127.1",
+    "http://agents.example",  # behind a proxy that ends TLS
+    "https://AGENTS.example:8443",
+]
+
+
+@pytest.mark.parametrize("root", LISTENS)
+def test_path_of_an_interface_at_a_listen_address_is_called_at_the_configured_origin(root: str) -> None:
+    assert places(of(f"{root}/invoke?x=1")) == [f"{HOME}/invoke?x=1"]
+    assert places(of(root)) == [f"{HOME}/"]
+    assert places(of(f"{root}/")) == [f"{HOME}/"]
+
+
+def test_configured_address_of_this_network_is_the_agent_whatever_its_card_names() -> None:
+    """A tunnel, or a port that is forwarded."""
+    assert places(of("https://agents.example/x"), url="http://127.0.0.1:5000") == ["http://127.0.0.1:5000/x"]
+
+
+@pytest.mark.parametrize(
+    ("url", "at", "named", "expected"),
+    [
+        # The proxy has removed /team/one; if it has not, the path of the card is right.
+        ("/team/one", f"/team/one/{AT}", "/", ["/team/one/", "/"]),
+        ("/team/one", f"/team/one/{AT}", "/a2a", ["/team/one/a2a", "/a2a"]),
+        ("/team/one", f"/team/one/{AT}", "/team/one/a2a", ["/team/one/a2a"]),
+        ("/team/one", f"/team/one/{AT}", "/team/one", ["/team/one"]),
+        ("/team/one", f"/team/one/{AT}", "/team/oneself", ["/team/one/team/oneself", "/team/oneself"]),
+        ("/team/one", f"/{AT}", "/a2a", ["/a2a"]),
+        ("/cards/one.json", "/cards/one.json", "/a2a", ["/a2a"]),
+    ],
+)
+def test_path_before_the_card_is_tried_first(url: str, at: str, named: str, expected: list[str]) -> None:
+    found = places(of(f"http://0.0.0.0:8000{named}"), url=HOME + url, at=HOME + at)
+    assert found == [HOME + each for each in expected]
 
 
 @pytest.mark.parametrize(
@@ -285,17 +350,35 @@ def test_first_interface_at_an_allowed_origin_is_used(
     [
         ((), "it has no interface for JSON-RPC or HTTP[+]JSON in version 1.0 or 0.3"),
         (
-            (of("https://h.evil/a2a"), of("https://h:8443"), of("http://h"), of("https://h.evil/b")),
-            "its interfaces are at http://h:80, https://h.evil:443, https://h:8443$",
+            (
+                of("https://h.evil/a2a"),
+                of("https://8.8.8.8:8443"),
+                of("http://h.evil"),
+                of("https://h.evil/b"),
+            ),
+            "its interfaces are at http://h.evil:80, https://8.8.8.8:8443, https://h.evil:443$",
         ),
     ],
 )
-def test_interfaces_at_other_origins_are_refused(found: tuple[Interface, ...], message: str) -> None:
+def test_interfaces_of_other_services_are_refused(found: tuple[Interface, ...], message: str) -> None:
     with pytest.raises(Elsewhere, match=message):
-        usable(Card("N", "", found, False, frozenset()), HOME)
+        places(*found)
 
 
-AT = ".well-known/agent-card.json"
+HOSTS = st.sampled_from([*LISTENS, HOME, "https://h.evil", "http://127.0.0.1:5000"])
+
+
+@given(
+    named=st.lists(HOSTS, max_size=4),
+    url=HOSTS,
+    path=st.sampled_from(["", "/", "/a", "/@h.evil", "//h.evil"]),
+)
+def test_nothing_is_called_at_an_origin_that_is_not_configured(named: list[str], url: str, path: str) -> None:
+    try:
+        found = places(*(of(f"{each}{path}") for each in named), url=url)
+    except Elsewhere:
+        return
+    assert {origin_of(each) for each in found} == {origin_of(url)}
 
 
 @pytest.mark.parametrize(
