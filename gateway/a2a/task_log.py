@@ -9,11 +9,15 @@ task, whose id is that of the conversation. A task's newest run determines its s
 | `run.started` | working | |
 | reply with text and tool calls; `approval.requested` | working | a status message with the text |
 | tool result with files or data; scripted artifact | | an artifact |
-| `run.waiting`; `approval.voted` while it waits | input-required | all pending questions in one message |
+| `run.waiting`; a vote or a new question then | input-required | all pending questions in one message |
+| decision in the inbox, `run.resumed` | working | the questions that are still pending |
 | `run.auth_required` | auth-required | the server that needs the token |
 | `run.finished` | completed, or the state that a script dictates | the answer as an artifact |
 | `run.failed`, `run.cancelled` | failed, canceled | the sentence |
 | `conversation.completed` | canceled, if the task was interrupted | |
+
+After an accepted decision no task says `input-required` until its run waits again: clients stop at that
+state, or ask once more.
 
 `apply` returns the updates of one event; `queue` adds the commands that are still in the inbox. A stream of a
 task is the state after one event, followed by the updates of the later events.
@@ -47,7 +51,7 @@ from ...actors.approvals.voting import shown_after
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
 from ...actors.log.head import Head, advance
-from ...actors.log.inbox import Create, Received, Say
+from ...actors.log.inbox import Create, Decide, Received, Resume, Say
 from ...actors.log.outcomes import Replied
 from ...actors.log.state import answer_of
 from ...actors.models.a2a_end import A2AEnd
@@ -94,6 +98,8 @@ class TaskLog:
     _pending: dict[str, Asked[Any]] = attrs.field(factory=dict)
     _queued: set[str] = attrs.field(factory=set)
     """The keys of the commands in the inbox."""
+    _accepted: set[str] = attrs.field(factory=set)
+    """The pending questions whose decisions are in the inbox."""
     _head: Head = attrs.field(factory=Head)
     _user_text: str = ""
     """The last message of the user."""
@@ -113,6 +119,13 @@ class TaskLog:
                 task = None
             case Say(message=text, task=task, message_id=message_id):
                 pass
+            case Decide(question=question) if question in self._pending:
+                self._accepted.add(question)
+                self._go_on(received.at)
+                return
+            case Resume():
+                self._go_on(received.at)
+                return
             case _:
                 return
         if received.key in self.commands:  # its run has started since
@@ -121,6 +134,11 @@ class TaskLog:
         self._queued.add(received.key)
         if not self.is_live(id):
             self.submit(id, text, message_id or received.key, received.at)
+
+    def _go_on(self, at: float) -> None:
+        """The live run is about to be resumed by a command in the inbox."""
+        if self._current is not None and self._current.status.state in INTERRUPTED:
+            self._current.status = Status("working", at, self._still_asked(f"{self.last_seq}"))
 
     def submit(self, id: str, text: str, message_id: str, at: float | None = None) -> None:
         """Begin a task whose message is in the inbox, or continue a task whose run has ended."""
@@ -159,8 +177,8 @@ class TaskLog:
 
     @property
     def pending(self) -> Sequence[Asked[Any]]:
-        """The open questions, oldest first."""
-        return tuple(self._pending.values())
+        """The open questions without an accepted decision, oldest first."""
+        return tuple(asked for id, asked in self._pending.items() if id not in self._accepted)
 
     def has_taken(self, key: str, decided: Set[str] = frozenset()) -> bool:
         """Whether the message with this key has been removed from the inbox, and none of the approvals that
@@ -255,41 +273,46 @@ class TaskLog:
             case e.ApprovalRequested(asked=asked):
                 self.asked[asked.id] = self._pending[asked.id] = asked
                 # Other branches continue; the state is "input-required" only when the whole run waits.
+                if self._live.status.state == "input-required":
+                    yield self._status(entry, "input-required", self._question(f"{entry.seq}"))
+                    return
                 parts = (Text(asked.waits), Data({"pending": [item_of(asked)]}))
                 yield self._status(entry, "working", self._message(asked.id, *parts))
             case e.ApprovalVoted(id=id, command=command, decision=decision):
                 self.voted.setdefault(command.partition(":")[0], set()).add(id)
                 self.asked[id] = self._pending[id] = shown_after(self.asked[id], decision)
                 if self._live.status.state == "input-required":
-                    yield self._status(entry, "input-required", self._question(entry))
+                    yield self._status(entry, "input-required", self._question(f"{entry.seq}"))
             case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
-                del self._pending[event.id]
+                del self._pending[event.id]  # `run.resumed` follows in the same commit if the run waits
                 if isinstance(event, e.ApprovalResolved):
                     decided = self.decided.setdefault(event.command.partition(":")[0], [])
                     decided.append(self.asked[event.id])
-                if self._pending and self._live.status.state == "input-required":
-                    yield self._status(entry, "input-required", self._question(entry))
             case _:
                 assert_never(event)
 
     def _paused(self, entry: e.Entry, event: e.RunPause | e.RunResumed) -> Update:
         match event:
             case e.RunWaiting():
-                return self._status(entry, "input-required", self._question(entry))
+                return self._status(entry, "input-required", self._question(f"{entry.seq}"))
             case e.RunAuthRequired(wanted=wanted):
                 sentence = f"{wanted.label} needs a bearer token. Send a message with one."
                 message = self._message(f"{entry.seq}", Text(sentence), Data({"auth": wanted.to_json()}))
                 return self._status(entry, "auth-required", message)
             case e.RunResumed(command=command):
                 self.resumed.add(command)
-                return self._status(entry, "working")
+                return self._status(entry, "working", self._still_asked(f"{entry.seq}"))
             case _:
                 assert_never(event)
 
-    def _question(self, entry: e.Entry) -> Message:
+    def _still_asked(self, id: str) -> Message | None:
+        return self._question(id) if self.pending else None
+
+    def _question(self, id: str) -> Message:
+        """All pending questions."""
         sentences = "\n\n".join(asked.waits for asked in self.pending)
         data = {"pending": [item_of(asked) for asked in self.pending]}
-        message = self._message(f"{entry.seq}", Text(sentences), Data(data))
+        message = self._message(id, Text(sentences), Data(data))
         request = request_of(self.pending, sentences) if self.hitl else None
         if request is None:
             return message

@@ -68,22 +68,22 @@ class TaskServer:
         return log.message(delivery.task) or (with_notice(task, notice) if notice else task)
 
     async def stream(self, send: Send, caller: Caller) -> AsyncGenerator[StreamItem, None]:
-        """The task before the message, then its updates, up to the one that ends the stream."""
+        """The task after the message, then its updates, up to the one that ends the stream."""
         delivery = await deliver_to(self.agent, self.push, send, caller)
         notice = await delivery.carry_out()
         if isinstance(notice, Message):
             yield notice
             return
         log = delivery.log
-        if notice or log.has_taken(delivery.key):
+        decided = frozenset(delivery.decisions())
+        if notice or delivery.task in log.ids or log.has_taken(delivery.key):
             log = await read_own_tasks(self.agent, delivery.log.context, hitl=caller.hitl)
-        elif delivery.task not in log.ids:
+        else:
             log.submit(delivery.task, text_of(send.message), send.message.id)
         task = with_history(known_task(log, delivery.task), send.history_length)
         if notice:
             yield with_notice(task, notice)
             return
-        decided = frozenset(delivery.decisions())
         async with aclosing(self._follow(log, task, delivery.key, decided)) as items:
             async for item in items:
                 yield item
@@ -183,6 +183,10 @@ class TaskServer:
                     if entry.seq <= read.last_seq or update.task != known.id:
                         continue
                     match update:
+                        case StatusUpdate(status=Status(state=state)) if state in INTERRUPTED and not (
+                            key is None or log.has_taken(key, decided)
+                        ):
+                            pass  # the run has not yet seen the message
                         case StatusUpdate(status=Status(state=state)) if ends_stream(state) and (
                             key is None or log.has_taken(key, decided)
                         ):

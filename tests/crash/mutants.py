@@ -190,6 +190,7 @@ KNOWN = "actors/tools/known.py"
 REGISTRY = "actors/tools/registry.py"
 DELIVERY = "gateway/a2a/message_delivery.py"
 TASK_ANSWER = "gateway/a2a/task_answer.py"
+TASK_LOG = "gateway/a2a/task_log.py"
 TASK_SERVER = "gateway/a2a/task_server.py"
 PUSH_ADDRESS = "gateway/a2a/push_address.py"
 PUSH_POST = "gateway/a2a/push_post.py"
@@ -404,6 +405,20 @@ DELEGATED = (
         "                if not waits(await self.read()):\n                    return None\n",
         "                return str(error)\n",
         LOST_ANSWERS,
+    ),
+    (
+        "a task asks for what is decided: the decision is in the inbox",
+        TASK_LOG,
+        '            self._current.status = Status("working", at, self._still_asked(f"{self.last_seq}"))\n',
+        "            pass\n",
+        A2A_STREAMS,
+    ),
+    (
+        "a stream begins with the task before the message",
+        TASK_SERVER,
+        "if notice or delivery.task in log.ids or log.has_taken(delivery.key):",
+        "if notice or log.has_taken(delivery.key):",
+        A2A_STREAMS,
     ),
     (
         "an answer that has arrived is thrown away",

@@ -96,7 +96,8 @@ async def test_streamed_answer_is_followed_to_the_end(
     task = await talk.waiting("use wipe:a")
     words = {"data": {"id": task.pending[0]["id"], "approved": True}} if answer == "data" else answer
     items = await talk.all_of(tongue.send(words, task=task.id, stream=True))
-    assert told(items) == ["input-required", "working", "artifact-update", "completed"]
+    # The task after the message: crewai and the runtime of ADK stop, or ask again, at "input-required".
+    assert told(items) == ["working", "working", "artifact-update", "completed"]
 
 
 @in_every_tongue
@@ -110,8 +111,50 @@ async def test_streamed_message_without_decision_is_one_item(
     half = await talk.all_of(
         tongue.send({"data": {"id": item.pending[0]["id"], "approved": True}}, task=task.id, stream=True)
     )
-    assert told(half) == ["input-required", "input-required"]
+    assert told(half) == ["working", "working", "input-required"]
+    assert [each["id"] for each in half[0].pending] == [item.pending[1]["id"]]
     assert [each["id"] for each in half[-1].pending] == [item.pending[1]["id"]]
+
+
+@in_every_tongue
+async def test_no_frame_asks_after_all_is_decided(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue
+) -> None:
+    """Neither in the stream of the message, nor in that of another client, nor in an answer at once."""
+    task = await talk.waiting("use wipe:a wipe:b")
+    both = {"approvals": [{"id": each["id"], "approved": True} for each in task.pending]}
+    seen: list[Told] = []
+
+    async def listen(items: AsyncGenerator[Told, None]) -> None:
+        seen.extend([item async for item in items])
+
+    async with talk.stream(tongue.subscribe(task.id)) as others, trio.open_nursery() as nursery:
+        assert (await anext(others)).state == "input-required"
+        nursery.start_soon(listen, others)
+        items = await talk.all_of(tongue.send({"data": both}, task=task.id, stream=True))
+    for found in items, seen:
+        assert "input-required" not in told(found)
+        assert told(found)[-1] == "completed"
+
+
+@in_every_tongue
+async def test_streamed_token_is_not_asked_for_again(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue
+) -> None:
+    task = await talk.told(tongue.send("use locked"))
+    items = await talk.all_of(tongue.send("go", task=task.id, stream=True), Authorization="Bearer good")
+    assert told(items) == ["working", "working", "artifact-update", "completed"]
+
+
+@pytest.mark.parametrize("answer", ["yes", "no"])
+@in_every_tongue
+async def test_answer_at_once_does_not_ask_again(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, answer: str
+) -> None:
+    task = await talk.waiting("first wipe:a then slow")
+    told_at_once = await talk.told(tongue.send(answer, task=task.id, wait=False))
+    assert (told_at_once.state, told_at_once.pending) == ("working", [])
+    assert (await talk.get(task.id, tongue)).state == "working"
 
 
 async def test_queued_message_is_streamed_to_the_end(talk: Talk, autojump_clock: MockClock) -> None:
