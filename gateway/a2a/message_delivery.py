@@ -2,7 +2,7 @@
 
 | the message | becomes |
 |---|---|
-| names or words decide pending questions (`task_answer`) | `decide` for each question |
+| decides pending questions of its task, or of its context (`task_answer`) | `decide` for each question |
 | the task waits for a token, and the request has one | `resume` |
 | the task waits for a decision, and the message has none | nothing; the task is returned with `UNDECIDED` |
 | anything else | a message that starts a run: of the task, of a new task, or in a new conversation |
@@ -32,7 +32,7 @@ from .as_a2a_error import as_a2a_error
 from .message_text import text_of
 from .push import PushNotifier
 from .push_hook import SetBy
-from .task_answer import Decisions, decision_in_words, is_yes_or_no, named_decisions, word_of
+from .task_answer import Decisions, decision_in_words, is_yes_or_no, named_decisions, words_of
 from .task_events import known_task, read_own_tasks
 from .task_log import TaskLog
 from .task_page import context_of
@@ -142,14 +142,14 @@ class Delivery:
         of_another = {asked.id for asked in log.pending if asked not in pending}
         if named and (pending or log.asked.keys() & named.keys() - of_another):
             return named
-        if len(pending) != 1 or self._caller.hitl:
+        if self._caller.hitl or not (pending or log.is_live(self.task)):
             return {}
-        words = decision_in_words(message, pending[0])
-        if words is None:
+        said = decision_in_words(message, pending, log.asked)
+        if not said or said.keys() & of_another:
             return {}
         if (principal := self._agent.principal) is not None and relays(principal):
             raise A2AError("PERMISSION_DENIED", "a relay decides with the id of the approval, not in words")
-        return {pending[0].id: words}
+        return said
 
     def _refuse(self) -> State | None:
         """The state of the task; None: it is new. Raises `A2AError` if it accepts no message."""
@@ -162,7 +162,8 @@ class Delivery:
                 "UNSUPPORTED_OPERATION",
                 f"the task is {state}; to begin another, send a message without the task id",
             )
-        late = self.log.asked and not self.log.pending and is_yes_or_no(word_of(self._send.message) or "")
+        said = " ".join(words_of(self._send.message)).lower()
+        late = self.log.asked and not self.log.pending and is_yes_or_no(said)
         if late and self.log.is_live(self.task):
             raise A2AError("UNSUPPORTED_OPERATION", "the task has no open question; all have been answered")
         return state
@@ -285,5 +286,10 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
             raise
         log, is_new = TaskLog(context, caller.hitl), True
     later = f"{context}~{hashlib.sha256(key.encode()).hexdigest()[:8]}"
-    task = log.commands.get(key) or (later if log.ids else context)
+    known = log.commands.get(key) or log.answered.get(key)
+    if known is None and (waiting := log.waiting) is not None:
+        answer = Delivery(agent, push, send, caller, waiting, key, log)
+        if answer.decisions():
+            return answer
+    task = known or (later if log.ids else context)
     return Delivery(agent, push, send, caller, task, key, log, is_new)

@@ -5,13 +5,15 @@ The first rule that matches applies:
 1. A response of the extension `HITL` decides the approvals that it names.
 2. A data part decides the approval that it names: ``{"id", ...words}``, or a list of these under
    ``approvals``. A message that decides an open question twice, or in two ways, is refused.
-3. If exactly one question is pending and the extension is not active, a text of one word such as "yes" may
-   decide it.
+3. A text decides if it has one word such as "yes", and nothing else but perhaps the id of the approval.
+   Without an id, exactly one question must be pending. Case and punctuation do not count, except for question
+   marks: "Approve?" is no consent. If the extension is active, texts decide nothing.
 4. Any other message decides nothing.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
@@ -26,6 +28,8 @@ Decisions = Mapping[str, Mapping[str, Any]]
 
 _YES = frozenset({"yes", "y", "true", "approve", "approved", "ok", "confirm"})
 _NO = frozenset({"no", "n", "false", "reject", "rejected"})
+_LONGEST = 500
+"""Maximum characters of a text that may be a decision."""
 _NAMES = ("id", "approval_id", "uuid")
 _OTHER_FIELDS = frozenset({"approved", "action", "answer"})
 """Fields that contradict `decision`, which is a synonym of `action`."""
@@ -54,20 +58,60 @@ def named_decisions(message: Message, pending: Sequence[Asked[Any]]) -> Decision
     return found
 
 
-def decision_in_words(message: Message, asked: Asked[Any]) -> Mapping[str, Any] | None:
-    """The decision about the only pending question in a message's text (rule 3)."""
-    text = word_of(message)
-    if text is None:
-        return None
-    if isinstance(asked.original, YesOrNo):
-        return {"approved": text in _YES} if is_yes_or_no(text) else None
-    return {"action": text} if text in actions_of(asked) else None
+def decision_in_words(
+    message: Message, pending: Sequence[Asked[Any]], asked: Mapping[str, Asked[Any]]
+) -> Decisions:
+    """The decision in a message's text (rule 3); empty: none. `asked`: all questions of the conversation."""
+    said = words_of(message)
+    ids = [word for word in said if word in asked]
+    rest = [word.lower() for word in said if word not in asked]
+    if len(rest) != 1 or len(ids) > 1 or (not ids and len(pending) != 1):
+        return {}
+    question = asked[ids[0]] if ids else pending[0]
+    words = _decision_of(rest[0], question)
+    return {} if words is None else {question.id: words}
 
 
-def word_of(message: Message) -> str | None:
-    """The text of a message in lower case; None if the message has other parts."""
+def _decision_of(word: str, question: Asked[Any]) -> Mapping[str, Any] | None:
+    if isinstance(question.original, YesOrNo):
+        return {"approved": word in _YES} if is_yes_or_no(word) else None
+    return {"action": word} if word in actions_of(question) else None
+
+
+def words_of(message: Message) -> Sequence[str]:
+    """The words of a text without the punctuation around them; none if the message has other parts, or
+    characters that are neither letters, digits nor punctuation."""
     texts = [part.text for part in message.parts if isinstance(part, Text)]
-    return " ".join(texts).strip().lower() if len(texts) == len(message.parts) else None
+    text = " ".join(texts)
+    if len(texts) != len(message.parts) or len(text) > _LONGEST or not all(map(_counts, text)):
+        return ()
+    spaced = "".join(" " if _is_separator(each) else each for each in text)
+    return [stripped for word in spaced.split() if (stripped := word.strip("-_"))]
+
+
+def _counts(character: str) -> bool:
+    kind = unicodedata.category(character)[0]
+    return character not in "?\u00bf\uff1f\u061f" and (
+        character.isspace() or character == "`" or kind in "LNPM"
+    )
+
+
+def _is_separator(character: str) -> bool:
+    return character not in "-_" and (character == "`" or unicodedata.category(character)[0] in "PZC")
+
+
+def form_of_words(pending: Sequence[Asked[Any]]) -> str:
+    """Sentences that name the texts that decide the pending questions."""
+    return "\n".join(f"Reply with {' or '.join(_forms(each, len(pending) == 1))}." for each in pending)
+
+
+def _forms(question: Asked[Any], is_only_one: bool) -> Sequence[str]:
+    if isinstance(question.original, YesOrNo):
+        words: Sequence[str] = ("yes", "no") if is_only_one else ("approve", "reject")
+    else:
+        fills = "content" in question.original.example()  # then "accept" alone is not enough
+        words = sorted(actions_of(question) - ({"accept"} if fills else set()))
+    return [f'"{word}"' if is_only_one else f'"{word} {question.id}"' for word in words]
 
 
 def is_yes_or_no(word: str) -> bool:

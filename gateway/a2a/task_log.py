@@ -57,6 +57,7 @@ from ...actors.log.state import answer_of
 from ...actors.models.a2a_end import A2AEnd
 from . import artifact_parts
 from .hitl import request_of
+from .task_answer import form_of_words
 
 ANSWER = "answer"
 """The name of the artifact with the final answer."""
@@ -87,6 +88,8 @@ class TaskLog:
     """Decided questions by the key of the message with the decision."""
     voted: dict[str, set[str]] = attrs.field(factory=dict)
     """Approvals by the key of the message with a vote for them."""
+    answered: dict[str, str] = attrs.field(factory=dict)
+    """Task ids by the key of the message with a decision about their questions."""
     commands: dict[str, str] = attrs.field(factory=dict)
     """Task ids by the key of the command that started, or will start, a run of the task."""
     resumed: set[str] = attrs.field(factory=set)
@@ -121,6 +124,7 @@ class TaskLog:
                 pass
             case Decide(question=question) if question in self._pending:
                 self._accepted.add(question)
+                self.answered[received.key.partition(":")[0]] = self._live.id
                 self._go_on(received.at)
                 return
             case Resume():
@@ -179,6 +183,11 @@ class TaskLog:
     def pending(self) -> Sequence[Asked[Any]]:
         """The open questions without an accepted decision, oldest first."""
         return tuple(asked for id, asked in self._pending.items() if id not in self._accepted)
+
+    @property
+    def waiting(self) -> str | None:
+        """The id of the task with open questions."""
+        return self._current.id if self._current is not None and self.pending else None
 
     def has_taken(self, key: str, decided: Set[str] = frozenset()) -> bool:
         """Whether the message with this key has been removed from the inbox, and none of the approvals that
@@ -280,14 +289,16 @@ class TaskLog:
                 yield self._status(entry, "working", self._message(asked.id, *parts))
             case e.ApprovalVoted(id=id, command=command, decision=decision):
                 self.voted.setdefault(command.partition(":")[0], set()).add(id)
+                self.answered[command.partition(":")[0]] = self._live.id
                 self.asked[id] = self._pending[id] = shown_after(self.asked[id], decision)
                 if self._live.status.state == "input-required":
                     yield self._status(entry, "input-required", self._question(f"{entry.seq}"))
             case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
                 del self._pending[event.id]  # `run.resumed` follows in the same commit if the run waits
                 if isinstance(event, e.ApprovalResolved):
-                    decided = self.decided.setdefault(event.command.partition(":")[0], [])
-                    decided.append(self.asked[event.id])
+                    key = event.command.partition(":")[0]
+                    self.decided.setdefault(key, []).append(self.asked[event.id])
+                    self.answered[key] = self._live.id
             case _:
                 assert_never(event)
 
@@ -312,8 +323,9 @@ class TaskLog:
         """All pending questions."""
         sentences = "\n\n".join(asked.waits for asked in self.pending)
         data = {"pending": [item_of(asked) for asked in self.pending]}
-        message = self._message(id, Text(sentences), Data(data))
         request = request_of(self.pending, sentences) if self.hitl else None
+        text = sentences if self.hitl else f"{sentences}\n\n{form_of_words(self.pending)}"
+        message = self._message(id, Text(text), Data(data))
         if request is None:
             return message
         return attrs.evolve(message, extensions=(HITL,), metadata={HITL: request})

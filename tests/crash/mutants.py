@@ -287,22 +287,22 @@ BY_A2A = (
     (
         "a word decides beside the extension for approvals",
         DELIVERY,
-        "if len(pending) != 1 or self._caller.hitl:",
-        "if len(pending) != 1:",
+        "if self._caller.hitl or not (pending or log.is_live(self.task)):",
+        "if not (pending or log.is_live(self.task)):",
         A2A_TASKS,
     ),
     (
         "a word decides the first of two questions",
-        DELIVERY,
-        "if len(pending) != 1 or self._caller.hitl:",
-        "if not pending or self._caller.hitl:",
+        TASK_ANSWER,
+        " or (not ids and len(pending) != 1):",
+        " or (not ids and not pending):",
         A2A_TASKS,
     ),
     (
         "a word decides beside data",
         TASK_ANSWER,
-        "if len(texts) == len(message.parts) else None",
-        "if texts else None",
+        "if len(texts) != len(message.parts) or ",
+        "if ",
         A2A_ANSWERS,
     ),
     (
@@ -405,6 +405,13 @@ DELEGATED = (
         "                if not waits(await self.read()):\n                    return None\n",
         "                return str(error)\n",
         LOST_ANSWERS,
+    ),
+    (
+        "a question back is an approval",
+        TASK_ANSWER,
+        'character not in "?\\u00bf\\uff1f\\u061f" and ',
+        "",
+        A2A_ANSWERS,
     ),
     (
         "a task asks for what is decided: the decision is in the inbox",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from stopgo.actors.a2a.wire.a2a_headers import HITL
 from stopgo.actors.a2a.wire.task import Data, Message, Part, Text
 from stopgo.actors.approvals.asked import Asked
 from stopgo.gateway.a2a.hitl import request_of
-from stopgo.gateway.a2a.task_answer import decision_in_words, named_decisions
+from stopgo.gateway.a2a.task_answer import decision_in_words, form_of_words, named_decisions
 from tests.questions import asked
 
 YES, NO = {"approved": True}, {"approved": False}
@@ -22,23 +23,72 @@ def message(*parts: Part, metadata: Mapping[str, Any] | None = None) -> Message:
     return Message(id="m", role="user", parts=parts, metadata=metadata)
 
 
+def said(kind: str, *words: str) -> Mapping[str, Any] | None:
+    """What a text decides about the only pending question, `q`. `o` has been decided before."""
+    question = asked(kind, id="q")
+    known = {"q": question, "o": asked(id="o")}
+    return decision_in_words(message(*map(Text, words)), [question], known).get("q")
+
+
 @pytest.mark.parametrize(
     ("kind", "words", "decision"),
     [
         *(("tool", word, YES) for word in ("yes", "Y", "true", "approve", "approved", " OK\n", "confirm")),
         *(("tool", word, NO) for word in ("no", "n", "FALSE", "reject", "rejected")),
+        *(("tool", word, YES) for word in ("yes.", "Yes!", "APPROVE", "`approve`", "**Yes**", '"yes",')),
+        *(("tool", word, NO) for word in ("No!", "(reject)")),
+        *(("tool", word, YES) for word in ("approve q", "q: yes", "Approve (q).", "yes, q", "approve `q`")),
+        ("tool", "reject: q", NO),
         ("checkpoint", "yes", YES),
         ("elicitation", "decline", {"action": "decline"}),
+        ("elicitation", "Decline q.", {"action": "decline"}),
         ("outcome_unknown", "Retry", {"action": "retry"}),
-        *(("tool", words, None) for words in ("", "yes please", "yes.", "not approved", "accept", "ja")),
+        *(
+            ("tool", words, None)
+            for words in ("", "q", "yes please", "not approved", "accept", "ja", "yes yes")
+        ),
+        *(("tool", words, None) for words in ("yes?", "Approve?", "\u00bfyes", "yes Q", "yes q q", "yes p")),
+        *(
+            ("tool", words, None)
+            for words in ("yes \U0001f44e", "y/n", "yes no", "no-yes", "\u00acyes", "don't approve")
+        ),
+        *(("tool", words, None) for words in ("yes\u200b", "y\u0435s", "yes" + " " * 500, "yes o")),
         ("elicitation", "yes", None),
         ("outcome_unknown", "approved", None),
     ],
 )
-def test_the_whole_text_is_one_word(kind: str, words: str, decision: Mapping[str, Any] | None) -> None:
-    question = asked(kind)
-    assert decision_in_words(message(Text(words)), question) == decision
-    assert decision_in_words(message(Text(words), Data({})), question) is None
+def test_text_decides_if_it_is_a_word_and_perhaps_the_id(
+    kind: str, words: str, decision: Mapping[str, Any] | None
+) -> None:
+    assert said(kind, words) == decision
+    question = asked(kind, id="q")
+    assert decision_in_words(message(Text(words), Data({})), [question], {"q": question}) == {}
+
+
+def test_one_of_several_questions_needs_its_id() -> None:
+    both = {"a": asked(id="a"), "b": asked(id="b")}
+    pending = list(both.values())
+    assert decision_in_words(message(Text("yes")), pending, both) == {}
+    assert decision_in_words(message(Text("approve b")), pending, both) == {"b": YES}
+    assert decision_in_words(message(Text("approve a b")), pending, both) == {}
+
+
+def test_text_that_asks_names_the_form_that_works() -> None:
+    """Each form decides what it says, in the message in which it stands."""
+    form = asked("elicitation", id="e")
+    for pending in [[asked(id="a")], [form], [asked("outcome_unknown", id="o")], [asked(id="a"), form]]:
+        known = {each.id: each for each in pending}
+        forms = re.findall(r'"([^"]+)"', form_of_words(pending))
+        assert len(forms) >= 2 * len(pending)
+        decided = [decision_in_words(message(Text(each)), pending, known) for each in forms]
+        assert {id for each in decided for id in each} == known.keys()
+        for each in decided:
+            [(id, words)] = each.items()
+            known[id].original.parse(words)
+    assert form_of_words([asked(id="a")]) == 'Reply with "yes" or "no".'
+    assert form_of_words([asked(id="a"), asked(id="b")]) == (
+        'Reply with "approve a" or "reject a".\nReply with "approve b" or "reject b".'
+    )
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ async def test_message_brings_the_missing_token(talk: Talk, autojump_clock: Mock
 # ----------------------------------------------------------------------- answers
 
 
-@pytest.mark.parametrize("text", ["why?", "yes please", "approved.", "", "not approved", "approve all of it"])
+@pytest.mark.parametrize("text", ["why?", "yes please", "approved?", "", "not approved", "approve all of it"])
 @in_every_dialect
 async def test_other_text_leaves_the_question_pending(
     talk: Talk, autojump_clock: MockClock, tongue: Tongue, text: str
@@ -281,6 +281,39 @@ async def test_words_decide_nothing_with_two_approvals(talk: Talk, autojump_cloc
     done = await talk.told(V1.send("yes", task=task.id))  # now it can mean but one
     assert done.state == "completed"
     assert talk.world.called("wipe") == 2
+
+
+async def test_words_with_the_id_decide_one_of_two_approvals(talk: Talk, autojump_clock: MockClock) -> None:
+    task = await talk.waiting("use wipe:a wipe:b")
+    first, second = (item["id"] for item in task.pending)
+    assert f'"approve {second}"' in task.text
+    half = await talk.told(V1.send(f"Approve {second}.", task=task.id))
+    assert (half.state, [item["id"] for item in half.pending]) == ("input-required", [first])
+    assert half.text.endswith('Reply with "yes" or "no".')
+    late = await talk.refused(V1.send(f"reject {second}", task=task.id))
+    assert (late.code, late.message.endswith("approved")) == (-32004, True)
+    assert (await talk.told(V1.send("NO!", task=task.id))).state == "completed"
+    assert talk.world.ledger == [("wipe", {"name": "b"})]
+
+
+@pytest.mark.parametrize("by", ["yes", "id", "data"])
+@pytest.mark.parametrize("tongue", [V1, V03], ids=lambda tongue: tongue.name)
+async def test_message_with_only_the_context_answers_its_pending_task(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, by: str
+) -> None:
+    """Clients that only keep the context, such as chats of one box."""
+    task = await talk.waiting("use wipe:a")
+    [item] = task.pending
+    answers: Json = {"yes": "yes", "id": f"approve {item['id']}"}
+    said = answers.get(by, {"data": {"id": item["id"], "approved": True}})
+    key: Any = {"Idempotency_Key": "k"}
+    done = await talk.told(tongue.send(said, context=task.context), **key)
+    assert (done.id, done.state) == (task.id, "completed")
+    again = await talk.told(tongue.send(said, context=task.context), **key)
+    assert (again.id, again.state) == (task.id, "completed")
+    assert talk.world.called("wipe") == 1
+    new = await talk.told(tongue.send("yes", context=task.context))
+    assert (new.id != task.id, new.answer) == (True, "you said yes")
 
 
 async def test_one_message_decides_two_approvals(talk: Talk, autojump_clock: MockClock) -> None:
