@@ -92,7 +92,7 @@ INTERNAL = {
     "ModelTool": {"plain", "says"},
     "ToolQuestion": {"tool_fingerprint"},
     "ToolStub": {"may_be_repeated"},
-    "ProxyQuestion": {"item", "mover", "remote_context", "remote_item", "remote_message"},
+    "ProxyQuestion": {"item", "mover", "remote_context", "remote_form", "remote_item", "remote_message"},
 }
 """What only the product itself uses, though it has a docstring."""
 BASES = {"Occasion", "Asked", "YesOrNo"}

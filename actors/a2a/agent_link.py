@@ -23,7 +23,7 @@ from ..common.tls import TlsUnusable, trusted, why_unreached
 from ..tools.delegation import Hop, RemoteAgentStatus
 from ..tools.tool import ToolAuthRequired
 from .wire.a2a_errors import A2AError, InvalidAnswer
-from .wire.a2a_headers import IDEMPOTENCY
+from .wire.a2a_headers import HITL, IDEMPOTENCY
 from .wire.card_reader import Card, Elsewhere, card_urls, named_origins, origin_of, read_card, usable
 from .wire.client_codec import HttpCall, Interface, read_answer, read_event, write_call
 from .wire.task import ClientRequest, Message, StreamItem, Task, TaskPage
@@ -76,6 +76,8 @@ class Contact:
     streaming: bool
     idempotent: bool
     """Whether a repeated message counts as the same message."""
+    hitl: bool = False
+    """Whether to activate kagent's extension for approvals. An agent of this runtime asks in its own form."""
     named: str = ""
     """Where the card says its interfaces are, if none of them is at an allowed origin."""
 
@@ -179,7 +181,7 @@ class AgentLink:
     # ------------------------------------------------------------------------- HTTP
 
     def _extensions(self, contact: Contact) -> tuple[str, ...]:
-        return (IDEMPOTENCY,) if contact.idempotent else ()
+        return (*((IDEMPOTENCY,) if contact.idempotent else ()), *((HITL,) if contact.hitl else ()))
 
     def _http(self) -> httpx2.AsyncClient:
         """Raises `NotSent`."""
@@ -282,7 +284,9 @@ class AgentLink:
         named = "" if interface in card.interfaces else named_origins(card)
         if named and self._contact is None:
             self.log.info("%s; its interface is called at %s", named, origin_of(interface.url))
-        return Contact(interface, card.streaming, IDEMPOTENCY in card.extensions, named)
+        idempotent = IDEMPOTENCY in card.extensions
+        hitl = HITL in card.extensions and not idempotent
+        return Contact(interface, card.streaming, idempotent, hitl, named)
 
     def _answer(
         self, contact: Contact, request: ClientRequest, response: httpx2.Response, body: Any

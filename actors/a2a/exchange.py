@@ -17,6 +17,7 @@ A task is followed by its stream if the agent has streams, otherwise by polling.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 
 import attrs
 import trio
@@ -29,13 +30,16 @@ from ..tools.delegation import (
     Delegate,
     Delegated,
     LookAt,
+    RemoteAnswer,
     RemoteInputRequired,
+    RemoteItem,
     RemoteTask,
 )
 from ..tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .agent_link import AgentLink, Contact, Lost, NotSent
-from .outgoing import answer_message, context_of, first_message, token_message
-from .remote_state import answered, delegated, items_of
+from .foreign_questions import uncalled
+from .outgoing import answer_message, context_of, first_message, foreign_message, token_message
+from .remote_state import answered, delegated, items_of, without_calls
 from .task_link import RETRIES, Gone, TaskLink, shortened
 from .wire.a2a_errors import A2AError
 from .wire.a2a_headers import LOOK
@@ -48,6 +52,7 @@ CANCEL_TIME = 8.0
 """Seconds to cancel a task: more than this runtime gives a cancelled task's own calls."""
 LOOK_TIME = 5.0
 """Seconds for a look at a question."""
+ASKED_AGAIN = "it asks the same again"
 NOT_ASKED = "the agent no longer waits for the answer"
 
 
@@ -61,6 +66,8 @@ class Exchange:
     """Maximum bytes of a result."""
     _remote: TaskLink = attrs.field(init=False)
     _refusals: dict[str, str] = attrs.field(factory=dict)
+    _brought: list[RemoteAnswer] = attrs.field(factory=list)
+    """The answers that were sent."""
     _has_left: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -96,11 +103,14 @@ class Exchange:
         """The result of a task at rest. Raises the prerequisite that it waits for."""
         match task.status.state:
             case "input-required":
-                raise RemoteInputRequired(items_of(task), self._refusals)
+                items = items_of(task)
+                raise RemoteInputRequired(items, {**self._asked_again(items), **self._refusals})
             case "auth-required":
                 raise ToolAuthRequired(f'agent "{self._request.agent}" needs a bearer token', status=401)
             case _:
-                return delegated(task, self._most)
+                agreed = {answer.item.name for answer in self._brought if answer.agrees}
+                missing = uncalled(task, [item for item in self._answered if item.name in agreed])
+                return without_calls(delegated(task, self._most), missing)
 
     async def _given_up(self) -> Delegated:
         """Cancel the task after the timeout, if the agent can be reached."""
@@ -210,11 +220,12 @@ class Exchange:
         match task.status.state:
             case "input-required":
                 still_open = {item.name for item in items_of(task)}
-                for answer in request.answers:
-                    if answer.item.name in still_open:
-                        refusal = await self._remote.answer(answer_message(request, known, answer), answer)
-                        if refusal is not None:
-                            self._refusals[answer.item.name] = refusal
+                answers = [answer for answer in request.answers if answer.item.name in still_open]
+                if foreign := [answer for answer in answers if answer.item.form]:
+                    await self._answer(foreign_message(request, known, foreign), foreign)
+                for answer in answers:
+                    if not answer.item.form:
+                        await self._answer(answer_message(request, known, answer), [answer])
             case "auth-required" if request.bearer is not None:
                 await self._remote.bring_token(token_message(request, known))
             case "failed" | "canceled" | "rejected" if request.anew:
@@ -223,10 +234,32 @@ class Exchange:
                 pass
         return None
 
+    async def _answer(self, message: Message, answers: Sequence[RemoteAnswer]) -> None:
+        self._brought += answers
+        if (refusal := await self._remote.answer(message, answers)) is not None:
+            self._refusals.update({answer.item.name: refusal for answer in answers})
+
+    def _asked_again(self, items: Sequence[RemoteItem]) -> Mapping[str, str]:
+        """The reasons for questions that are those just answered, under other ids. An agent of this runtime
+        may ask the same for another call."""
+        before = [_question(item) for item in self._answered if item.form or item.id is None]
+        return {item.name: ASKED_AGAIN for item in items if _question(item) in before}
+
+    @property
+    def _answered(self) -> Sequence[RemoteItem]:
+        """The questions to which answers were sent, as they were asked."""
+        names = {answer.item.name for answer in self._brought}
+        return [item for item in self._request.items if item.name in names]
+
     async def _begin_anew(self) -> Message | None:
         """Start again, because a person wants the call repeated and its task can no longer succeed."""
         self._remote.task = None
         return await self._begin()
+
+
+def _question(item: RemoteItem) -> tuple[object, ...]:
+    """What a question asks, without its ids."""
+    return (item.kind, item.tool, item.arguments, item.description, item.form)
 
 
 async def cancel(link: AgentLink, task: RemoteTask, request: Delegate | CancelRemote) -> Task | None:

@@ -6,8 +6,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
+import attrs
+
 from ..tools.delegation import Delegate, RemoteAnswer, RemoteTask
-from .wire.a2a_headers import PATH
+from .foreign_questions import foreign_answer
+from .wire.a2a_headers import HITL, PATH
 from .wire.task import Data, Message, Part, Text
 
 _NAMESPACE = uuid.UUID("b8b1c6a4-3f0e-4f43-9d0c-6a4f2f3c9d11")
@@ -25,6 +28,15 @@ def first_message(request: Delegate, context: str | None) -> Message:
 def answer_message(request: Delegate, task: RemoteTask, answer: RemoteAnswer) -> Message:
     """The answer to a question: with the id of the question, or in words if it has none."""
     return _message(request, answer.item.name, _parts(answer), task.id, task.context or None)
+
+
+def foreign_message(request: Delegate, task: RemoteTask, answers: Sequence[RemoteAnswer]) -> Message:
+    """The answers to questions of an agent of another make, in its form."""
+    parts, metadata = foreign_answer(answers, request.items)
+    name = ",".join(answer.item.name for answer in answers)
+    message = _message(request, name, parts, task.id, task.context or None)
+    extensions = (HITL,) if HITL in metadata else ()
+    return attrs.evolve(message, metadata={**(message.metadata or {}), **metadata}, extensions=extensions)
 
 
 def token_message(request: Delegate, task: RemoteTask) -> Message:

@@ -15,6 +15,7 @@ import attrs
 from ...runtime.json_text import MAX_DEPTH, depth
 from ..tools.delegation import Delegated, RemoteItem
 from ..tools.tool import ToolResult
+from .foreign_questions import foreign_items
 from .wire.task import Data, File, Link, Message, Part, State, Task, Text
 
 MOST_ITEMS = 32
@@ -40,7 +41,7 @@ def items_of(task: Task) -> tuple[RemoteItem, ...]:
     message = task.status.message
     if message is None:
         return (RemoteItem(message="", description="The agent needs an answer."),)
-    named = list(_named(message))
+    named = list(_named(message)) or list(_foreign(message))
     if named:
         return tuple(named[:MOST_ITEMS])
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
@@ -68,6 +69,25 @@ def _named(message: Message) -> Iterator[RemoteItem]:
             if item is not None and item.id is not None and item.id not in seen:
                 seen.add(item.id)
                 yield item
+
+
+def _foreign(message: Message) -> Iterator[RemoteItem]:
+    """The questions of an agent of another make, within bounds."""
+    seen: set[str] = set()
+    for item in foreign_items(message):
+        if item.id is None or not 0 < len(item.id) <= LONGEST_NAME or item.id in seen:
+            continue
+        seen.add(item.id)
+        fits = _fits(item.arguments)
+        yield attrs.evolve(
+            item,
+            message=item.message[:LONGEST_NAME],
+            tool=item.tool[:LONGEST_NAME],
+            arguments=item.arguments if fits else {},
+            description=_cut(item.description, LONGEST_TEXT),
+            schema=item.schema if item.schema is not None and _fits(item.schema) else None,
+            agents=tuple(name[:LONGEST_NAME] for name in item.agents),
+        )
 
 
 def _item(message: str, said: object) -> RemoteItem | None:
@@ -126,6 +146,14 @@ def delegated(task: Task, most: int) -> Delegated:
     result = result_of(parts, most, is_error=state != "completed", state=state)
     rejected = bool(task.metadata and task.metadata.get("rejected") is True)
     return Delegated(result, rejected)
+
+
+def without_calls(end: Delegated, tools: Sequence[str]) -> Delegated:
+    """The result, as an error if these tools were approved and not called."""
+    if not tools or end.result.is_error:
+        return end
+    content = f"The agent ended without the approved call: {', '.join(tools)}\n{end.result.content}"
+    return attrs.evolve(end, result=attrs.evolve(end.result, content=content, is_error=True))
 
 
 def answered(message: Message, most: int) -> Delegated:

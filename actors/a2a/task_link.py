@@ -7,7 +7,7 @@ has arrived counts only if the task cannot be read (`arrived`).
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import assert_never
 
@@ -113,16 +113,17 @@ class TaskLink:
         self._arrived.take(item)
         return item if isinstance(item, Message) else None
 
-    async def answer(self, message: Message, answer: RemoteAnswer) -> str | None:
-        """Send the answer to a question. Returns the reason if it is not sent, or is refused by the agent;
-        then the question stays open."""
+    async def answer(self, message: Message, answers: Sequence[RemoteAnswer]) -> str | None:
+        """Send the answers to questions. Returns the reason if they are not sent, or are refused by the
+        agent; then the questions stay open."""
+        names = {answer.item.name for answer in answers}
 
         def asks(task: Task) -> bool:
             return task.status.state == "input-required" and any(
-                answer.item.name == each.name for each in items_of(task)
+                each.name in names for each in items_of(task)
             )
 
-        return await self._send_on(message, asks, agrees=answer.agrees)
+        return await self._send_on(message, asks, agrees=any(answer.agrees for answer in answers))
 
     async def bring_token(self, message: Message) -> None:
         """Send the request's bearer token to a task that waits for one."""

@@ -60,6 +60,8 @@ class ProxyQuestion(YesOrNo):
     """The id of the question at the other agent; None if the message as a whole is the question."""
     remote_kind: str = attrs.field(default="", validator=TEXT)
     """The kind of the question; empty if the agent does not state it."""
+    remote_form: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The form of the question at an agent of another make; None for other agents, and for words."""
     remote_description: str = attrs.field(default="", validator=TEXT)
     """The question, in the words of the agent that asks."""
     input_schema: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
@@ -113,6 +115,7 @@ class ProxyQuestion(YesOrNo):
             remote_message=item.message,
             remote_item=item.id,
             remote_kind=item.kind,
+            remote_form=item.form or None,
             remote_description="" if is_call else item.description,
             input_schema=item.schema,
             agents=agents,
@@ -122,7 +125,12 @@ class ProxyQuestion(YesOrNo):
     @property
     def item(self) -> RemoteItem:
         """The reference to the question at the other agent."""
-        return RemoteItem(message=self.remote_message, id=self.remote_item, kind=self.remote_kind)
+        return RemoteItem(
+            message=self.remote_message,
+            id=self.remote_item,
+            kind=self.remote_kind,
+            form=self.remote_form or "",
+        )
 
     @property
     def task(self) -> RemoteTask:

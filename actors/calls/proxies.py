@@ -132,9 +132,12 @@ def _next_number(log: ConversationLog, key: str, record: CallRecord, item: Remot
 
 
 def _undelivered(log: ConversationLog, key: str, record: CallRecord) -> Iterator[str]:
-    """Yield the settled approvals whose outcomes have not been delivered to the agent."""
+    """Yield the settled approvals whose outcomes have not been delivered to the agent. Agents of other makes
+    take the answers to all their questions at once, so none is yielded while one of these is pending."""
     assert isinstance(record.need, NeedsDecisions)
-    for item in record.need.items:
-        id = latest(log.run, key, item)
-        if id is not None and id not in record.brought and log.state.approvals[id].state != "pending":
+    ids = [(item, id) for item in record.need.items if (id := latest(log.run, key, item)) is not None]
+    pending = {id for _, id in ids if log.state.approvals[id].state == "pending"}
+    waits = any(item.form and id in pending for item, id in ids)
+    for item, id in ids:
+        if id not in record.brought and id not in pending and not (item.form and waits):
             yield id

@@ -59,6 +59,9 @@ class RemoteItem:
     """JSON Schema of edited arguments, or of the form."""
     agents: Sequence[str] = ()
     """The names of the agents between the other agent and the one that asks."""
+    form: str = ""
+    """The form in which an agent of another make asks, and wants the answer; empty: that of this runtime, or
+    words. The answers to questions with a form are sent together."""
 
     @property
     def name(self) -> str:

@@ -93,6 +93,7 @@ HALTS = "tests/actors/gate/test_halt.py"
 HALTED_QUESTIONS = "tests/actors/calls/test_halted_questions.py"
 REMOTE_STATES = "tests/actors/a2a/test_remote_state.py"
 ARRIVED_ANSWERS = "tests/actors/a2a/test_answers_that_arrived.py"
+FOREIGN_QUESTIONS = "tests/actors/a2a/test_foreign_questions.py"
 LOST_ANSWERS = "tests/actors/a2a/test_lost_answers.py"
 FIELD_TESTS = "tests/actors/a2a/wire/test_fields.py"
 CARDS = "tests/actors/a2a/wire/test_card_reader.py"
@@ -133,6 +134,7 @@ REMOTE_STATE = "actors/a2a/remote_state.py"
 OUTGOING = "actors/a2a/outgoing.py"
 FIELDS = "actors/a2a/wire/fields.py"
 ARRIVED = "actors/a2a/arrived.py"
+FOREIGN = "actors/a2a/foreign_questions.py"
 TASK_LINK = "actors/a2a/task_link.py"
 AGENT_LINK = "actors/a2a/agent_link.py"
 CARD = "actors/a2a/wire/card_reader.py"
@@ -426,6 +428,27 @@ DELEGATED = (
         "if notice or delivery.task in log.ids or log.has_taken(delivery.key):",
         "if notice or log.has_taken(delivery.key):",
         A2A_STREAMS,
+    ),
+    (
+        "whatever is true is a confirmation for ADK, and a word is one for Strands",
+        FOREIGN,
+        'return answer.words.get("approved") is True',
+        'return bool(answer.words.get("approved", True))',
+        FOREIGN_QUESTIONS,
+    ),
+    (
+        "an approval without an effect is a success",
+        EXCHANGE,
+        "missing = uncalled(task, [item for item in self._answered if item.name in agreed])",
+        "missing = uncalled(task, [])",
+        FOREIGN_QUESTIONS,
+    ),
+    (
+        "an answer has been given again and nobody knows",
+        EXCHANGE,
+        "return {item.name: ASKED_AGAIN for item in items if _question(item) in before}",
+        "return {}",
+        FOREIGN_QUESTIONS,
     ),
     (
         "an answer that has arrived is thrown away",
