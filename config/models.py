@@ -25,8 +25,8 @@ Provider: TypeAlias = Literal[
 ]
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
 
-Api: TypeAlias = Literal["responses", "chat"]
-"""The two APIs of OpenAI."""
+Api: TypeAlias = Literal["responses", "chat", "native"]
+"""The two APIs of OpenAI, and Ollama's own."""
 
 _BY_PREFIX: Mapping[str, Provider] = {
     "openai-": "openai",
@@ -214,8 +214,9 @@ class ModelConfig:
         default=None,
         metadata=about(
             "API of a server of OpenAI's kind: `responses` is `BASE_URL/responses`, `chat` is "
-            "`BASE_URL/chat/completions`. Default: `responses` for the models of `openai` that reason, at "
-            "OpenAI's own address; else `chat`."
+            "`BASE_URL/chat/completions`; `native` is that of Ollama. Default: `responses` for the models of "
+            "`openai` that reason, at OpenAI's own address; `native` if `options` need it, for instance for "
+            "`num_ctx`; else `chat`."
         ),
     )
     base_url: str | None = attrs.field(

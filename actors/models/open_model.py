@@ -6,23 +6,23 @@ import os
 from collections.abc import Set
 from pathlib import Path
 
-from ...config.models import ModelSpec, Provider
+from ...config.models import ModelSpec
 from .client import ModelClient
 from .errors import ModelUnusable, UnknownProvider
 from .model import Model
 from .offline.rules_model import RulesModel
-from .providers.endpoints import RESPONSES_ONLY, api_of, endpoint, is_openais
+from .providers.endpoints import APIS, RESPONSES_ONLY, api_of, endpoint, is_openais
+from .providers.ollama_options import ignored_by
 from .providers.openai_families import check_sampling
 from .script import ScriptModel
 from .script_reader import load_script
 
 _OURS = frozenset({"contents", "messages", "model", "stream", "system", "systemInstruction", "tools"})
 """Keys of a request body that the run sets, not the agent file."""
-_WITH_TWO_APIS: tuple[Provider, ...] = ("openai", "openrouter", "ollama", "openai_compatible")
 
 
 class UnsupportedApi(ModelUnusable):
-    """`api` is set for a provider that has only one."""
+    """`api` is set to one that the provider does not have."""
 
     code = "unsupported_api"
 
@@ -70,16 +70,19 @@ def check_model(spec: ModelSpec, *, folder: Path) -> None:
 
 
 def _check(spec: ModelSpec) -> None:
-    if spec.api is not None and spec.provider not in _WITH_TWO_APIS:
-        raise UnsupportedApi(
-            f'model "{spec.name}": {spec.provider} has no choice of an api; {", ".join(_WITH_TWO_APIS)} have'
-        )
+    if spec.api is not None and spec.api not in (known := APIS.get(spec.provider, ())):
+        has = f"has no api {spec.api}, only {', '.join(known)}" if known else "has no choice of an api"
+        raise UnsupportedApi(f'model "{spec.name}": {spec.provider} {has}')
     _refuse(spec, "options", _OURS & spec.options.keys())
     _refuse(spec, "headers", _OUR_HEADERS & {name.lower() for name in spec.headers})
     if spec.provider in ("offline", "script"):
         return
     base_url = endpoint(spec, os.environ).base_url
-    if api_of(spec, base_url) == "responses":
+    api = api_of(spec, base_url)
+    if spec.provider == "ollama" and (ignored := ignored_by(api) & spec.options.keys()):
+        names = ", ".join(sorted(ignored))
+        raise InvalidOptions(f'options of model "{spec.name}": Ollama ignores {names} by `api: {api}`')
+    if api == "responses":
         _refuse(spec, "options", RESPONSES_ONLY & spec.options.keys())
         if is_openais(base_url):
             check_sampling(spec)

@@ -58,6 +58,8 @@ ROWS = {
     "openrouter": (*COMMON, *BROKEN_ARGUMENTS),
     "ollama": (*COMMON, *BROKEN_ARGUMENTS),
     "openai_compatible": (*COMMON, *BROKEN_ARGUMENTS),
+    # It has no mark for a filter or a refusal.
+    "ollama_native": tuple(row for row in COMMON if row.name not in ("content filter", "refusal")),
 }
 ALIKE = {"mistral", "openrouter", "ollama", "openai_compatible"}
 """Spoken to by the same code as OpenAI: a part of the rows is enough."""

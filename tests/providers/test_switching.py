@@ -43,10 +43,8 @@ class Variant:
     options: Json = attrs.field(factory=dict)
     max_tokens: int | None = None
     api: Api | None = None
-
-    @property
-    def server(self) -> str:
-        return self.kind if self.api is None else self.api
+    server: str = attrs.field(default=attrs.Factory(lambda self: self.api or self.kind, takes_self=True))
+    """Its dialect."""
 
 
 INCLUDE = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
@@ -65,6 +63,7 @@ VARIANTS = (
     Variant("mistral", "magistral-medium-latest"),
     Variant("openrouter", "moonshotai/kimi-k2"),
     Variant("ollama", "qwen3:8b"),
+    Variant("ollama", "qwen3:4b", {"num_ctx": 8192}, 200, server="ollama_native"),
     Variant("openai_compatible", "Qwen/Qwen3-8B"),
 )
 NAMES = ("resources_add", "files/read.all", "9 lives ü", 100 * "x")

@@ -11,6 +11,7 @@ import httpx2
 
 from ....config.models import Api, ModelSpec, Provider, reasons
 from ..errors import ModelUnusable
+from .ollama_options import NATIVE_ONLY
 
 
 class MissingApiKey(ModelUnusable):
@@ -76,6 +77,15 @@ def endpoint(spec: ModelSpec, environ: Mapping[str, str]) -> Endpoint:
     return Endpoint(_base_url(spec, place, environ), _key(spec, place, environ))
 
 
+_OPENAIS: tuple[Api, ...] = ("responses", "chat")
+APIS: Mapping[Provider, tuple[Api, ...]] = {
+    "openai": _OPENAIS,
+    "openrouter": _OPENAIS,
+    "ollama": (*_OPENAIS, "native"),
+    "openai_compatible": _OPENAIS,
+}
+"""The APIs of the providers that have more than one."""
+
 CHAT_ONLY = frozenset(
     {
         "frequency_penalty",
@@ -105,6 +115,7 @@ def api_of(spec: ModelSpec, base_url: str) -> Api:
     """The API to ask a model of OpenAI's kind by.
 
     * `api` of the agent file decides.
+    * Options that Ollama's chat completions would ignore need its own API.
     * Models of `openai` that reason need the Responses API for tools, at OpenAI's own address. At another
       address there may be a proxy or a local server without that API.
     * Options that only chat completions has keep a model at chat completions, because the model of an older
@@ -112,6 +123,8 @@ def api_of(spec: ModelSpec, base_url: str) -> Api:
     """
     if spec.api is not None:
         return spec.api
+    if spec.provider == "ollama" and NATIVE_ONLY & spec.options.keys():
+        return "native"
     needs = spec.provider == "openai" and is_openais(base_url) and reasons(spec.model)
     return "responses" if needs and not CHAT_ONLY & spec.options.keys() else "chat"
 

@@ -1,4 +1,5 @@
-"""Models of OpenAI and of servers with its API: by the Responses API or by chat completions.
+"""Models of OpenAI and of servers with its API: by the Responses API, by chat completions or, for Ollama, by
+its own.
 
 * If the server cannot open the reasoning in a request, the request is sent once more without it: the key of
   the account or the server behind the address has changed. A second refusal fails the call.
@@ -22,6 +23,7 @@ from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
 from ..model import Model
 from .endpoints import CHAT_ONLY, RESPONSES_ONLY, Endpoint, api_of, endpoint, is_openais
 from .http_model import HttpModel, model_at, with_own_headers
+from .ollama_codec import OllamaCodec
 from .openai_codec import FLAVOURS, OpenAICodec
 from .reading import failures_of
 from .responses_codec import COMPATIBLE, OPENAI, ResponsesCodec, ResponsesFlavour, origin_of
@@ -39,9 +41,13 @@ def openai_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClien
     headers = {"authorization": f"Bearer {place.key}"} if place.key is not None else {}
     if spec.provider == "openrouter":
         headers |= _TITLE
+    api = api_of(spec, place.base_url)
+    if api == "native":
+        address = f"{place.base_url.removesuffix('/v1')}/api/chat"
+        return model_at(address, spec, headers, place, OllamaCodec(spec), client)
     address = f"{place.base_url}/responses"
     responses = responses_model(address, spec, headers, place, _flavour(spec, place.base_url), client)
-    if api_of(spec, place.base_url) == "responses":
+    if api == "responses":
         return responses
     flavour = FLAVOURS[spec.provider]
     if is_openais(place.base_url):

@@ -12,12 +12,13 @@ import trio
 
 from ....runtime.json_text import load_provider
 from ...common.http_proxies import said_by_proxy
-from ...common.sse_parser import EventTooLarge, SseParser
+from ...common.sse_parser import EventTooLarge
 from ...common.tls import distrusted, why_unreached
 from ..errors import ModelUnusable
 from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
 from .codec import Codec, ReplyStream, empty_answer, ended_early, not_understood
 from .faults import from_answer
+from .framing import Framing, framing_of
 
 MAX_BYTES = 32 * 1024 * 1024
 """Maximum size of the body of an answer."""
@@ -60,8 +61,9 @@ async def read_reply(
     """Read the body of an answer as a reply. Raises `ModelFailed` or `httpx2.HTTPError`."""
     if not response.is_success:
         raise failed_answer(response, await response.aread())
-    if "event-stream" in response.headers.get("content-type", ""):
-        return await _read_events(response, codec.stream(request, emit))
+    framing = framing_of(response.headers.get("content-type", ""))
+    if framing is not None:
+        return await _read_events(response, framing, codec.stream(request, emit))
     raw = await response.aread()
     if not raw.strip():
         raise empty_answer("an answer of no bytes")
@@ -77,18 +79,15 @@ def failed_answer(response: httpx2.Response, raw: bytes) -> ModelFailed:
     return from_answer(response.status_code, response.headers, raw, now=time.time())
 
 
-async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelReply:
-    parser = SseParser()
+async def _read_events(response: httpx2.Response, framing: Framing, stream: ReplyStream) -> ModelReply:
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     try:
         with trio.CancelScope() as scope:
             async for chunk in response.stream:  # `limit_body` refuses compressed bodies
-                for event in parser.feed(chunk):
-                    if event.data is not None and not stream.ended:
-                        # Some servers cut a character between two events.
-                        stream.feed(event.data.decode(errors="surrogateescape"))
+                _feed(stream, framing.feed(chunk))
                 if stream.ended:
                     scope.deadline = min(scope.deadline, trio.current_time() + LINGER)
+        _feed(stream, framing.end())
     except httpx2.HTTPError as error:
         # A complete reply is used even if its connection breaks or its stream is too long.
         if isinstance(error, AnswerRefused) and not stream.ended:
@@ -101,6 +100,12 @@ async def _read_events(response: httpx2.Response, stream: ReplyStream) -> ModelR
         failure.usage = failure.usage or stream.usage
         raise
     return stream.reply()
+
+
+def _feed(stream: ReplyStream, events: Iterable[str]) -> None:
+    for event in events:
+        if not stream.ended:
+            stream.feed(event)
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from stopgo.actors.models.errors import InvalidScript, ModelUnusable, Unaccepted
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.offline.rules_model import RulesModel
 from stopgo.actors.models.open_model import InvalidOptions, UnsupportedApi, check_model, open_model
+from stopgo.actors.models.providers.http_model import HttpModel
 from stopgo.actors.models.script import ScriptModel
-from stopgo.config.models import LlmConfig, ModelSpec, Provider, resolve_model
+from stopgo.config.models import Api, LlmConfig, ModelSpec, Provider, resolve_model
 
 
 def open_named(name: str, folder: Path, **options: Any) -> Model:
@@ -77,8 +78,39 @@ def test_options_may_not_set_keys_of_a_stateless_conversation(
 
 @pytest.mark.parametrize("provider", ["anthropic", "google", "mistral", "offline"])
 def test_provider_with_one_api_has_no_choice(provider: Provider, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedApi, match=f'^model "m": {provider} has no choice of an api; openai, '):
+    with pytest.raises(UnsupportedApi, match=f'^model "m": {provider} has no choice of an api$'):
         check_model(ModelSpec("m", provider, "x", api="chat"), folder=tmp_path)
+
+
+def test_api_of_another_provider_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedApi, match=r"openai has no api native, only responses, chat$"):
+        check_model(ModelSpec("m", "openai", "x", api="native"), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("api", "options", "ignored"),
+    [
+        # ollama#16814, ollama#2963
+        ("chat", {"num_ctx": 1, "keep_alive": 0, "seed": 7}, "keep_alive, num_ctx"),
+        ("responses", {"think": True}, "think"),
+        (None, {"num_ctx": 1, "reasoning_effort": "low"}, "reasoning_effort"),
+        ("native", {"max_tokens": 9, "top_p": 0.5}, "max_tokens"),
+    ],
+)
+def test_options_that_ollama_would_ignore_are_refused(
+    api: Api | None, options: dict[str, Any], ignored: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidOptions, match=f'of model "m": Ollama ignores {ignored} by `api: '):
+        check_model(ModelSpec("m", "ollama", "x", api=api, options=options), folder=tmp_path)
+
+
+@pytest.mark.parametrize("base_url", ["http://gpu:1/v1", "http://gpu:1", "http://gpu:1/"])
+@pytest.mark.parametrize("options", [{"num_ctx": 9}, {"keep_alive": "1h"}, {"options": {"num_gpu": 1}}])
+def test_options_of_ollamas_own_api_select_it(options: dict[str, Any], base_url: str, tmp_path: Path) -> None:
+    spec = ModelSpec("m", "ollama", "x", base_url=base_url, options=options)
+    model = open_model(spec, folder=tmp_path, client=ModelClient(max_connections=1))
+    assert isinstance(model, HttpModel)
+    assert str(model.url) == "http://gpu:1/api/chat"
 
 
 NONE = {"reasoning": {"effort": "none"}}

@@ -18,6 +18,7 @@ from tests.providers.servers.chat import Chat
 from tests.providers.servers.flavours import COMPATIBLE, MISTRAL, OLLAMA, OPENAI, OPENROUTER
 from tests.providers.servers.gemini import Gemini
 from tests.providers.servers.http import Answer, Chunk, Drop, Pause, Request, cut, serve
+from tests.providers.servers.ollama import OllamaNative
 from tests.providers.servers.responses import Responses
 from tests.providers.servers.talk import Frame, Heard, Json, Refusal, Said, answer
 
@@ -41,6 +42,7 @@ DIALECTS: Mapping[str, Dialect] = {
     "google": Gemini(),
     **{flavour.name: Chat(flavour) for flavour in (OPENAI, MISTRAL, OPENROUTER, OLLAMA, COMPATIBLE)},
     "responses": Responses(),
+    "ollama_native": OllamaNative(),
 }
 MODELS: Mapping[str, str] = {
     "anthropic": "claude-sonnet-5-5",
@@ -50,10 +52,22 @@ MODELS: Mapping[str, str] = {
     "mistral": "mistral-large-latest",
     "openrouter": "moonshotai/kimi-k2",
     "ollama": "qwen3:8b",
+    "ollama_native": "qwen3:4b",
     "openai_compatible": "Qwen/Qwen3-8B",
 }
-SETTINGS: Mapping[str, Json] = {"responses": {"provider": "openai", "api": "responses"}}
+SETTINGS: Mapping[str, Json] = {
+    "responses": {"provider": "openai", "api": "responses"},
+    "ollama_native": {
+        "provider": "ollama",
+        "api_key_env": "OPENAI_API_KEY",  # of a proxy
+        "options": {"num_ctx": 32768, "keep_alive": "30m"},
+    },
+}
 """Settings of a model of a dialect whose name is not that of its provider."""
+
+
+STREAM_TYPES: Mapping[str, str] = {"ollama_native": "application/x-ndjson"}
+"""Types of streams that are no server-sent events."""
 
 
 def judge(dialect: Dialect, body: Json, model: str) -> None:
@@ -205,7 +219,8 @@ class ModelServer:
                 return Answer.json(self.dialect.error(529, fault.why), 529)
             case _ if heard.stream:
                 chunks = _streamed(self.dialect, list(self.dialect.frames(said, heard)), fault, self.piece)
-                return Answer(200, {"content-type": "text/event-stream; charset=utf-8"}, chunks=chunks)
+                kind = STREAM_TYPES.get(self.dialect.name, "text/event-stream; charset=utf-8")
+                return Answer(200, {"content-type": kind}, chunks=chunks)
             case _:
                 return _whole(json.dumps(self.dialect.body(said, heard)).encode(), fault)
 

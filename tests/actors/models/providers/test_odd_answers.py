@@ -24,6 +24,7 @@ from stopgo.actors.models.messages import (
 from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
+from stopgo.actors.models.providers.ollama_codec import OllamaCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
 from stopgo.actors.models.providers.responses_codec import COMPATIBLE, ResponsesCodec
 from stopgo.config.models import ModelSpec
@@ -143,6 +144,17 @@ RESPONSE = {
 }
 
 
+OLLAMA_CALLS = [{"id": "c1", "function": {"name": "add", "arguments": {"a": 1}}}]
+OLLAMA = {
+    "message": {"content": "hi", "thinking": "hm", "tool_calls": OLLAMA_CALLS},
+    "done": True,
+    "done_reason": "stop",
+    "prompt_eval_count": 5,
+    "eval_count": 3,
+}
+OLLAMA_LINES = [{**OLLAMA, "done": False}, {**OLLAMA, "message": {"content": ""}}]
+
+
 def spec(provider: Any) -> ModelSpec:
     return ModelSpec("m", provider, "m", max_tokens=100)
 
@@ -154,6 +166,7 @@ SPOKEN: list[tuple[Codec, object, list[Any]]] = [
     (OpenAICodec(spec("openrouter"), FLAVOURS["openrouter"]), CHAT, CHAT_EVENTS),
     (ResponsesCodec(spec("openai"), "here"), RESPONSE, events_of(RESPONSE)),
     (ResponsesCodec(spec("openai_compatible"), "here", COMPATIBLE), RESPONSE, events_of(RESPONSE)),
+    (OllamaCodec(spec("ollama")), OLLAMA, OLLAMA_LINES),
 ]
 
 
