@@ -20,6 +20,7 @@ Provider: TypeAlias = Literal[
     "openrouter",
     "ollama",
     "openai_compatible",
+    "azure",
     "offline",
     "script",
 ]
@@ -169,8 +170,8 @@ class LlmConfig:
     timeout: float | None = attrs.field(
         default=None,
         metadata=about(
-            f"{_TIMEOUT} Default: {_TIMEOUT_WITH_REASONING:g} for the models of `openai` that reason and for "
-            f"`api: responses`, {USUAL_TIMEOUT:g} for all others.",
+            f"{_TIMEOUT} Default: {_TIMEOUT_WITH_REASONING:g} for the models of `openai` that reason, for "
+            f"`azure` and for `api: responses`, {USUAL_TIMEOUT:g} for all others.",
             above=0,
             maximum=_DAY,
         ),
@@ -215,8 +216,8 @@ class ModelConfig:
         metadata=about(
             "API of a server of OpenAI's kind: `responses` is `BASE_URL/responses`, `chat` is "
             "`BASE_URL/chat/completions`; `native` is that of Ollama. Default: `responses` for the models of "
-            "`openai` that reason, at OpenAI's own address; `native` if `options` need it, for instance for "
-            "`num_ctx`; else `chat`."
+            "`openai` that reason, at OpenAI's own address, and for `azure` without an `api-version`; "
+            "`native` if `options` need it, for instance for `num_ctx`; else `chat`."
         ),
     )
     base_url: str | None = attrs.field(
@@ -337,7 +338,11 @@ def resolve_model(name: str, llm: LlmConfig, models: Models) -> ModelSpec:
 
 
 def _usual_timeout(model: ModelConfig) -> float:
-    slow = model.api == "responses" or (model.provider == "openai" and reasons(model.model))
+    slow = (
+        model.api == "responses"
+        or model.provider == "azure"  # where the name says nothing about the model
+        or (model.provider == "openai" and reasons(model.model))
+    )
     return _TIMEOUT_WITH_REASONING if slow else USUAL_TIMEOUT
 
 

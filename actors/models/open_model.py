@@ -52,6 +52,10 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
             from .providers.openai_model import openai_model
 
             return openai_model(spec, os.environ, client)
+        case "azure":
+            from .providers.azure_model import azure_model
+
+            return azure_model(spec, os.environ, client)
         case "google":
             from .providers.http_model import google_model
 

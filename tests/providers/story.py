@@ -69,4 +69,7 @@ def _done(tool: str) -> str:
     return '{"removed_count": 1}' if tool == "resources_remove" else '{"name": "ünïcode-1", "value": 7}'
 
 
-KEYS = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "MISTRAL_API_KEY", "OPENROUTER_API_KEY")
+KEYS = (
+    *("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "MISTRAL_API_KEY", "OPENROUTER_API_KEY"),
+    "AZURE_OPENAI_API_KEY",
+)

@@ -49,10 +49,14 @@ ROWS = {
     "anthropic": (*COMMON, *BROKEN_ARGUMENTS),
     "google": (*COMMON, *GEMINI),
     "openai": (*COMMON, *BROKEN_ARGUMENTS),
+    "azure": (*COMMON, *BROKEN_ARGUMENTS),
     # A refusal, and the text before a filter, are the text of the reply.
-    "responses": (
-        *(row for row in COMMON if row.name not in ("content filter", "refusal")),
-        *BROKEN_ARGUMENTS,
+    **dict.fromkeys(
+        ("responses", "azure_responses"),
+        (
+            *(row for row in COMMON if row.name not in ("content filter", "refusal")),
+            *BROKEN_ARGUMENTS,
+        ),
     ),
     "mistral": (*COMMON, *BROKEN_ARGUMENTS),
     "openrouter": (*COMMON, *BROKEN_ARGUMENTS),
@@ -61,7 +65,7 @@ ROWS = {
     # It has no mark for a filter or a refusal.
     "ollama_native": tuple(row for row in COMMON if row.name not in ("content filter", "refusal")),
 }
-ALIKE = {"mistral", "openrouter", "ollama", "openai_compatible"}
+ALIKE = {"mistral", "openrouter", "ollama", "openai_compatible", "azure", "azure_responses"}
 """Spoken to by the same code as OpenAI: a part of the rows is enough."""
 
 

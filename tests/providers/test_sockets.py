@@ -18,6 +18,8 @@ from tests.providers.story import Story
 from tests.providers.test_faults import ADDED, ROWS, SENTENCE
 
 QUICK = {"openai"}
+SLOW = {"openai", "responses", "azure", "azure_responses"}
+"""Their newest models reason for long."""
 
 
 def kinds() -> list[object]:
@@ -79,7 +81,7 @@ async def test_silent_server_fails_at_the_deadline(
         result = await one_turn(story)
 
         assert (result.state, result.code, story.ledger) == ("failed", "model_error", [])
-        limit = 600 if kind in ("openai", "responses") else 60  # its newest models reason for long
+        limit = 600 if kind in SLOW else 60
         assert f"did not answer within {limit} s" in result.response
         assert limit - 1 <= trio.current_time() - begun <= limit + 1
         # The connection of a cancelled call is closed.

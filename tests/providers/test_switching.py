@@ -29,6 +29,7 @@ from stopgo.actors.models.messages import (
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
 from stopgo.config.models import Api, ModelSpec, Provider
+from tests.providers.servers.azure import VERSION
 from tests.providers.servers.model_server import DIALECTS
 from tests.providers.servers.talk import Heard, Json, Said, SaidCall
 from tests.providers.servers.transport import ServersTransport, servers_without_sockets
@@ -45,6 +46,7 @@ class Variant:
     api: Api | None = None
     server: str = attrs.field(default=attrs.Factory(lambda self: self.api or self.kind, takes_self=True))
     """Its dialect."""
+    query: dict[str, str] = attrs.field(factory=dict)
 
 
 INCLUDE = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
@@ -64,6 +66,9 @@ VARIANTS = (
     Variant("openrouter", "moonshotai/kimi-k2"),
     Variant("ollama", "qwen3:8b"),
     Variant("ollama", "qwen3:4b", {"num_ctx": 8192}, 200, server="ollama_native"),
+    Variant("azure", "my-deployment", query={"api-version": VERSION}),
+    Variant("azure", "another-deployment", server="azure_responses"),
+    Variant("azure", "third", {"reasoning_effort": "low"}, server="azure_responses"),
     Variant("openai_compatible", "Qwen/Qwen3-8B"),
 )
 NAMES = ("resources_add", "files/read.all", "9 lives ü", 100 * "x")
@@ -202,6 +207,7 @@ async def talk() -> AsyncIterator[Talk]:
                 stream=stream,
                 max_tokens=variant.max_tokens,
                 options=variant.options,
+                query=variant.query,
             )
             models[variant.model, stream] = open_model(spec, folder=Path(), client=client)
     try:

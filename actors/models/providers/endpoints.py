@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import ClassVar
 
 import attrs
@@ -32,6 +33,12 @@ class MissingBaseUrl(ModelUnusable):
     code: ClassVar[str] = "missing_base_url"
 
 
+class MissingLibrary(ModelUnusable):
+    """There is no key, and the library that logs in to the cloud is not installed."""
+
+    code: ClassVar[str] = "missing_library"
+
+
 class InvalidBaseUrl(ModelUnusable):
     """The configured address is not a URL."""
 
@@ -45,6 +52,8 @@ class _Place:
     key_env: str | None
     url_env: str | None
     url: str | None
+    library: str | None = None
+    """Logs in to the provider if there is no key. It belongs to the extra of the provider's name."""
 
 
 _PLACES: Mapping[Provider, _Place] = {
@@ -55,6 +64,7 @@ _PLACES: Mapping[Provider, _Place] = {
     "openrouter": _Place("OPENROUTER_API_KEY", "OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1"),
     "ollama": _Place(None, "OLLAMA_BASE_URL", "http://localhost:11434/v1"),
     "openai_compatible": _Place(None, None, None),
+    "azure": _Place("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", None, "azure.identity"),
 }
 
 
@@ -69,12 +79,16 @@ class Endpoint:
     base_url: str = attrs.field(repr=False)
     """Without a slash at the end. It is not shown, because it may contain credentials."""
     key: str | None = attrs.field(repr=False)
+    logs_in: bool = False
+    """Whether each request needs credentials of the provider's login."""
 
 
 def endpoint(spec: ModelSpec, environ: Mapping[str, str]) -> Endpoint:
     """The endpoint of a model. Raises one of the errors of this module."""
     place = _PLACES[spec.provider]
-    return Endpoint(_base_url(spec, place, environ), _key(spec, place, environ))
+    url, key = _base_url(spec, place, environ), _key(spec, place, environ)
+    logs_in = place.library is not None and key is None and not _has_credentials(spec)
+    return Endpoint(url, key, logs_in)
 
 
 _OPENAIS: tuple[Api, ...] = ("responses", "chat")
@@ -83,6 +97,7 @@ APIS: Mapping[Provider, tuple[Api, ...]] = {
     "openrouter": _OPENAIS,
     "ollama": (*_OPENAIS, "native"),
     "openai_compatible": _OPENAIS,
+    "azure": _OPENAIS,
 }
 """The APIs of the providers that have more than one."""
 
@@ -116,6 +131,7 @@ def api_of(spec: ModelSpec, base_url: str) -> Api:
 
     * `api` of the agent file decides.
     * Options that Ollama's chat completions would ignore need its own API.
+    * Azure has the Responses API at its own addresses without a version; of the others, only newer versions.
     * Models of `openai` that reason need the Responses API for tools, at OpenAI's own address. At another
       address there may be a proxy or a local server without that API.
     * Options that only chat completions has keep a model at chat completions, because the model of an older
@@ -125,13 +141,26 @@ def api_of(spec: ModelSpec, base_url: str) -> Api:
         return spec.api
     if spec.provider == "ollama" and NATIVE_ONLY & spec.options.keys():
         return "native"
-    needs = spec.provider == "openai" and is_openais(base_url) and reasons(spec.model)
+    if spec.provider == "azure":
+        needs = not is_dated(spec)
+    else:
+        needs = spec.provider == "openai" and is_openais(base_url) and reasons(spec.model)
     return "responses" if needs and not CHAT_ONLY & spec.options.keys() else "chat"
 
 
 def is_openais(base_url: str) -> bool:
     """Whether the address is one of OpenAI itself, in any region."""
     return re.fullmatch(r"([a-z]+\.)?api\.openai\.com", httpx2.URL(base_url).host) is not None
+
+
+def is_dated(spec: ModelSpec) -> bool:
+    """Whether a model of Azure is at an address with a version, which is always a date. The addresses without
+    one, `/openai/v1`, take no version but `preview`."""
+    return spec.query.get("api-version", "preview") != "preview"
+
+
+def _has_credentials(spec: ModelSpec) -> bool:
+    return bool(_CREDENTIALS & {header.lower() for header in spec.headers})
 
 
 def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | None:
@@ -141,9 +170,12 @@ def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | No
     if name is None:
         return None
     # The SDK of Anthropic needs a key even then.
-    if spec.provider != "anthropic" and _CREDENTIALS & {header.lower() for header in spec.headers}:
+    if spec.provider != "anthropic" and _has_credentials(spec):
         return None
     key = environ.get(name, "").strip()
+    if not key and place.library is not None and spec.api_key_env is None:
+        _require(place.library, spec, name)
+        return None
     if not key:
         needs = f'model "{spec.name}" needs an API key: set the environment variable {name}'
         # A name without a provider means Google: `rules` instead of `offline:rules` asks for Google's key.
@@ -157,17 +189,43 @@ def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | No
     return key
 
 
+def _require(library: str, spec: ModelSpec, name: str) -> None:
+    """Raise `MissingLibrary` if the library cannot be imported, without importing it."""
+    try:
+        found = find_spec(library) is not None
+    except ModuleNotFoundError:  # of the package above it
+        found = False
+    if not found:
+        raise MissingLibrary(
+            f'model "{spec.name}" needs a key or a login: set the environment variable {name}, or install '
+            f"the library that logs in: pip install 'agent-stop-and-go[{spec.provider}]'"
+        )
+
+
 def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str:
     from_environment = environ.get(place.url_env, "").strip() if place.url_env is not None else ""
     url = spec.base_url or from_environment or place.url
     if url is None:
-        raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: the address of its server, with /v1')
+        what = "resource" if spec.provider == "azure" else "server, with /v1"
+        raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: the address of its {what}')
     if not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", url) or not _is_url(url):
         source = "base_url" if spec.base_url else f"the environment variable {place.url_env}"
         raise InvalidBaseUrl(
             f'{source} of model "{spec.name}" is not an address: expected http:// or https:// and a host'
         )
-    return url.rstrip("/")
+    url = url.rstrip("/")
+    return _resource(spec, url) if spec.provider == "azure" else url
+
+
+def _resource(spec: ModelSpec, url: str) -> str:
+    """The address of a resource of Azure, from that of its API or of a project in it."""
+    found = re.sub(r"/openai(/v1)?$|/api/projects/[^/]+$", "", url)
+    if "/openai/deployments" in found:
+        raise InvalidBaseUrl(
+            f'base_url of model "{spec.name}" is the address of a deployment: expected that of the resource, '
+            "and the name of the deployment as `model`"
+        )
+    return found
 
 
 def _is_url(text: str) -> bool:

@@ -133,6 +133,9 @@ def _sentence(body: object) -> str:
             return f"{where}: {sentence}" if where else sentence
         case {"error": (dict() | list() | str()) as error}:
             return _sentence(error)
+        case {"message": str(sentence), "innererror": {"content_filter_result": dict(filters)}}:  # Azure
+            why = [name for name, found in filters.items() if mapping(found).get("filtered")]
+            return f"{sentence} (filtered: {', '.join(why)})" if why else sentence
         case {"message": str(sentence), "metadata": {"raw": str(raw)}}:  # an error that OpenRouter passes on
             return f"{sentence}: {raw}"
         case {"message": str(sentence), "param": str(param)} if param and param not in sentence:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from http import HTTPStatus
+from typing import Protocol
 
 import attrs
 import httpx2
@@ -10,11 +13,28 @@ import httpx2
 from ....config.models import ModelSpec
 from ....runtime.json_text import dump_wire
 from ..client import ModelClient
-from ..messages import Emit, ModelReply, ModelRequest
+from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
 from .codec import Codec
 from .endpoints import Endpoint, endpoint, secrets_of
 from .google_codec import GoogleCodec, path
 from .reading import failures_of, read_reply
+
+
+class Login(Protocol):
+    """Credentials that are made for each request: a token that ends, a signature."""
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """What no error may show."""
+        ...
+
+    async def headers(self, url: httpx2.URL, body: bytes) -> Mapping[str, str]:
+        """The headers of one request. Raises `ModelFailed`: there are no credentials."""
+        ...
+
+    def refused(self, headers: Mapping[str, str]) -> bool:
+        """Note that a request with these headers was refused with 401. Whether it is to be sent again."""
+        ...
 
 
 @attrs.frozen
@@ -26,24 +46,49 @@ class HttpModel:
     """Parts of `headers`, kept here so that errors can be cleared of them."""
     codec: Codec
     client: ModelClient = attrs.field(repr=False)
+    login: Login | None = attrs.field(default=None, repr=False)
+    """None: the headers have the credentials."""
+    hints: Mapping[str, str] = attrs.field(factory=dict)
+    """What an error means here, by the provider's code."""
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """Return one reply. Raises `ModelFailed`."""
-        with failures_of(self.name, self.secrets):
+        with self.failures():
             return await self.ask(self.codec, request, emit)
 
+    def failures(self) -> AbstractContextManager[None]:
+        """See `failures_of`."""
+        return failures_of(self.name, self._secrets())
+
+    def _secrets(self) -> Iterator[str]:
+        yield from self.secrets
+        if self.login is not None:
+            yield from self.login.secrets
+
     async def ask(self, codec: Codec, request: ModelRequest, emit: Emit) -> ModelReply:
-        """The same with a codec for this call only. Also raises the errors that `failures_of` translates."""
+        """The same with a codec for this call only. Also raises the errors that `failures` translates."""
         body = dump_wire(codec.body(request))
-        headers = {"content-type": "application/json", **self.headers}
-        http = self.client.get()
-        response = await http.send(
-            http.build_request("POST", self.url, content=body, headers=headers), stream=True
-        )
+        response, credentials = await self._send(body)
         try:
+            refused = response.status_code == HTTPStatus.UNAUTHORIZED
+            if refused and self.login is not None and self.login.refused(credentials):
+                await response.aclose()
+                response, _ = await self._send(body)
             return await read_reply(response, codec, request, emit)
+        except ModelFailed as failure:
+            if hint := self.hints.get(failure.provider_code or ""):
+                failure.args = (f"{failure} ({hint})",)
+            raise
         finally:
             await response.aclose()
+
+    async def _send(self, body: bytes) -> tuple[httpx2.Response, Mapping[str, str]]:
+        """Send a request; return the answer and the headers with the credentials of the request."""
+        credentials = {} if self.login is None else await self.login.headers(self.url, body)
+        headers = {"content-type": "application/json", **self.headers, **credentials}
+        http = self.client.get()
+        request = http.build_request("POST", self.url, content=body, headers=headers)
+        return await http.send(request, stream=True), credentials
 
 
 def model_at(

@@ -80,6 +80,7 @@ FLAVOURS: Mapping[Provider, Flavour] = {
     "openrouter": Flavour(returned=_REASONING),
     "ollama": Flavour(returned=_REASONING),
     "openai_compatible": Flavour(returned=_REASONING),
+    "azure": Flavour(max_tokens="max_completion_tokens", result_name=False),
 }
 
 GO_ON = "I have the results."

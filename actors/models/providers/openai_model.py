@@ -25,7 +25,6 @@ from .endpoints import CHAT_ONLY, RESPONSES_ONLY, Endpoint, api_of, endpoint, is
 from .http_model import HttpModel, model_at, with_own_headers
 from .ollama_codec import OllamaCodec
 from .openai_codec import FLAVOURS, OpenAICodec
-from .reading import failures_of
 from .responses_codec import COMPATIBLE, OPENAI, ResponsesCodec, ResponsesFlavour, origin_of
 
 logger = logging.getLogger(__name__)
@@ -103,7 +102,7 @@ class ResponsesModel:
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """Return one reply. Raises `ModelFailed`."""
-        with failures_of(self.http.name, self.http.secrets):
+        with self.http.failures():
             try:
                 return await self.http.ask(self.codec, request, emit)
             except ModelFailed as failure:

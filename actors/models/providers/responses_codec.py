@@ -77,8 +77,17 @@ class ResponsesFlavour:
     pictures_inside: bool = True
     """A result may have pictures; else they are in a message after all results."""
 
+    by_effort: bool = False
+    """The name of a model says nothing about it: whether it reasons is told by an effort in the options."""
+
+    def asks_for_reasoning(self, spec: ModelSpec) -> bool:
+        if self.by_effort:
+            return bool({"reasoning", "reasoning_effort"} & spec.options.keys())
+        return self.encrypts and reasons(spec.model)
+
 
 OPENAI = ResponsesFlavour()
+AZURE = ResponsesFlavour(by_effort=True)
 COMPATIBLE = ResponsesFlavour(developer=False, encrypts=False, cache_key=False, pictures_inside=False)
 """vLLM, llama.cpp, Ollama, LM Studio, OpenRouter and others."""
 
@@ -117,7 +126,7 @@ class ResponsesCodec:
             body["store"] = False
         if not flavour.developer and request.system.strip():
             body["instructions"] = request.system
-        if flavour.encrypts and reasons(spec.model):
+        if flavour.asks_for_reasoning(spec):
             body["include"] = ["reasoning.encrypted_content"]
         if request.tools:
             dialect = dialect_for(spec)

@@ -14,6 +14,7 @@ import trio
 
 from tests.canary import KEY
 from tests.providers.servers.anthropic_messages import AnthropicMessages
+from tests.providers.servers.azure import DEPLOYMENT, VERSION, AzureChat, AzureResponses
 from tests.providers.servers.chat import Chat
 from tests.providers.servers.flavours import COMPATIBLE, MISTRAL, OLLAMA, OPENAI, OPENROUTER
 from tests.providers.servers.gemini import Gemini
@@ -43,6 +44,8 @@ DIALECTS: Mapping[str, Dialect] = {
     **{flavour.name: Chat(flavour) for flavour in (OPENAI, MISTRAL, OPENROUTER, OLLAMA, COMPATIBLE)},
     "responses": Responses(),
     "ollama_native": OllamaNative(),
+    "azure": AzureChat(),
+    "azure_responses": AzureResponses(),
 }
 MODELS: Mapping[str, str] = {
     "anthropic": "claude-sonnet-5-5",
@@ -53,6 +56,8 @@ MODELS: Mapping[str, str] = {
     "openrouter": "moonshotai/kimi-k2",
     "ollama": "qwen3:8b",
     "ollama_native": "qwen3:4b",
+    "azure": DEPLOYMENT,
+    "azure_responses": "another-deployment",
     "openai_compatible": "Qwen/Qwen3-8B",
 }
 SETTINGS: Mapping[str, Json] = {
@@ -62,9 +67,12 @@ SETTINGS: Mapping[str, Json] = {
         "api_key_env": "OPENAI_API_KEY",  # of a proxy
         "options": {"num_ctx": 32768, "keep_alive": "30m"},
     },
+    "azure": {"query": {"api-version": VERSION}},
+    "azure_responses": {"provider": "azure"},
 }
 """Settings of a model of a dialect whose name is not that of its provider."""
-
+AT_ROOT = {"anthropic", "google", "azure", "azure_responses"}
+"""Whose addresses have no `/v1`."""
 
 STREAM_TYPES: Mapping[str, str] = {"ollama_native": "application/x-ndjson"}
 """Types of streams that are no server-sent events."""
@@ -176,7 +184,7 @@ class ModelServer:
     @property
     def base_url(self) -> str:
         """Settings of a client for this provider."""
-        return self.url if self.dialect.name in {"anthropic", "google"} else f"{self.url}/v1"
+        return self.url if self.dialect.name in AT_ROOT else f"{self.url}/v1"
 
     @property
     def model(self) -> str:

@@ -118,7 +118,7 @@ def test_invalid_addresses_are_refused(url: str) -> None:
 
 
 def test_neither_key_nor_address_is_shown() -> None:
-    assert repr(Endpoint("http://user:pass@x", "sk-1")) == "Endpoint()"
+    assert repr(Endpoint("http://user:pass@x", "sk-1")) == "Endpoint(logs_in=False)"
 
 
 OWN = "https://api.openai.com/v1"
