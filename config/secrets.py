@@ -57,8 +57,14 @@ def is_word(secret: str) -> bool:
 
 def weak_secrets(server: McpServerConfig | RemoteAgentConfig) -> Iterator[tuple[str, str]]:
     """The names of secrets of a server or an agent that are not masked everywhere, with the reason."""
-    named = server.all_headers if isinstance(server, RemoteAgentConfig) else {**server.headers, **server.env}
-    for name, value in named.items():
+    if isinstance(server, RemoteAgentConfig):
+        return weak_values(server.all_headers)
+    return weak_values({**server.headers, **server.env})
+
+
+def weak_values(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The same of values with names, such as variables or headers."""
+    for name, value in values.items():
         if value and says_secret(name):
             if len(value) < SHORTEST:
                 yield name, f"it has fewer than {SHORTEST} characters"

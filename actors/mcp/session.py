@@ -24,8 +24,8 @@ import trio
 from pydantic import ValidationError
 
 from ...config.mcp import FirstTransport, McpServerConfig
-from ...config.secrets import secrets_of_values
-from ..tools.masking import Secrets
+from ...config.secrets import secrets_of_values, weak_values
+from ..tools.masking import WEAK_SECRET, Secrets
 from ..tools.needs import Wanted
 from ..tools.tool import Tool
 from .environment import NotLaunchable, launch
@@ -284,7 +284,9 @@ async def _child(config: McpServerConfig, link: Link, log: logging.Logger, max_m
         command, variables = await trio.to_thread.run_sync(launch, config)
     except NotLaunchable as error:
         raise ConnectFailed(str(error), mistake=True) from error
-    link.secrets.learn("env_file", secrets_of_values(variables))
+    link.secrets.learn_written("env_file", secrets_of_values(variables))
+    for name, reason in weak_values(variables):
+        log.info(WEAK_SECRET, name, reason)
     stdio = StdioTransport(
         [command, *config.args],
         env=variables | dict(config.env),

@@ -96,7 +96,7 @@ class Checker:
             return draft(dict(self.schema), registry=empty)
 
 
-RUST = "pyo3_runtime"
+PANIC_MODULE = "pyo3_runtime"
 """The module of the exception for a panic in Rust, which cannot be imported and is no `Exception`. `rpds`,
 which holds the references, panics if Python's recursion ends inside one of its comparisons."""
 
@@ -112,7 +112,7 @@ class _limited:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _work.reset(self._token)
-        if isinstance(error, RecursionError) or type(error).__module__ == RUST:
+        if isinstance(error, RecursionError) or type(error).__module__ == PANIC_MODULE:
             raise Uncheckable("the schema or the value is nested too deep, or refers to itself") from error
         # Any exception, because the library has no error class for some bad schemas: broken references,
         # invalid ids, numbers that no float can hold, custom types of old drafts.

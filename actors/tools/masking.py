@@ -41,7 +41,7 @@ class Secrets:
     _forms: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
     """All forms, each with its first characters, longest first."""
     _words: frozenset[str] = attrs.field(default=frozenset(), repr=False)
-    """Secrets of the configuration that are words."""
+    """Secrets written by people that are words."""
     _in_line: re.Pattern[str] | None = attrs.field(default=None, repr=False)
     """A word of them."""
     _named: re.Pattern[str] | None = attrs.field(default=None, repr=False)
@@ -50,18 +50,23 @@ class Secrets:
     @classmethod
     def of(cls, config: McpServerConfig | RemoteAgentConfig) -> Secrets:
         secrets = cls()
-        found = frozenset(secrets_of(config))
-        words = frozenset(each for each in found if len(each) >= SHORTEST and is_word(each))
-        secrets.learn("configuration", found - words)
-        if words:
-            secrets._words = words
-            word = rf"(?:{'|'.join(map(re.escape, sorted(words, key=len, reverse=True)))})(?![\w-])"
-            secrets._in_line = re.compile(rf"(?<![\w-]){word}")
-            secrets._named = re.compile(_SAYING + word)
+        secrets.learn_written("configuration", secrets_of(config))
         return secrets
 
+    def learn_written(self, source: str, values: Iterable[str]) -> None:
+        """Set the secrets of a source that people have written, so that they may be words."""
+        found = frozenset(values)
+        words = frozenset(each for each in found if len(each) >= SHORTEST and is_word(each))
+        self.learn(source, found - words)
+        self._words |= words
+        if self._words:
+            longest_first = sorted(self._words, key=len, reverse=True)
+            word = rf"(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])"
+            self._in_line = re.compile(rf"(?<![\w-]){word}")
+            self._named = re.compile(_SAYING + word)
+
     def learn(self, source: str, values: Iterable[str]) -> None:
-        """Set the secrets of a source."""
+        """Set the secrets of a source, which are tokens."""
         self._found_as[source] = frozenset(form for value in values for form in _forms(value))
         forms = sorted(frozenset().union(*self._found_as.values()), key=len, reverse=True)
         self._forms = tuple((form[:BEGINNING], form) for form in forms)

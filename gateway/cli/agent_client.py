@@ -15,8 +15,8 @@ import attrs
 import httpx2
 import trio
 
-from ...actors.common.http_proxies import proxy_to
-from ...actors.common.tls import why_unreached
+from ...actors.common.http_proxies import Routed, said_by_proxy
+from ...actors.common.tls import TlsUnusable, trusted, why_unreached
 from ...runtime.json_text import load
 from ...runtime.restart import Backoff
 from .options import API_KEY, credential_headers
@@ -151,19 +151,32 @@ async def full_id(
 
 def unreached(url: str, error: BaseException) -> ServerError:
     """The error for a failed connection."""
-    late = isinstance(error, httpx2.TimeoutException | trio.TooSlowError)
-    why = why_unreached(error) or ("not in time" if late else "the connection broke")
+    match error:
+        case httpx2.TimeoutException() | trio.TooSlowError():
+            usual = "not in time"
+        case httpx2.UnsupportedProtocol():
+            usual = str(error)
+        case httpx2.ProxyError():
+            usual = said_by_proxy(error)
+        case _:
+            usual = "the connection broke"
+    why = why_unreached(error) or usual
     return ServerError(f"no agent answers at {url}: {why}")
 
 
 @asynccontextmanager
 async def open_client(url: str, bearer: str | None = None) -> AsyncIterator[AgentClient]:
     """A client of the agent at `url`, which sends `bearer` and the API key of the environment with every
-    request. It follows no redirects. Sends nothing yet."""
+    request. It follows no redirects. Sends nothing yet. Raises ServerError: the trusted authorities cannot be
+    read."""
     headers = credential_headers()
     if bearer is not None:
         headers["Authorization"] = f"Bearer {bearer}"
     timeout = httpx2.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT)
-    proxy = proxy_to(httpx2.URL(url))
-    async with httpx2.AsyncClient(headers=headers, trust_env=False, proxy=proxy, timeout=timeout) as http:
+    try:
+        transport = Routed(httpx2.Limits(), trusted())
+    except TlsUnusable as error:
+        raise ServerError(str(error)) from error
+    http = httpx2.AsyncClient(transport=transport, headers=headers, trust_env=False, timeout=timeout)
+    async with http:
         yield AgentClient(url, headers, http)

@@ -108,6 +108,24 @@ async def test_the_token_is_not_in_the_repr() -> None:
     assert "s3cret" not in repr(approvals_process._Work("http://agent", "s3cret", "", {}, as_json=False))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("HTTP_PROXY", "carrier-pigeon://coop", "a proxy in the environment has no valid address"),
+        ("SSL_CERT_FILE", "/absent", "the certificates of SSL_CERT_FILE cannot be read"),
+    ],
+)
+async def test_a_wrong_variable_is_told(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
+) -> None:
+    for each in ("http_proxy", "no_proxy", "NO_PROXY", "SSL_CERT_DIR"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ServerError, match=says):
+        async with open_client("http://agent.example") as client:
+            await client.get("/")
+
+
 async def test_a_refusal_is_told_at_once(autojump_clock: MockClock) -> None:
     agent = Agent(REFUSAL)
     with pytest.raises(ServerError, match="too late") as caught:

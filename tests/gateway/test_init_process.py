@@ -5,27 +5,24 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.waiting import line_with
+from tests.waiting import line_with, until_true
 
 # PR_SET_CHILD_SUBREAPER (prctl(2)) makes a process the parent of orphans, as process 1 of a container is.
 PROGRAM = """
-import ctypes, os, signal, subprocess, sys, time
-from pathlib import Path
+import ctypes, os, signal, subprocess, sys
 from stopgo.gateway.cli.init_process import leave_init
 
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
 leave_init()
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 signal.signal(signal.SIGHUP, lambda *_: print("hung up", flush=True))
-children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children")
 for _ in range(3):
     subprocess.run(["sh", "-c", "cat <&0 & true"], stdin=subprocess.PIPE, check=True)
-while children.read_text().split() != [str(os.getpid())]:
-    time.sleep(0.01)
-print("alone", flush=True)
+print(os.getpid(), flush=True)
 exec(sys.stdin.read())
 """
 
@@ -35,7 +32,9 @@ def start() -> subprocess.Popen[str]:
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     # Three helpers have outlived their launchers, and no zombie is left of them (Memoh#209, notemesh#43).
-    line_with("alone", process.stdout)
+    leaf = process.stdout.readline().strip()
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    until_true(lambda: children.read_text().split() == [leaf])
     return process
 
 

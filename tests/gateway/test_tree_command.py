@@ -9,6 +9,7 @@ import pytest
 from stopgo.gateway.cli import agent_contacts, tree_command
 from tests.canary import KEY
 from tests.gateway.card_server import CARD, card_server
+from tests.waiting import LIMIT
 
 FILE = """
 name: desk
@@ -219,16 +220,15 @@ def test_tree_shows_whether_agents_are_reached(
     file.write_text(AGENTS)
     monkeypatch.setenv("KEY", KEY)
     card = {"name": "b", "protocolVersion": "0.3.0", "url": "{here}/a2a", "preferredTransport": "HTTP+JSON"}
-    elsewhere = {**card, "url": f"http://10.0.0.1/{KEY}"}
+    elsewhere = {**card, "preferredTransport": "GRPC"}
     with (
-        socket.create_server(("127.0.0.1", 0)) as silent,
         card_server({CARD: (200, card)}) as (books, seen),
         card_server({CARD: (200, elsewhere)}) as (maps, _),
     ):
         monkeypatch.setenv("BOOKS", books)
         monkeypatch.setenv("MAPS", maps)
-        monkeypatch.setenv("SILENT", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        monkeypatch.setattr(agent_contacts, "SECONDS", 2.0)
+        monkeypatch.setenv("SILENT", f"{maps}/without-a-card.json")
+        monkeypatch.setattr(agent_contacts, "SECONDS", LIMIT)
         assert tree("--config", file) == 0
         assert [each["x-key"] for each in seen] == [KEY]
         assert capsys.readouterr().out == WITH_AGENTS.format(
@@ -237,13 +237,25 @@ def test_tree_shows_whether_agents_are_reached(
             books=": reached, A2A 0.3 over HTTP+JSON",
             gone=": not reached: connection refused",
             wrong=": not reached: its address cannot be used",
-            maps=": not reached: its interfaces are at http://10.0.0.1:80",
-            silent=": not reached: no answer in 2 s",
+            maps=": not reached: it has no interface for JSON-RPC or HTTP+JSON in version 1.0 or 0.3",
+            silent=": not reached: there is no card at its address",
         )
         assert tree("--config", file, "--offline") == 0
         assert len(seen) == 1
     nothing = dict.fromkeys(("books", "gone", "wrong", "maps", "silent"), "")
     assert capsys.readouterr().out == WITH_AGENTS.format(file=file, but=BUT, **nothing)
+
+
+def test_tree_does_not_wait_for_a_silent_agent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_contacts, "SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        file = tmp_path / "agent.yaml"
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        file.write_text(f"llm: {{model: offline:rules}}\nagent: {{type: a2a, name: silent, url: '{url}'}}\n")
+        assert tree("--config", file) == 0
+    assert f"{url}: not reached: no answer in 0.1 s\n" in capsys.readouterr().out
 
 
 def test_nothing_is_contacted_where_there_are_no_agents(tmp_path: Path) -> None:

@@ -452,6 +452,19 @@ async def test_env_overrides_env_file(
     assert variables["SECOND"] == "of the configuration"
 
 
+async def test_common_word_in_env_file_leaves_the_data_of_the_server(
+    unruly: Config, serving: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "server.env"
+    caplog.set_level(logging.INFO)
+    file.write_text("PGPASSWORD=postgres\nPGDATABASE=postgres\n")
+    async with serving(unruly(env_file=file)) as server:
+        variables = json.loads((await server.ask(CallTool("environment", {}))).content)
+    assert variables["PGDATABASE"] == "postgres"
+    assert variables["PGPASSWORD"] == "***"
+    assert "the value of PGPASSWORD is not masked everywhere: it is a common word" in caplog.text
+
+
 async def test_command_is_found_on_the_servers_own_path(serving: Open, tmp_path: Path) -> None:
     command = tmp_path / "own-server"
     command.write_text("#!/bin/sh\necho started >&2\nexit 3\n")
