@@ -16,7 +16,7 @@ const { chromium } = require("playwright-core");
 const UPNG = require("upng-js");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-const PATIENCE = Number(process.env.STOPGO_PAGE_PATIENCE ?? 20) * 1000; // milliseconds until what should be seen is missed
+const PATIENCE = Number(process.env.STOPGO_PAGE_PATIENCE ?? 60) * 1000; // milliseconds until what should be seen is missed
 const browser = await chromium.launch({
   executablePath: process.argv[2] ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--no-proxy-server", "--font-render-hinting=none", "--host-resolver-rules=MAP *.test 127.0.0.1"],
