@@ -9,7 +9,7 @@
     ========  ==============================================  ============================================
 
 All answers to one message are sent together: kagent refuses a response that omits one, and the others resume
-the agent with what has come.
+the agent with the answers that have arrived.
 
 Sources: kagent, docs/architecture/human-in-the-loop.md; google-adk 2.13.0,
 a2a/converters/part_converter.py and flows/llm_flows/tools/_confirmation.py; strands-agents 1.62.0,
@@ -102,9 +102,10 @@ def _item(
 def _form(questions: Sequence[object]) -> Mapping[str, Any]:
     """The JSON Schema of a form with these questions."""
     fields: dict[str, Any] = {}
-    for number, each in enumerate(questions, 1):
-        asked = _mapping(each)
-        choices = [choice for choice in asked.get("choices") or () if isinstance(choice, str)]
+    for number, question in enumerate(questions, 1):
+        asked = _mapping(question)
+        offered = asked.get("choices")
+        choices = [each for each in offered if isinstance(each, str)] if isinstance(offered, list) else []
         one: dict[str, Any] = {"type": "string", **({"enum": choices} if choices else {})}
         title = {"title": str(asked.get("question") or f"Question {number}")}
         many = asked.get("multiple") is True and choices

@@ -41,6 +41,7 @@ def repetition(log: ConversationLog, key: str, tool: str, arguments: Mapping[str
     assert mine is not None
     told = any(
         view is not None
+        and view.state == "denied"
         and view.result == AGAIN
         and view.name == mine.name
         and same(dump(view.arguments), dump(mine.arguments))

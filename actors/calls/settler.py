@@ -72,10 +72,11 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
     if not (is_unknown or log.state.has_ended(record)):
         return None
     assert view.result is not None
+    repeats = view.state == "denied" and view.result == AGAIN
     return CallEnd(
         view.result,
         bool(view.is_error),
-        rejected=record.rejected or view.state in ("rejected", "expired") or view.result == AGAIN,
+        rejected=record.rejected or view.state in ("rejected", "expired") or repeats,
         expired=view.state == "expired",
     )
 

@@ -444,7 +444,7 @@ DELEGATED = (
         FOREIGN_QUESTIONS,
     ),
     (
-        "an answer has been given again and nobody knows",
+        "an answer that had no effect is not told",
         EXCHANGE,
         "return {item.name: ASKED_AGAIN for item in items if _question(item) in before}",
         "return {}",

@@ -35,6 +35,7 @@ from ..messages import (
     Usage,
     Verbatim,
 )
+from ..schema_dialects import Dialect
 from .json_fields import load_arguments, read_arguments
 
 T = TypeVar("T")
@@ -241,6 +242,16 @@ def wire_name(name: str) -> str:
     """The name if every provider accepts it, else a unique name made from it."""
     taken = plain_name(name)
     return name if taken == name else hashed(taken, name)
+
+
+def function_tools(tools: Iterable[ModelTool], dialect: Dialect) -> list[dict[str, Any]]:
+    """Tools as chat completions and Ollama declare them."""
+    declared = []
+    for tool in tools:
+        description, schema = tool.shown(dialect)
+        function = {"name": wire_name(tool.name), "description": description, "parameters": schema}
+        declared.append({"type": "function", "function": function})
+    return declared
 
 
 def own_names(tools: Iterable[ModelTool]) -> Mapping[str, str]:

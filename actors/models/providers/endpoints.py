@@ -206,8 +206,8 @@ def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str
     from_environment = environ.get(place.url_env, "").strip() if place.url_env is not None else ""
     url = spec.base_url or from_environment or place.url
     if url is None:
-        what = "resource" if spec.provider == "azure" else "server, with /v1"
-        raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: the address of its {what}')
+        place_of = "resource" if spec.provider == "azure" else "server, with /v1"
+        raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: the address of its {place_of}')
     if not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", url) or not _is_url(url):
         source = "base_url" if spec.base_url else f"the environment variable {place.url_env}"
         raise InvalidBaseUrl(

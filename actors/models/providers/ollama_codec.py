@@ -30,6 +30,7 @@ from .codec import (
     TextPieces,
     ended_early,
     event_body,
+    function_tools,
     make_reply,
     merged,
     not_understood,
@@ -60,18 +61,7 @@ class OllamaCodec:
         body["stream"] = spec.stream
         body["truncate"] = False
         if request.tools:
-            dialect = dialect_for(spec)
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": wire_name(tool.name),
-                        "description": tool.shown(dialect)[0],
-                        "parameters": tool.shown(dialect)[1],
-                    },
-                }
-                for tool in request.tools
-            ]
+            body["tools"] = function_tools(request.tools, dialect_for(spec))
         settings: dict[str, Any] = {}
         if spec.max_tokens is not None:
             settings["num_predict"] = spec.max_tokens

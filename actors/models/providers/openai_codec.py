@@ -39,6 +39,7 @@ from .codec import (
     empty_answer,
     ended_early,
     event_body,
+    function_tools,
     joined,
     make_reply,
     merged,
@@ -102,18 +103,7 @@ class OpenAICodec:
         spec = self.spec
         body: dict[str, Any] = {"model": spec.model, "messages": self._messages(request)}
         if request.tools:
-            dialect = dialect_for(spec)
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": wire_name(tool.name),
-                        "description": tool.shown(dialect)[0],
-                        "parameters": tool.shown(dialect)[1],
-                    },
-                }
-                for tool in request.tools
-            ]
+            body["tools"] = function_tools(request.tools, dialect_for(spec))
         if spec.max_tokens is not None:
             body[self.flavour.max_tokens] = spec.max_tokens
         if spec.temperature is not None:

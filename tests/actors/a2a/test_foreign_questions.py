@@ -337,3 +337,12 @@ async def test_end_without_the_approved_call_is_an_error(
     assert result.is_error is is_error
     assert result.content.endswith("All done.")
     assert ("ended without the approved call: rm" in result.content) is is_error
+
+
+@pytest.mark.parametrize("questions", [[{"choices": 5}], [{"choices": True}], [{"choices": "ab"}], [7, None]])
+def test_form_of_any_shape_is_read(questions: list[object]) -> None:
+    task = hitl(type="ask_user_request", id="q", questions=questions)
+    [item] = items_of(task)
+    assert item.schema is not None
+    assert all(field["type"] == "string" for field in item.schema["properties"].values())
+    assert "enum" not in str(item.schema)

@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.calls.repeated import AGAIN
 from stopgo.actors.models.messages import ToolMessage
-from tests.actors.world import DESTRUCTIVE, World, answer, call, llm, say, use
+from tests.actors.world import DESTRUCTIVE, World, answer, call, llm, say, sequential, use
 
 NO = {"approved": False}
 
@@ -47,6 +47,17 @@ async def test_further_identical_call_ends_the_run(wiping: World, autojump_clock
         result = answer(await agent.decide(asked, NO))
     assert (result.state, result.code) == ("failed", "rejected_again")
     assert (len(wiping.requests), wiping.ledger) == (3, [])
+
+
+async def test_result_with_the_text_of_a_repetition_is_no_rejection(
+    wiping: World, autojump_clock: MockClock
+) -> None:
+    wiping.tool("echo", work=AGAIN)
+    wiping.settings["agent"] = sequential("s", llm("a"), llm("b"))
+    wiping.plan("a", use(call("echo")), say("A"))
+    wiping.plan("b", say("B"))
+    async with wiping.agent() as agent:
+        assert answer(await agent.start_conversation("go")).response == "B"
 
 
 @pytest.mark.parametrize("other", [{"disk": "b"}, {"disk": "a", "depth": 1}, {"disk": ["a"]}, {}])

@@ -90,7 +90,7 @@ class AzureResponses(Responses):
     def body(self, said: Said, heard: Heard) -> Json:
         found = super().body(said, heard)
         if not heard.wants_usage:
-            # Nobody can send back what is not encrypted.
+            # A client cannot send back reasoning that is not encrypted.
             for item in found["output"]:
                 item.pop("encrypted_content", None)
         return found
