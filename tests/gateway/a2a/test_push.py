@@ -19,6 +19,8 @@ from trio.testing import MockClock
 
 from stopgo.actors.a2a.wire.task import PushConfig
 from stopgo.actors.agent import Agent
+from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest
+from stopgo.actors.models.script import ScriptModel
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.gateway.a2a import push as push_module
@@ -37,13 +39,24 @@ replies:
   - when: {user: 'ask *(?P<what>.*)'}
     text: which ${what}?
     a2a: {state: input-required}
-  - when: {user: slow}
-    text: at last
-    delay: 1
   - when: {user: '(?P<what>.*)'}
     text: you said ${what}
 """
 SECRET = "s3cr3t-credentials"
+
+
+@pytest.fixture
+async def thought(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
+    """The model answers when it is set."""
+    event = trio.Event()
+    complete = ScriptModel.complete
+
+    async def think(self: ScriptModel, request: ModelRequest, emit: Emit) -> ModelReply:
+        await event.wait()
+        return await complete(self, request, emit)
+
+    monkeypatch.setattr(ScriptModel, "complete", think)
+    return event
 
 
 @pytest.fixture
@@ -121,7 +134,9 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 # -------------------------------------------------------------------- what is sent
 
 
-async def test_queued_message_is_notified_until_its_task_ends(opened: Open, receiver: Receiver) -> None:
+async def test_queued_message_is_notified_until_its_task_ends(
+    opened: Open, receiver: Receiver, thought: trio.Event
+) -> None:
     """The run before it ends the task, for a moment."""
     at_once = {"returnImmediately": True}
     async with opened() as client:
@@ -131,6 +146,7 @@ async def test_queued_message_is_notified_until_its_task_ends(opened: Open, rece
         second = {"messageId": "2", "taskId": first["task"]["id"], **parts}
         options = {**at_once, "taskPushNotificationConfig": {"url": receiver.url}}
         await client.call("SendMessage", {"message": second, "configuration": options})
+        thought.set()
         await until(lambda: receiver.states.count("completed") == 2)
         assert receiver.states[-3:] == ["completed", "working", "completed"]
         await client.noted(lambda notes: [note["is_over"] for note in notes] == [True])
@@ -568,7 +584,9 @@ async def test_response_body_of_a_receiver_is_not_read(
     assert trio.current_time() == begun
 
 
-async def test_updates_are_sent_while_the_client_waits(opened: Open, receiver: Receiver) -> None:
+async def test_updates_are_sent_while_the_client_waits(
+    opened: Open, receiver: Receiver, thought: trio.Event
+) -> None:
     answered: list[Any] = []
     async with opened() as client, trio.open_nursery() as nursery:
 
@@ -578,6 +596,7 @@ async def test_updates_are_sent_while_the_client_waits(opened: Open, receiver: R
 
         await until(lambda: receiver.states == ["working"])
         assert not answered
+        thought.set()
         await until(lambda: bool(answered) and receiver.states[-1:] == ["completed"])
 
 

@@ -33,6 +33,7 @@ from stopgo.runtime.journal.question import NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Among, Summary
 from tests.runtime.journal.kept import claimed, row_of
+from tests.waiting import POLL
 
 
 async def write(journal: Journal, stream: str = "s", *, status: str = "active", owner: str = "") -> Fence:
@@ -489,7 +490,8 @@ def read_in_turns(file: Path, over: threading.Event, mine: threading.Event, othe
         db.execute("SELECT count(*) FROM stream").fetchone()
         other.clear()
         mine.set()
-        other.wait(1)
+        while not (other.wait(POLL) or over.is_set()):
+            pass
         db.execute("COMMIT")
     mine.set()
     db.close()
