@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.expiring import EXPIRING, expire_all
 from tests.gateway.attended_run import TOOL_QUESTION as QUESTION
 from tests.gateway.attended_run import AttendedRun
 from tests.gateway.conftest import InProcess
@@ -81,9 +82,10 @@ Start = Callable[..., AttendedRun]
 def start(tmp_path: Path) -> Iterator[Start]:
     started: list[AttendedRun] = []
 
-    def start(config: Path, message: str) -> AttendedRun:
+    def start(config: Path, message: str, program: str = "") -> AttendedRun:
         data = tmp_path / "data"
-        command: list[str | Path] = [STOPGO, "run", "--config", config, "--data-dir", data, message]
+        stopgo = [sys.executable, "-c", program] if program else [STOPGO]
+        command: list[str | Path] = [*stopgo, "run", "--config", config, "--data-dir", data, message]
         started.append(AttendedRun.begin(command, tmp_path))
         return started[-1]
 
@@ -256,12 +258,10 @@ def test_leaving_keeps_the_approval_pending(start: Start, tmp_path: Path) -> Non
 
 
 def test_a_question_that_expires_is_not_asked_any_more(start: Start, tmp_path: Path) -> None:
-    text = (EXAMPLES / "simple.yaml").read_text(encoding="utf-8")
-    config = tmp_path / "agent.yaml"
-    config.write_text(text.replace("expires_after: 86400", "expires_after: 2"), encoding="utf-8")
-    run = start(config, "add lamp with value 3")
+    run = start(EXAMPLES / "simple.yaml", "add lamp with value 3", EXPIRING)
 
     run.see(QUESTION)
+    expire_all(tmp_path / "data")
     run.see("not answered in time")
 
     code, out = run.end()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.chains import done, echo_server, eventually, written
+from tests.expiring import EXPIRING, expire_all
 
 from .agents import keeper, known_as
 from .browser import EXPECTED_OF_A_REFUSAL, Browser, Tab
@@ -171,12 +172,14 @@ def test_changes_can_be_given_up(server: Server, browser: Browser, key: bool) ->
 
 
 def test_one_that_expires_while_it_is_changed(serve: Serve, browser: Browser, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"approval": {"expires_after": 30}}
-    server = serve(tmp_path / "data", config=keeper(tmp_path / "agent", **settings))
+    settings: dict[str, Any] = {"approval": {"expires_after": 3600}}
+    config = keeper(tmp_path / "agent", **settings)
+    server = serve(tmp_path / "data", config=config, program=EXPIRING)
     tab = browser.open(server.run.url)
     say(tab, "add lamp with value 3")
     tab.main.button("Approve with changes").click()
     tab.main.label("name").fill("table")
+    expire_all(server.data_dir)
     tab.main.text(re.compile("Expired: no decision was made in time")).see()
     tab.main.button("Send approval").gone()
     assert re.match("h2 resources_add", tab.focused())
