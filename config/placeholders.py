@@ -93,6 +93,14 @@ def keys_left(node: Node) -> Iterator[str]:
         yield from keys_left(child)
 
 
+def works_on_its_key(node: Node, tree: Node) -> bool:
+    """Whether a node replaces a value that has been made before: its prompt has the value under its own
+    `output_key`, or another node of the tree writes that key, too."""
+    prompt = node.prompt if isinstance(node, LlmNode) else ""
+    used = {key for key, _ in PLACEHOLDER.findall(prompt)}
+    return node.output_key in used or [*keys_left(tree)].count(node.output_key or "") > 1
+
+
 def placed_nodes(config: AgentConfig, written: Table) -> Iterator[Placed]:
     """All nodes, parents first; `written` is the file of `config`."""
     return with_those_below((config.agent, written.entries["agent"], ("agent",)))

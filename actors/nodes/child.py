@@ -8,13 +8,14 @@ from typing import Any
 import attrs
 
 from ...config.nodes import Node, OrderedNode, ParallelNode, children_of
+from ...config.placeholders import works_on_its_key
 from ...runtime.context import Context
 from ..approvals.decided import CANCELLED, EXPIRED, Decided, Expired
 from ..common.errors import NodeFailed
 from ..log import events as e
 from ..log.outcomes import Ended, NodeEnd, StepFailed
 from ..log.step import attempt_failed, is_within, recorded_failure, step
-from .node import Execute, RunScope, Session
+from .node import Execute, RunScope
 
 
 async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:
@@ -51,7 +52,7 @@ class _Child:
             over = recorded_failure(self.scope.log, f"{key}!", self.spec.name)
             error = await self._attempt(key) if over is None else NodeFailed.of(over.error)
             if isinstance(error, NodeEnd):
-                return Ended(_with_output(self.spec, error, self.message.session))
+                return Ended(self._with_output(error))
             if not error.fatal and over is None and (no := self._rejection(key)) is not None:
                 return self._rejected(error, no)
             if error.fatal or attempt > self.spec.retries or self._may_have_acted(key):
@@ -115,7 +116,23 @@ class _Child:
         return self._goes_on(error, NodeEnd(text, rejected=not _contains_rejections(self.spec)))
 
     def _goes_on(self, error: NodeFailed, end: NodeEnd) -> Ended:
-        return Ended(_with_output(self.spec, end, self.message.session), continued=error.fault)
+        return Ended(self._with_output(end), continued=error.fault)
+
+    def _with_output(self, end: NodeEnd) -> NodeEnd:
+        """Store the node's text under its `output_key`, unless it was rejected or has none.
+
+        A node that leaves a loop without a text, and works on the value under its key, is content with this
+        value. So it is the answer, and not the remark of a node before it. If others only read what the node
+        stores, it is a critic, and the answer is the text before it.
+        """
+        key = self.spec.output_key
+        if key is None or end.rejected:
+            return end
+        if end.text.strip():
+            return attrs.evolve(end, writes={**end.writes, key: end.text})
+        if end.exited and works_on_its_key(self.spec, self.scope.services.config.agent):
+            return attrs.evolve(end, text=self.message.session.get(key, ""))
+        return end
 
     def state_set(self, outcome: Ended | StepFailed) -> Sequence[e.LogEvent]:
         key = self.spec.output_key
@@ -149,18 +166,3 @@ def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Decide
 
 def _contains_rejections(node: Node) -> bool:
     return isinstance(node, OrderedNode) and node.on_reject == "continue"
-
-
-def _with_output(spec: Node, end: NodeEnd, session: Session) -> NodeEnd:
-    """Store the node's text under its `output_key`, unless it was rejected or has none.
-
-    A node that leaves a loop without a text is content with the value that it would have replaced, so that
-    is its answer, and not the remark of a node before it.
-    """
-    if spec.output_key is None:
-        return end
-    if not end.rejected and end.text.strip():
-        return attrs.evolve(end, writes={**end.writes, spec.output_key: end.text})
-    if end.exited and not end.rejected:
-        return attrs.evolve(end, text=session.get(spec.output_key, ""))
-    return end

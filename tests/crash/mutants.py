@@ -858,8 +858,8 @@ ONE_EDIT = (
     (
         "a rejection is not in the record of a node",
         CHILD,
-        "return Ended(_with_output(self.spec, error, self.message.session))",
-        "return Ended(attrs.evolve(_with_output(self.spec, error, self.message.session), rejected=False))",
+        "return Ended(self._with_output(error))",
+        "return Ended(attrs.evolve(self._with_output(error), rejected=False))",
         f"{TREES}::test_a_rejection_killed_once",
     ),
     (
