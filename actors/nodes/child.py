@@ -116,7 +116,7 @@ class _Child:
         return self._goes_on(error, NodeEnd(text, rejected=not _contains_rejections(self.spec)))
 
     def _goes_on(self, error: NodeFailed, end: NodeEnd) -> Ended:
-        return Ended(self._with_output(end), continued=error.fault)
+        return Ended(in_place_of_answer(self.scope, self.spec, self.message, end), continued=error.fault)
 
     def _with_output(self, end: NodeEnd) -> NodeEnd:
         """Store the node's text under its `output_key`, unless it was rejected or has none.
@@ -141,6 +141,18 @@ class _Child:
         if outcome.end.writes.get(key) != outcome.end.text:
             return ()
         return (e.StateSet(key, outcome.end.writes[key], self.spec.name),)
+
+
+def in_place_of_answer(scope: RunScope, spec: Node, execute: Execute, end: NodeEnd) -> NodeEnd:
+    """The end of a node that has failed, while the nodes above go on: `end` is stored like an answer, and the
+    values that nodes below it have stored are kept."""
+    made: dict[str, str] = {}
+    for key, done in scope.log.run.steps.items():
+        if is_within(key, execute.key) and isinstance(done.outcome, Ended):
+            made.update(done.outcome.end.writes)
+    if spec.output_key is not None and not end.rejected:
+        made[spec.output_key] = end.text
+    return attrs.evolve(end, writes=made)
 
 
 def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Decided | None:

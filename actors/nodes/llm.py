@@ -45,6 +45,8 @@ class _Llm:
         earlier = earlier_turns(scope, spec)
         messages = [*earlier, *this_turn(scope, spec, execute)]
         before = len(messages)
+        said = ""
+        """The last text beside calls. Some models answer there, and end with an empty reply."""
         for number in range(1, spec.max_turns + 1):
             await self._unlock(number, execute, policy_scope)
             offer = scope.services.offers().at(policy_scope)
@@ -62,7 +64,8 @@ class _Llm:
             )
             asked = reply.tool_calls
             if not asked:
-                return NodeEnd(reply.text)
+                return NodeEnd(reply.text if reply.text.strip() or self._has_value(execute) else said)
+            said = reply.text if reply.text.strip() else said
             self._bound(len(asked))
             key = f"{execute.key}:{number}"
             ends = await settle_calls(scope, spec, execute, policy_scope, key, asked)
@@ -77,6 +80,10 @@ class _Llm:
         raise NodeFailed(
             "limit_reached", f'node "{spec.name}" stopped after {spec.max_turns} model calls (max_turns)'
         )
+
+    def _has_value(self, execute: Execute) -> bool:
+        """Whether the node would replace a value by what may be no more than a remark about its calls."""
+        return bool(execute.session.get(self._spec.output_key or ""))
 
     async def _unlock(self, number: int, execute: Execute, policy_scope: PolicyScope) -> None:
         """Wait for a token while a server lists no tools without one, because the model would not be offered

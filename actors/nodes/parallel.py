@@ -12,7 +12,7 @@ from ..common.errors import NodeFailed
 from ..gate.gate import child_scope
 from ..log.branches import BranchLimiter
 from ..log.outcomes import NodeEnd
-from .child import rejection, run_child
+from .child import in_place_of_answer, rejection, run_child
 from .node import Execute, RunScope, execute_once
 
 
@@ -71,7 +71,7 @@ async def _branch(
     except NodeFailed as error:
         if error.fatal or spec.on_error == "fail_fast":
             raise
-        return NodeEnd(f"Error in {child.name}: {error}")
+        return in_place_of_answer(scope, child, message, NodeEnd(f"Error in {child.name}: {error}"))
 
 
 def _began(scope: RunScope, key: str) -> bool:

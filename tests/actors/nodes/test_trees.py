@@ -361,3 +361,75 @@ async def test_key_that_is_not_written_yet_is_empty_and_others_stay(
         "[A][A][{unknown}][{unknown?}]",
     ]
     assert len([each for each in caplog.records if "no node has written yet" in each.message]) == 1
+
+
+@pytest.mark.parametrize("exits_in", [1, 2])
+async def test_answer_is_the_document_when_its_critic_leaves_the_loop(
+    exits_in: int, world: World, autojump_clock: MockClock
+) -> None:
+    # An evaluator and its optimizer (docs.langchain.com, workflows and agents): the remark is no answer.
+    writer = {**llm("writer", output_key="doc"), "prompt": "{remark?}"}
+    critic = {**llm("critic", output_key="remark", can_exit_loop=True), "prompt": "{doc}"}
+    world.settings["agent"] = {"type": "loop", "name": "l", "agents": [writer, critic]}
+    remarks = [say("Longer."), use(call("exit_loop"))][2 - exits_in :]
+    world.models["test:model"] = [each for remark in remarks for each in (say("The cat."), remark)]
+    async with world.agent() as agent:
+        assert answer(await agent.start_conversation("write")).response == "The cat."
+    assert len(world.requests) == 2 * exits_in
+
+
+@pytest.mark.parametrize(
+    ("last", "before", "stored"),
+    [
+        ("", "Notes: 1.", "Notes: 1."),
+        (" \n", "Notes: 1.", "Notes: 1."),
+        ("All: 2.", "Notes: 1.", "All: 2."),
+        ("", "", ""),
+    ],
+)
+async def test_text_beside_calls_is_the_answer_when_the_last_reply_is_empty(
+    last: str, before: str, stored: str, world: World, autojump_clock: MockClock
+) -> None:
+    # nornscode/norns#2, sipeed/picoclaw#2099, langchain-ai/langgraph-supervisor-py#106
+    world.tool("remember", READ_ONLY)
+    world.settings["agent"] = sequential(
+        "root", llm("a", output_key="notes"), {**llm("b"), "prompt": "<{notes}>"}
+    )
+    world.plan("a", use(call("remember"), text=before), use(call("remember")), say(last))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert world.asked("b")[0].prompt == f"<{stored}>"
+
+
+async def test_text_beside_calls_does_not_replace_what_the_node_has_made(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("look", READ_ONLY)
+    refiner = {**llm("refiner", output_key="doc"), "prompt": "{doc}"}
+    world.settings["agent"] = sequential(
+        "root", llm("writer", output_key="doc"), refiner, {**llm("b"), "prompt": "<{doc}>"}
+    )
+    world.plan("refiner", use(call("look"), text="I will look."), say(""))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    assert world.asked("b")[0].prompt == "<writer done>"
+
+
+@pytest.mark.parametrize("on_error", ["collect", "continue"])
+async def test_values_made_before_a_failure_are_kept(
+    on_error: str, world: World, autojump_clock: MockClock
+) -> None:
+    # anomalyco/opencode#37315, langchain-ai/deepagents#5952: what had been done was lost with what failed.
+    branch = sequential(
+        "branch", llm("find", output_key="found"), llm("sum", output_key="sum"), output_key="all"
+    )
+    if on_error == "collect":
+        branch = parallel("fan", branch, llm("other", output_key="other"), on_error="collect")
+    else:
+        branch = {**sequential("outer", llm("other", output_key="other"), branch), "on_error": "continue"}
+    world.settings["agent"] = sequential("root", branch, {**llm("end"), "prompt": "{found}|{other}|{all}"})
+    world.plan("sum", ModelFailed("out of order"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    error = "Error in branch: out of order" if on_error == "collect" else ""
+    assert world.asked("end")[0].prompt == f"find done|other done|{error}"
