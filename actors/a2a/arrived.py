@@ -25,7 +25,7 @@ from typing import assert_never
 import attrs
 
 from ..tools.delegation import RemoteTask
-from .remote_state import MOST_PARTS, size_of
+from .remote_state import MOST_PARTS, is_thought, size_of
 from .wire.task import (
     INTERRUPTED,
     TERMINAL,
@@ -135,7 +135,10 @@ class Arrived:
 
 
 def _continues(last: Part, part: Text) -> bool:
-    return isinstance(last, Text) and (last.filename, last.media_type) == (part.filename, part.media_type)
+    def kind(each: Text) -> tuple[object, ...]:
+        return each.filename, each.media_type, is_thought(each)
+
+    return isinstance(last, Text) and kind(last) == kind(part)
 
 
 def _joined(pieces: Sequence[Part]) -> Part:

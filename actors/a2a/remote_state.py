@@ -44,7 +44,7 @@ def items_of(task: Task) -> tuple[RemoteItem, ...]:
     named = list(_named(message)) or list(_foreign(message))
     if named:
         return tuple(named[:MOST_ITEMS])
-    text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+    text = "\n".join(part.text for part in spoken(message.parts) if isinstance(part, Text))
     description = _cut(text or _data_as_text(message), LONGEST_TEXT)
     return (RemoteItem(message=_id_of(message, description), description=description),)
 
@@ -139,10 +139,13 @@ def delegated(task: Task, most: int) -> Delegated:
     state: State = task.status.state
     said = [part for artifact in task.artifacts for part in artifact.parts]
     about = list(task.status.message.parts) if task.status.message is not None else []
-    if state == "completed" and not said and not about:
-        about = _last_reply(task.history)
-    # With an artifact, the last status message only repeats it or adds nothing.
-    parts = said or about if state == "completed" else [*about, *said]
+    if state == "completed":
+        # With an artifact, the last status message only repeats it or adds nothing.
+        sources = [said, about, _last_reply(task.history)]
+        answers = (source for source in sources if any(map(_is_content, source)))
+        parts = spoken(next(answers, next(filter(None, sources), [])))
+    else:
+        parts = [*spoken(about), *spoken(said)]
     result = result_of(parts, most, is_error=state != "completed", state=state)
     rejected = bool(task.metadata and task.metadata.get("rejected") is True)
     return Delegated(result, rejected)
@@ -158,12 +161,33 @@ def without_calls(end: Delegated, tools: Sequence[str]) -> Delegated:
 
 def answered(message: Message, most: int) -> Delegated:
     """The result of a message that replaces a task."""
-    return Delegated(result_of(message.parts, most))
+    return Delegated(result_of(spoken(message.parts), most))
 
 
 def _last_reply(history: Sequence[Message]) -> list[Part]:
-    spoken = [message for message in history if message.role == "agent"]
-    return list(spoken[-1].parts) if spoken else []
+    replies = [message for message in history if message.role == "agent"]
+    return list(replies[-1].parts) if replies else []
+
+
+def _is_content(part: Part) -> bool:
+    return not is_thought(part) and (not isinstance(part, Text) or bool(part.text.strip()))
+
+
+def spoken(parts: Sequence[Part]) -> list[Part]:
+    """The parts without the reasoning of a model; all parts if there is nothing else, because some agents
+    mark whatever they say while they work (google/adk-python#3819)."""
+    return [part for part in parts if not is_thought(part)] or list(parts)
+
+
+def is_thought(part: Part) -> bool:
+    """Whether a part is marked as reasoning: ``adk_thought`` of ADK, ``kagent_thought``, ``jiuwen_thought``
+    and ``thought`` of others, ``{"type": "thinking"}`` of fasta2a."""
+    marks = part.metadata or {}
+    if marks.get("type") == "thinking":
+        return True
+    return any(
+        value is True and (key == "thought" or key.endswith("_thought")) for key, value in marks.items()
+    )
 
 
 def result_of(

@@ -78,6 +78,11 @@ def chunk(*texts: str, id: str = "a", append: bool = False) -> ArtifactUpdate:
     return ArtifactUpdate(task="t", context="c", artifact=artifact(*texts, id=id), append=append)
 
 
+def thought(text: str) -> ArtifactUpdate:
+    part = Text(text, metadata={"adk_thought": True})
+    return ArtifactUpdate(task="t", context="c", artifact=Artifact(id="a", parts=(part,)), append=True)
+
+
 @attrs.define
 class Link:
     """To an agent that answers a message with some items, and a look at the task in its own way."""
@@ -137,6 +142,18 @@ ENDED: dict[str, tuple[Sequence[StreamItem], str, bool]] = {
     "no task at first": ([chunk("fine books"), update("completed")], "fine books", False),
     "pieces of a text": (
         [task("working"), chunk("fine"), chunk(" books", append=True), update("completed")],
+        "fine books",
+        False,
+    ),
+    # google/adk-python#4686: the reasoning of a model is not part of the text that follows it.
+    "pieces of reasoning and of a text": (
+        [
+            thought("Hm"),
+            thought("…"),
+            chunk("fine", append=True),
+            chunk(" books", append=True),
+            update("completed"),
+        ],
         "fine books",
         False,
     ),

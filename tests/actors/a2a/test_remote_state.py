@@ -133,6 +133,48 @@ def test_the_result_of_a_task(found: Task, content: str, is_error: bool) -> None
     assert (end.result.content, end.result.is_error, end.rejected) == (content, is_error, False)
 
 
+THOUGHT = Text("It may be 4.", metadata={"adk_thought": True})
+"""As ADK sends it (google/adk-python#4686)."""
+
+
+@pytest.mark.parametrize(
+    ("found", "content"),
+    [
+        (task("completed", artifacts=(THOUGHT, Text("5"))), "5"),
+        (task("completed", THOUGHT, Text("5")), "5"),
+        (task("completed", Text("5"), artifacts=(THOUGHT,)), "5"),
+        (task("completed", THOUGHT), "It may be 4."),  # google/adk-python#3819
+        (task("completed", history=(said(THOUGHT, Text("5")),)), "5"),
+        (task("failed", THOUGHT, Text("no disk")), "no disk"),
+        (task("completed", Text("5"), artifacts=(Text(""),)), "5"),
+        (task("completed", Text(" "), history=(said(Text("5")),)), "5"),
+    ],
+)
+def test_reasoning_and_empty_parts_are_no_answer(found: Task, content: str) -> None:
+    assert delegated(found, MOST).result.content == content
+
+
+@pytest.mark.parametrize(
+    ("metadata", "content"),
+    [
+        ({"kagent_thought": True}, "5"),
+        ({"thought": True}, "5"),  # trpc-group/trpc-agent-go#2058
+        ({"type": "thinking", "thinking_id": "t"}, "5"),  # pydantic/fasta2a
+        ({"adk_thought": False}, "Hm.\n5"),
+        ({"adk_thought": "no"}, "Hm.\n5"),
+        ({"type": "text"}, "Hm.\n5"),
+        (None, "Hm.\n5"),
+    ],
+)
+def test_marks_of_reasoning(metadata: dict[str, Any] | None, content: str) -> None:
+    assert answered(said(Text("Hm.", metadata=metadata), Text("5")), MOST).result.content == content
+
+
+def test_question_is_asked_without_the_reasoning_about_it() -> None:
+    [item] = items_of(task("input-required", THOUGHT, Text("May I?")))
+    assert item.description == "May I?"
+
+
 def test_a_rejection_there_is_told() -> None:
     assert delegated(task("completed", artifacts=(Text("no"),), metadata={"rejected": True}), MOST).rejected
 
