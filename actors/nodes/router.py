@@ -119,10 +119,10 @@ def named_in(answer: str, spec: RouterNode) -> int:
     Raises `NodeFailed` ``no_route``.
     """
     names = [child.name.lower() for child in spec.agents]
-    for said in (*_in_json(answer), answer):
-        plain = said.strip().strip("\"'`.*").lower()
-        if plain in names:
-            return names.index(plain)
+    for said in (_in_json(answer), [answer]):
+        plain = {each.strip().strip("\"'`.*").lower() for each in said} & {*names}
+        if len(plain) == 1:
+            return names.index(plain.pop())
     longest_first = sorted(names, key=len, reverse=True)
     # Scripts without letter case do not separate words.
     inside = r"[\p{Ll}\p{N}]"
@@ -135,11 +135,12 @@ def named_in(answer: str, spec: RouterNode) -> int:
 
 
 def _in_json(answer: str) -> list[str]:
-    """The text of an answer in JSON: `"name"`, `["name"]` or `{"agent": "name"}`, perhaps in a code block."""
+    """The texts of an answer in JSON: `"name"`, `["name"]` or `{"agent": "name", "reason": "..."}`, perhaps in
+    a code block."""
     fenced = regex.fullmatch(r"\s*```\w*\n(.*?)```\s*", answer, regex.DOTALL)
     try:
         value = load_provider(fenced[1] if fenced else answer)
     except ValueError:
         return []
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-    return [each for each in values if isinstance(each, str)] if len(values) == 1 else []
+    return [each for each in values if isinstance(each, str)]

@@ -33,6 +33,9 @@ def router(*names: str) -> RouterNode:
         ("c++ it is", ("c++", "c"), "c++"),
         ("refund, not by mail: refund.", ("refund", "refund-status"), "refund"),
         ('{"agent": "hr"}', ("it", "hr"), "hr"),
+        # simstudioai/sim#2945, langchain-ai/langchain#5163: other fields have reasons or the question.
+        ('{"route": "hr", "reasoning": "It is not for it."}', ("it", "hr"), "hr"),
+        ('{"destination": "hr", "next_inputs": "it or hr?"}', ("it", "hr"), "hr"),
         ('"hr"', ("it", "hr"), "hr"),
         ('```json\n{"route": "HR"}\n```', ("it", "hr"), "hr"),
     ],
