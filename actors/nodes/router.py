@@ -135,8 +135,8 @@ def named_in(answer: str, spec: RouterNode) -> int:
 
 
 def _in_json(answer: str) -> list[str]:
-    """The texts of an answer in JSON: `"name"`, `["name"]` or `{"agent": "name", "reason": "..."}`, perhaps in
-    a code block."""
+    """The texts of an answer in JSON: `"name"`, `["name"]` or `{"agent": "name", "reason": "..."}`, perhaps
+    in a code block."""
     fenced = regex.fullmatch(r"\s*```\w*\n(.*?)```\s*", answer, regex.DOTALL)
     try:
         value = load_provider(fenced[1] if fenced else answer)
