@@ -11,7 +11,7 @@ Cancelling a call cancels only the wait. The reading methods are in `agent_reads
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self, overload
 
@@ -38,6 +38,7 @@ from .gate.halt import MAX_REASON, HaltState
 from .log.events import Origin
 from .log.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from .log.topics import EVERYTHING
+from .tools.pictures import Picture
 from .tools.registry import Accept, NotFound
 from .tools.tokens import Token
 
@@ -105,6 +106,7 @@ class Agent(AgentReads):
         id: str | None = None,
         message_id: str | None = None,
         origin: Origin | None = None,
+        pictures: Sequence[Picture] = (),
     ) -> AnsweredTurn: ...
     @overload
     async def start_conversation(
@@ -118,6 +120,7 @@ class Agent(AgentReads):
         id: str | None = None,
         message_id: str | None = None,
         origin: Origin | None = None,
+        pictures: Sequence[Picture] = (),
     ) -> Turn: ...
     async def start_conversation(
         self,
@@ -130,6 +133,7 @@ class Agent(AgentReads):
         id: str | None = None,
         message_id: str | None = None,
         origin: Origin | None = None,
+        pictures: Sequence[Picture] = (),
     ) -> Turn:
         """Create a conversation. With a message, run its first turn.
 
@@ -137,7 +141,8 @@ class Agent(AgentReads):
         conversation's id is derived from it unless `id` is given. `token` is a bearer token that calls of the
         turn forward; it is never stored. With `wait=False` the call returns before the turn has ended.
         `message_id` is the id of the message at an A2A client, `origin` the trace and the agents that the
-        message came through.
+        message came through. `pictures` are shown to models that take them; others get only the message, so
+        name the pictures in it. `picture_in` makes one from a file in base64.
         """
         if message is not None:
             _check_message(message)
@@ -145,7 +150,7 @@ class Agent(AgentReads):
         self._require("create")
         if (guard := self._guard) is not None:
             await guard.check_new(id)
-        create = Create(message, session_id, token is not None, message_id, origin, self._by)
+        create = Create(message, session_id, token is not None, message_id, origin, self._by, pictures)
         wait = wait or message is None
         begin = self._sender.command if message is None else partial(self._sender.begin, self._by)
         result = await begin(id, key, create, token=self._held(token), wait=wait, new=True)
@@ -163,6 +168,7 @@ class Agent(AgentReads):
         task: str | None = None,
         message_id: str | None = None,
         origin: Origin | None = None,
+        pictures: Sequence[Picture] = (),
     ) -> AnsweredTurn: ...
     @overload
     async def send(
@@ -176,6 +182,7 @@ class Agent(AgentReads):
         task: str | None = None,
         message_id: str | None = None,
         origin: Origin | None = None,
+        pictures: Sequence[Picture] = (),
     ) -> Turn: ...
     async def send(
         self,
@@ -188,12 +195,13 @@ class Agent(AgentReads):
         task: str | None = None,
         message_id: str | None = None,
         origin: Origin | None = None,
+        pictures: Sequence[Picture] = (),
     ) -> Turn:
         """Send a message to a conversation. While it waits for an approval, the message is not stored, and
         the result says so.
 
-        `task` is the A2A task of the turn, by default the first one. `key`, `token`, `wait`, `message_id` and
-        `origin` are as in `start_conversation`.
+        `task` is the A2A task of the turn, by default the first one. `key`, `token`, `wait`, `message_id`,
+        `origin` and `pictures` are as in `start_conversation`.
 
         Raises:
             AgentError: ``conversation_not_found``, ``conversation_completed``, ``queue_full``, ...
@@ -204,7 +212,7 @@ class Agent(AgentReads):
             self._by,
             id,
             key,
-            Say(text, token is not None, task, message_id, origin, self._by),
+            Say(text, token is not None, task, message_id, origin, self._by, pictures),
             token=self._held(token),
             wait=wait,
             limit=QUEUE_LIMIT,

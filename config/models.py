@@ -290,8 +290,8 @@ class ModelConfig:
     images: bool = attrs.field(
         default=True,
         metadata=about(
-            "Whether the model is shown the pictures in results of tools. With `false`, it gets a line of "
-            "text in place of each."
+            "Whether the model is shown the pictures in messages and in results of tools. With `false`, it "
+            "gets a line of text in place of each."
         ),
     )
 

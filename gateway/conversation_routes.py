@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
 from ..actors.agent import Agent
+from ..actors.common.errors import check_fields
 from ..actors.conversation.result import Turn
 from ..actors.log.events import Origin
 from . import views
+from .attachments import Content, File, Part, Unusable, content_of
 from .http import headers, query
-from .http.body import message_of
+from .http.body import kind, message_of
 from .http.errors import RequestError
 from .http.request import Request, set_conversation
 from .http.responses import Reply, View, nothing, reply_in_parts
@@ -41,9 +44,10 @@ class Conversations:
 
     async def create(self, request: Request) -> Reply:
         key = headers.post_key(request)
-        message = message_of(await request.json(("message",)))
+        content = _content(await request.json(("message", "attachments")))
         turn = await self._for(request).start_conversation(
-            message,
+            None if content is None else content.text,
+            pictures=() if content is None else content.pictures,
             key=key,
             session_id=request.session_id(key),
             token=headers.tool_token(request),
@@ -72,12 +76,14 @@ class Conversations:
 
     async def send(self, request: Request, id: str) -> Reply:
         key = headers.post_key(request)
-        message = message_of(await request.json(("message",)))
-        if message is None:
+        content = _content(await request.json(("message", "attachments")))
+        if content is None:
             raise RequestError(400, "message_required", "message is required")
         wait = not headers.wants_async(request.headers)
         token, origin = headers.tool_token(request), _origin(request)
-        turn = await self._for(request).send(id, message, key=key, token=token, wait=wait, origin=origin)
+        turn = await self._for(request).send(
+            id, content.text, pictures=content.pictures, key=key, token=token, wait=wait, origin=origin
+        )
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
     async def cancel(self, request: Request, id: str) -> Reply:
@@ -107,6 +113,37 @@ class Conversations:
         await name_conversation(self._for(request), request, id)
         await self._for(request).delete(id)
         return nothing()
+
+
+def _content(body: Mapping[str, Any]) -> Content | None:
+    """The message of a body with its attachments; None without either."""
+    message, given = message_of(body), body.get("attachments")
+    if given is not None and not isinstance(given, list):
+        raise _invalid("attachments", f"must be an array, not {kind(given)}")
+    parts: list[Part] = [] if message is None else [message]
+    first = len(parts)
+    parts += [_file(each, f"attachments[{index}]") for index, each in enumerate(given or ())]
+    try:
+        return content_of(parts) if parts else None
+    except Unusable as error:
+        raise _invalid(f"attachments[{error.index - first}]", f"cannot be used: {error}") from None
+
+
+def _file(given: Any, place: str) -> File:
+    if not isinstance(given, dict):
+        raise _invalid(place, f"must be an object, not {kind(given)}")
+    check_fields(given, ("data", "media_type", "name"), place)
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise _invalid(f"{place}.{name}", f"must be a string, not {kind(value)}")
+    if "data" not in given:
+        raise _invalid(f"{place}.data", "is required: the file in base64")
+    return File(**given)
+
+
+def _invalid(place: str, why: str) -> RequestError:
+    text = f"invalid request body: {place} {why}"
+    return RequestError(400, "invalid_request_body", text, details={"field": place})
 
 
 def _origin(request: Request) -> Origin | None:

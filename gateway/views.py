@@ -137,6 +137,7 @@ def message_view(message: Message) -> w.Message:
         content=message.content,
         created_at=timestamp(message.created),
         node=message.node,
+        pictures=[w.Picture(media_type=each.media_type, size=each.size) for each in message.pictures] or None,
         tool_call=None
         if call is None
         else w.ToolCall(

@@ -59,6 +59,8 @@ GROUPS = {
         "UserMessage",
         "AssistantMessage",
         "ToolMessage",
+        "Picture",
+        "picture_in",
         "ModelTool",
         "Emit",
         "ModelReply",

@@ -217,7 +217,7 @@ class Commands:
         last, prompt = state.head.run, config.prompt
         shown = state.messages[0].content if state.messages else prompt  # no messages: `_created` comes first
         return (
-            e.MessageAdded(message, key, command.by),
+            e.MessageAdded(message, key, command.by, command.pictures),
             e.RunStarted(
                 str(uuid.uuid4()),
                 last.turn + 1 if last else 1,

@@ -24,6 +24,7 @@ import attrs
 from ..approvals.asked import Asked
 from ..approvals.decided import Decided
 from ..tools.needs import Need, Wanted
+from ..tools.pictures import Picture
 from ..tools.tool import EffectClass, ToolResult
 from .outcomes import StepKind, StepOutcome
 
@@ -53,6 +54,8 @@ class MessageAdded:
     """The key of the command in the inbox."""
     by: str | None = None
     """The id of the principal that sent the command; None without authentication. So in all events."""
+    pictures: Sequence[Picture] = ()
+    """The pictures of the message. `text` names each."""
 
 
 @attrs.frozen

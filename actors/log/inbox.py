@@ -11,6 +11,7 @@ from ...runtime.journal.protocol import Command, Json
 from ..approvals.decided import Decided
 from ..approvals.kinds import decision_of
 from ..common.stored_json import new_converter
+from ..tools.pictures import Picture
 from .events import Origin
 
 
@@ -28,6 +29,8 @@ class Create:
     origin: Origin | None = None
     by: str | None = None
     """The id of the principal that sent the command; None without authentication. So in all commands."""
+    pictures: Sequence[Picture] = ()
+    """As in `MessageAdded`."""
 
 
 @attrs.frozen
@@ -42,6 +45,7 @@ class Say:
     message_id: str | None = None
     origin: Origin | None = None
     by: str | None = None
+    pictures: Sequence[Picture] = ()
 
 
 @attrs.frozen

@@ -110,6 +110,8 @@ class Message(NamedTuple):
     node: str | None = None
     """The node that wrote it."""
     call: CallView | None = None
+    pictures: Sequence[Picture] = ()
+    """The pictures that a user sent with it."""
 
     @property
     def tool_call(self) -> CallView | None:
@@ -171,6 +173,8 @@ class Run:
     """The key of the command whose bearer token the run uses, except for calls with a token of their own."""
     token: bool
     """Whether that command came with a token."""
+    pictures: tuple[Picture, ...] = ()
+    """The pictures of the message."""
     message_id: str | None = None
     """As in `RunStarted`, like `origin`."""
     origin: Origin | None = None
@@ -258,5 +262,7 @@ class Exchange:
 
     user: str
     answer: str
+    pictures: tuple[Picture, ...] = ()
+    """The pictures of the user."""
     calls: Mapping[str, Sequence[ChatMessage]] = attrs.field(factory=dict)
     """By node: the model's replies with tool calls, each followed by the results of all its calls."""

@@ -31,6 +31,7 @@ from ..approvals.proxy_approval import ProxyQuestion
 from ..models.messages import ToolCall
 from ..tools.delegation import RemoteTask
 from ..tools.needs import NeedsAnswers, NeedsDecisions
+from ..tools.pictures import Picture
 from . import events as e
 from .event_json import decode
 from .head import Head, Headed, advance
@@ -103,9 +104,15 @@ class Conversation(Headed):
         return f"{h[:8]}-{h[8:12]}-5{h[13:16]}-a{h[17:20]}-{h[20:32]}"
 
     def add_message(
-        self, entry: e.Entry, role: Literal["system", "user", "assistant"], text: str, node: str | None = None
+        self,
+        entry: e.Entry,
+        role: Literal["system", "user", "assistant"],
+        text: str,
+        node: str | None = None,
+        pictures: Sequence[Picture] = (),
     ) -> None:
-        self.messages.append(Message(self.message_id(entry.seq), role, text, entry.at, node))
+        id = self.message_id(entry.seq)
+        self.messages.append(Message(id, role, text, entry.at, node, pictures=pictures))
 
     def snapshot(self) -> Conversation:
         """Return a copy that later events do not change, without the record of the live run."""
@@ -152,8 +159,8 @@ def _apply_conversation(c: Conversation, entry: e.Entry, event: e.ConversationEv
         case e.ConversationCreated(prompt=prompt):
             c.created = entry.at
             c.add_message(entry, "system", prompt)
-        case e.MessageAdded(text=text):
-            c.add_message(entry, "user", text)
+        case e.MessageAdded(text=text, pictures=pictures):
+            c.add_message(entry, "user", text, pictures=pictures)
         case e.StateSet() | e.ConversationCompleted():
             pass
         case _:
@@ -348,6 +355,7 @@ def _start_run(c: Conversation, at: float, event: e.RunStarted) -> None:
         id=event.run,
         turn=event.turn,
         text=c.messages[-1].content,
+        pictures=tuple(c.messages[-1].pictures),
         tree_id=event.tree_id,
         replay_version=event.replay_version,
         driving_command=event.command,
@@ -367,7 +375,7 @@ def _apply_run_end(c: Conversation, entry: e.Entry, event: e.RunEnd) -> None:
     last = c.messages[-1]
     if (last.role, last.content) != ("assistant", answer):  # usually the answer is the last reply
         c.add_message(entry, "assistant", answer)
-    c.turns.append(Exchange(run.text, answer, calls_of(run, c.messages)))
+    c.turns.append(Exchange(run.text, answer, run.pictures, calls_of(run, c.messages)))
     for record in run.calls.values():
         view = c.messages[record.message].call
         if view is not None and view.state in ("requested", "waiting"):

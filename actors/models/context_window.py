@@ -110,7 +110,7 @@ def _fixed(request: ModelRequest) -> int:
 def _size(message: ChatMessage) -> int:
     match message:
         case UserMessage():
-            return _PER_PART + _text(message.text)
+            return _PER_PART + _text(message.text) + len(message.pictures) * _PER_PICTURE
         case ToolMessage():
             pictures = len(message.pictures) * _PER_PICTURE
             return 2 * _PER_PART + _text(message.content) + _text(message.name) + pictures

@@ -46,7 +46,11 @@ class UserMessage:
     """A message from the user."""
 
     text: str
-    """Text of the message."""
+    """Text of the message. It names each picture."""
+    pictures: tuple[Picture, ...] = ()
+    """The pictures in the message that the model may be shown."""
+    left_out: bool = False
+    """As in `ToolMessage`."""
 
 
 @attrs.frozen
@@ -79,6 +83,11 @@ class ToolMessage:
 
 
 ChatMessage: TypeAlias = UserMessage | AssistantMessage | ToolMessage
+
+
+def pictures_in(message: ChatMessage) -> tuple[Picture, ...]:
+    """The pictures of a message."""
+    return () if isinstance(message, AssistantMessage) else message.pictures
 
 
 def _system(request: ModelRequest) -> str:
@@ -163,14 +172,14 @@ class ModelRequest:
 
     @property
     def has_pictures(self) -> bool:
-        return any(isinstance(message, ToolMessage) and message.pictures for message in self.messages)
+        return any(map(pictures_in, self.messages))
 
     def without_pictures(self) -> ModelRequest:
-        """The same request for a model that takes no pictures. The results name them in their texts."""
+        """The same request for a model that takes no pictures. The texts of the messages name them."""
         return attrs.evolve(
             self,
             messages=tuple(
-                attrs.evolve(message, pictures=()) if isinstance(message, ToolMessage) else message
+                message if isinstance(message, AssistantMessage) else attrs.evolve(message, pictures=())
                 for message in self.messages
             ),
         )

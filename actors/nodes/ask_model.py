@@ -23,6 +23,7 @@ from ..log.outcomes import Hop, Replied, StepFailed
 from ..log.step import step
 from ..models.context_window import TooLarge, fit
 from ..models.messages import (
+    AssistantMessage,
     ChatMessage,
     Complete,
     Delta,
@@ -31,7 +32,6 @@ from ..models.messages import (
     ModelRequest,
     ModelTool,
     ToolCall,
-    ToolMessage,
 )
 from ..models.usage import NOTHING, Spent, reached, spent_by
 from .node import Execute, RunScope
@@ -75,7 +75,7 @@ async def ask_model(
         iteration=max(1, execute.iteration),
         step=f"{execute.key}:{call}",
         message_id=scope.log.run.message_id or "",
-        trimmed=any(isinstance(each, ToolMessage) and each.left_out for each in messages),
+        trimmed=any(not isinstance(each, AssistantMessage) and each.left_out for each in messages),
     )
     chain = chain_of(spec.model or config.llm.model, spec.fallbacks, config.llm, config.models)
     asking = _Asking(scope, execute, chain, request)

@@ -9,8 +9,8 @@ import attrs
 
 from ...config.nodes import LlmNode
 from ..log import past
-from ..models.messages import AssistantMessage, ChatMessage, ToolMessage, UserMessage
-from ..tools.pictures import Picture, surplus
+from ..models.messages import AssistantMessage, ChatMessage, ToolMessage, UserMessage, pictures_in
+from ..tools.pictures import surplus
 from .node import Execute, RunScope
 
 
@@ -20,7 +20,7 @@ def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:
     messages: list[ChatMessage] = []
     if spec.history == "conversation":
         for turn in scope.earlier:
-            messages.append(UserMessage(turn.user))
+            messages.append(UserMessage(turn.user, turn.pictures))
             messages.extend(_shown(scope, turn.calls.get(spec.name, ())))
             if turn.answer:  # a provider refuses a message without text
                 messages.append(AssistantMessage(turn.answer))
@@ -32,7 +32,7 @@ def this_turn(scope: RunScope, spec: LlmNode, execute: Execute) -> list[ChatMess
 
     In a loop, they include the node's own earlier iterations.
     """
-    messages: list[ChatMessage] = [UserMessage(scope.user)]
+    messages: list[ChatMessage] = [UserMessage(scope.user, scope.log.run.pictures)]
     if execute.iteration > 1:
         for key in _earlier_steps(scope, spec, execute):
             messages.extend(exchange(scope, key))
@@ -63,22 +63,20 @@ def _shown(scope: RunScope, messages: Iterable[ChatMessage]) -> list[ChatMessage
     ]
 
 
-def newest_pictures(messages: list[ChatMessage]) -> list[ChatMessage]:
-    """The messages with as many of the newest pictures as a request may have."""
-    sizes = [len(each.data) for message in messages for each in _pictures(message)]
+def newest_pictures(messages: list[ChatMessage], *, first: bool = False) -> list[ChatMessage]:
+    """The messages with as many of the newest pictures as a request may have. `first`: no earlier request had
+    the pictures that are left out."""
+    sizes = [len(each.data) for message in messages for each in pictures_in(message)]
     left = surplus(sizes)
     shown: list[ChatMessage] = []
     for message in messages:
-        count = len(_pictures(message))
-        if isinstance(message, ToolMessage) and count and left > 0:
-            message = attrs.evolve(message, pictures=message.pictures[left:], left_out=True)
+        count = len(pictures_in(message))
+        if not isinstance(message, AssistantMessage) and count and left > 0:
+            left_out = message.left_out or not first
+            message = attrs.evolve(message, pictures=message.pictures[left:], left_out=left_out)
         left = max(0, left - count)
         shown.append(message)
     return shown
-
-
-def _pictures(message: ChatMessage) -> tuple[Picture, ...]:
-    return message.pictures if isinstance(message, ToolMessage) else ()
 
 
 def _cut(message: ToolMessage, limit: int) -> ToolMessage:

@@ -43,7 +43,7 @@ class _Llm:
         policy_scope = descend(execute.policy_scope, spec)
         system = fill(spec.prompt, scope, execute)
         earlier = earlier_turns(scope, spec)
-        messages = [*earlier, *this_turn(scope, spec, execute)]
+        messages = newest_pictures([*earlier, *this_turn(scope, spec, execute)], first=True)
         before = len(messages)
         said = ""
         """The last text beside calls. Some models answer there, and end with an empty reply."""

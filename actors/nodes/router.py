@@ -59,7 +59,7 @@ async def _choose(spec: RouterNode, scope: RunScope, execute: Execute) -> int:
         spec,
         call=1,
         system=f"{system}\n\n{_described(spec.agents)}",
-        messages=(UserMessage(scope.user),),
+        messages=(UserMessage(scope.user, scope.log.run.pictures),),
         tools=(),
     )
     return named_in(reply.text, spec)

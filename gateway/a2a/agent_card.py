@@ -7,12 +7,13 @@ fields (version 1.0.1, section 5.7).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import attrs
 
 from ...actors.a2a.wire.a2a_headers import HITL, IDEMPOTENCY, LOOK
 from ...actors.conversation.lists import ListedTool
+from ...actors.tools.pictures import MediaType
 from ...config.auth import AuthConfig
 from .card_security import security
 from .output_modes import OFFERED
@@ -25,7 +26,7 @@ EXTENSIONS: Mapping[str, str] = {
     IDEMPOTENCY: "A message that is sent again with the same messageId is carried out once.",
     LOOK: "Before a task is read, the agents that it called are asked for their pending questions.",
 }
-INPUT_MODES = ("text/plain", "application/json", "text", "data", "file")
+INPUT_MODES = ("text/plain", "application/json", *get_args(MediaType), "text", "data", "file")
 """The last three are the names of older clients."""
 
 

@@ -27,9 +27,10 @@ from ...actors.agent import Agent
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import Result
 from ...actors.log.events import Origin
+from ..attachments import Content
 from ..http.request import set_conversation
 from .as_a2a_error import as_a2a_error
-from .message_text import text_of
+from .message_content import content_of
 from .push import PushNotifier
 from .push_hook import SetBy
 from .task_answer import Decisions, decision_in_words, is_yes_or_no, named_decisions, words_of
@@ -126,7 +127,7 @@ class Delivery:
                 return UNDECIDED
             if state == "auth-required" and log.is_live(self.task):
                 return await self._resume()
-        result = await self._send_text(text_of(message))
+        result = await self._send_content(content_of(message))
         if result is not None and result.code == "waiting_approval" and result.state == "waiting":
             return await self._not_begun(result.response)
         return None
@@ -168,12 +169,13 @@ class Delivery:
             raise A2AError("UNSUPPORTED_OPERATION", "the task has no open question; all have been answered")
         return state
 
-    async def _send_text(self, text: str) -> Result | None:
+    async def _send_content(self, content: Content) -> Result | None:
         message, context = self._send.message, self.log.context
         with as_a2a_error():
             if message.task is None and message.context is None:
                 turn = await self._agent.start_conversation(
-                    text,
+                    content.text,
+                    pictures=content.pictures,
                     id=context,
                     key=self.key,
                     session_id=self._caller.session_id,
@@ -187,7 +189,8 @@ class Delivery:
                     await self._make_context()
                 turn = await self._agent.send(
                     context,
-                    text,
+                    content.text,
+                    pictures=content.pictures,
                     key=self.key,
                     token=self._caller.token,
                     wait=self._waits,

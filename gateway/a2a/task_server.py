@@ -36,8 +36,8 @@ from ...actors.a2a.wire.task import (
 from ...actors.agent import Agent
 from ...actors.approvals.proxy_approval import ProxyQuestion
 from .as_a2a_error import as_a2a_error
+from .message_content import content_of
 from .message_delivery import Caller, deliver_to
-from .message_text import text_of
 from .push import PushNotifier
 from .task_events import entries, known_task, read_own_tasks, read_tasks
 from .task_log import TaskLog
@@ -79,7 +79,7 @@ class TaskServer:
         if notice or delivery.task in log.ids or log.has_taken(delivery.key):
             log = await read_own_tasks(self.agent, delivery.log.context, hitl=caller.hitl)
         else:
-            log.submit(delivery.task, text_of(send.message), send.message.id)
+            log.submit(delivery.task, content_of(send.message).text, send.message.id)
         task = with_history(known_task(log, delivery.task), send.history_length)
         if notice:
             yield with_notice(task, notice)

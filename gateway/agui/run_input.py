@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import attrs
 
+from ...actors.tools.pictures import Picture
+from ..attachments import Address, Content, File, Part, Unusable, content_of
 from ..http.body import kind
 from ..http.errors import RequestError
 
@@ -26,6 +28,7 @@ _HINT = "Send a RunAgentInput of AG-UI 1.0, as `runAgent` of @ag-ui/client does.
 class UserMessage:
     id: str
     text: str
+    pictures: tuple[Picture, ...] = ()
 
 
 @attrs.frozen
@@ -84,27 +87,57 @@ def _last_user_message(messages: list[Any]) -> UserMessage | None:
         if not isinstance(message, dict):
             raise _invalid(place, f"must be an object, not {kind(message)}")
         if message.get("role") == "user":
-            text = _text(message.get("content"), f"{place}.content")
-            return UserMessage(_id(message, "id", place), text) if text.strip() else None
+            content = _content(message.get("content"), f"{place}.content")
+            id = _id(message, "id", place)
+            return UserMessage(id, content.text, content.pictures) if content.text.strip() else None
     return None
 
 
-def _text(content: Any, place: str) -> str:
-    """The text of a message. Other parts, such as images, are refused, because no model would get them."""
+def _content(content: Any, place: str) -> Content:
+    """The content of a message: a text, or parts (docs.ag-ui.com, "Multimodal Inputs")."""
     if isinstance(content, str):
-        return content
+        return Content(content)
     if not isinstance(content, list):
         raise _invalid(place, f"must be a string or an array, not {kind(content)}")
-    texts = []
-    for index, part in enumerate(content):
-        if not isinstance(part, dict) or part.get("type") != "text":
-            raise _invalid(
-                f"{place}[{index}]", "must be a part of type `text`; other parts are not supported"
-            )
-        if not isinstance(part.get("text"), str):
-            raise _invalid(f"{place}[{index}].text", f"must be a string, not {kind(part.get('text'))}")
-        texts.append(part["text"])
-    return "\n".join(texts)
+    parts = [_part(part, f"{place}[{index}]") for index, part in enumerate(content)]
+    try:
+        return content_of(parts, between="\n")
+    except Unusable as error:
+        raise _invalid(f"{place}[{error.index}]", f"cannot be used: {error}") from None
+
+
+def _part(part: Any, place: str) -> Part:
+    match part:
+        case {"type": "text"}:
+            return _string(part, "text", place)
+        # Of the type `binary` in earlier clients, with its fields beside the type.
+        case {"type": "binary" | "image" | "document" | "audio" | "video" as type_}:
+            inside = part.get("source", part if type_ == "binary" or "data" in part else {})
+            if not isinstance(inside, dict):
+                raise _invalid(f"{place}.source", f"must be an object, not {kind(inside)}")
+            return _file(part, inside, place)
+        case _:
+            raise _invalid(place, "must be a part of type `text`, `image`, `document` or `binary`")
+
+
+def _file(part: dict[str, Any], source: dict[str, Any], place: str) -> Part:
+    """A file, whose `source` is the part itself in earlier clients."""
+    media_type, name = source.get("mimeType"), part.get("filename")
+    about = [each if isinstance(each, str) else None for each in (media_type, name)]
+    match source:
+        case {"type": "data", "value": str(data)} | {"data": str(data)}:
+            return File(data, *about)
+        case {"type": "url", "value": str(url)} | {"url": str(url)}:
+            return Address(url, *about)
+        case _:
+            raise _invalid(place, "must have its data or its address as a string")
+
+
+def _string(part: dict[str, Any], name: str, place: str) -> str:
+    value = part.get(name)
+    if not isinstance(value, str):
+        raise _invalid(f"{place}.{name}", f"must be a string, not {kind(value)}")
+    return value
 
 
 def _resume_entry(entry: Any, place: str) -> ResumeEntry:

@@ -270,6 +270,7 @@ class _Request:
             turn = await agent.send(
                 id,
                 message.text,
+                pictures=message.pictures,
                 key=key,
                 token=token,
                 wait=False,

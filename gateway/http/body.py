@@ -41,7 +41,8 @@ async def _read(receive: ASGIReceiveCallable) -> bytes:
             data.clear()
         more = message["more_body"]
     if arrived > MAX_BODY:
-        raise RequestError(413, "body_too_large", f"the body is larger than {MAX_BODY} bytes")
+        text = f"the body is larger than {MAX_BODY} bytes"
+        raise RequestError(413, "body_too_large", text, hint=_TOO_LARGE)
     return bytes(data)
 
 
@@ -87,6 +88,10 @@ def kind(value: object) -> str:
     return _KINDS.get(type(value), "a number")
 
 
+_TOO_LARGE = (
+    "Send less: make pictures smaller, at most 750 KB in all before base64, "
+    "or put the data where a tool can read it."
+)
 _HINT = 'Send one JSON object: {"message": "..."} to send a message, {"approved": true} to decide.'
 
 

@@ -16,7 +16,7 @@ class AGUIMessage(Shape):
 
     id: str = about("Id of the message; it serves as the idempotency key.")
     role: str = about("`user`, or another role of AG-UI.")
-    content: str = about("Text; AG-UI also allows a list of parts, which must have the type `text`.")
+    content: str = about("Text, or a list of [parts](agui.md#files).")
 
 
 class ResumeEntry(Shape):

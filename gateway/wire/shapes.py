@@ -12,6 +12,7 @@ from ...actors.approvals.decided import MAX_TEXT
 from ...actors.approvals.kinds import KINDS as APPROVALS
 from ...actors.log.head import RunState, Status
 from ...actors.log.record import CallState
+from ...actors.tools.pictures import MediaType
 from ...runtime.journal.question import QuestionState
 from ..http.chunked_json import Parted
 from .declaration import Shape, With, about, maybe
@@ -67,6 +68,13 @@ class ToolCall(Shape):
     server: str | None = maybe("The tool server that the call was sent to.")
 
 
+class Picture(Shape):
+    """A picture in a message."""
+
+    media_type: MediaType = about("What its first bytes are.")
+    size: int = about("Bytes of the file.")
+
+
 class Message(Shape):
     """One message of a conversation."""
 
@@ -76,6 +84,7 @@ class Message(Shape):
     created_at: Time = about("When the message was recorded.")
     node: str | None = maybe("The node that wrote it.")
     tool_call: ToolCall | None = maybe("The call, if the role is `tool`.")
+    pictures: Sequence[Picture] | None = maybe("The pictures that the user sent. Their data is in the event.")
 
 
 class Decision(Shape):
@@ -260,12 +269,26 @@ class Turn(ConversationBody):
 # ------------------------------------------------------------ bodies and lists
 
 
+class File(Shape):
+    """A file in a message: a picture (PNG, JPEG, GIF, WebP) or a text."""
+
+    SCHEMA: ClassVar = {"additionalProperties": False}
+
+    data: str = about("The file in base64.")
+    media_type: str | None = maybe("Its media type. The first bytes decide whether it is a picture.")
+    name: str | None = maybe("Its name.")
+
+
+_FILES = "Files of the message. Texts become part of it; pictures are named in it, and shown to models."
+
+
 class NewConversation(Shape):
     """A conversation to create."""
 
     SCHEMA: ClassVar = {"additionalProperties": False}
 
     message: str | None = maybe("The first message.")
+    attachments: Sequence[File] | None = maybe(_FILES)
 
 
 class NewMessage(Shape):
@@ -273,7 +296,8 @@ class NewMessage(Shape):
 
     SCHEMA: ClassVar = {"additionalProperties": False}
 
-    message: str = about("Text of the message.", pattern=r"\S")
+    message: str | None = maybe("Text of the message. Required without attachments.", pattern=r"\S")
+    attachments: Sequence[File] | None = maybe(_FILES)
 
 
 class ApprovalBody(Shape):

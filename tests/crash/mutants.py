@@ -2277,6 +2277,11 @@ MUTANTS = (
         ("tests/actors/nodes/test_pictures_shown.py",),
     ),
     Mutant(
+        "pictures: a message may have any number",
+        (Edit("gateway/attachments.py", "if len(pictures) > MOST or", "if"),),
+        ("tests/gateway/test_attachments.py",),
+    ),
+    Mutant(
         "hints: there is no warning about contradictory hints",
         (Edit(RULES, "        if counts and not any", "        if False and not any"),),
         (REVIEW,),

@@ -140,6 +140,7 @@ async def test_a_body_of_2_mib_is_refused(
     answer = await client.post(path, content=content)
     assert answer.status_code == 413
     assert answer.json()["code"] == "body_too_large"
+    assert "make pictures smaller" in answer.json()["hint"]
     assert not changes(agent)
     assert (await client.get("/health")).status_code == 200
 

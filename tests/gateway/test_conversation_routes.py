@@ -10,6 +10,7 @@ import trio
 
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
+from stopgo.actors.tools.pictures import MOST, Picture
 from stopgo.gateway import examples as ex
 from stopgo.runtime.journal.errors import JournalUnavailable
 
@@ -48,11 +49,58 @@ async def test_a_message_is_required(agent: Any, client: httpx2.AsyncClient, bod
     assert not agent.calls
 
 
+PNG = "iVBORw0KGgoA"
+"""The first bytes of a PNG file."""
+
+
+@pytest.mark.parametrize("path", ["/conversations", MESSAGES])
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [("see", "see\n\n[image a.png: image/png, 9 bytes]"), (None, "[image a.png: image/png, 9 bytes]")],
+)
+async def test_attached_picture_is_sent_with_a_line_that_names_it(
+    agent: Any, client: httpx2.AsyncClient, path: str, message: str | None, text: str
+) -> None:
+    agent.result = Result("done", "finished", run_id="r")
+    files = [{"data": PNG, "media_type": "image/png", "name": "a.png"}]
+    body = {"message": message, "attachments": files} if message else {"attachments": files}
+    assert (await client.post(path, json=body)).is_success
+    [(_, args, options)] = agent.calls
+    assert args[-1] == text
+    assert options["pictures"] == (Picture("image/png", PNG),)
+
+
+@pytest.mark.parametrize(
+    ("attachments", "field"),
+    [
+        ({}, "attachments"),
+        (["a"], "attachments[0]"),
+        ([{"data": PNG}, {"name": "a"}], "attachments[1].data"),
+        ([{"data": PNG, "media_type": 3}], "attachments[0].media_type"),
+        ([{"data": PNG}, {"data": "aGk=", "media_type": "application/pdf"}], "attachments[1]"),
+        ([{"data": PNG}] * (MOST + 1), f"attachments[{MOST}]"),
+        ([{"data": PNG, "url": "x"}], "url"),
+    ],
+    ids=str,
+)
+async def test_attachment_of_no_use_is_named(
+    agent: Any, client: httpx2.AsyncClient, attachments: object, field: str
+) -> None:
+    answer = await client.post(MESSAGES, json={"message": "hi", "attachments": attachments})
+    assert (answer.status_code, answer.json()["field"]) == (400, field)
+    assert not agent.calls
+
+
 @pytest.mark.parametrize(
     ("path", "body", "field", "hint"),
     [
-        ("/conversations", {"msg": "hi"}, "msg", 'Did you mean "message"? Valid fields: message.'),
-        (MESSAGES, {"message": "hi", "": 1}, "", "Valid fields: message."),
+        (
+            "/conversations",
+            {"msg": "hi"},
+            "msg",
+            'Did you mean "message"? Valid fields: message, attachments.',
+        ),
+        (MESSAGES, {"message": "hi", "": 1}, "", "Valid fields: message, attachments."),
         (f"/conversations/{ID}/cancel", {"reason": "x"}, "reason", "No field is valid here."),
         (f"/conversations/{ID}/complete", {"reason": "x"}, "reason", "No field is valid here."),
         (f"/conversations/{ID}/resume", {"token": "x"}, "token", "No field is valid here."),

@@ -141,9 +141,11 @@ def _messages(request: ModelRequest, *, manual: bool) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     for turn in turns(_with_valid_thoughts(request, manual), provider="anthropic", ids=_IDS):
         match turn:
-            case UserTurn(results=results, texts=texts):
+            case UserTurn(results=results, texts=texts, pictures=pictures):
                 blocks = [_result_block(result) for result in results]
                 blocks += [block for result in results for block in _beside(result)]
+                # Claude works best with pictures before the text about them (docs.anthropic.com, "Vision").
+                blocks += map(_picture_block, pictures)
                 blocks += [{"type": "text", "text": text} for text in texts]
                 messages.append({"role": "user", "content": blocks})
             case ModelTurn(replies=replies):

@@ -23,6 +23,7 @@ import attrs
 
 from ....config.models import ModelSpec
 from ....runtime.json_text import dump_wire
+from ...tools.pictures import Picture
 from ..messages import (
     ArgumentsDelta,
     Emit,
@@ -139,12 +140,14 @@ def _contents(request: ModelRequest) -> list[dict[str, Any]]:
     for turn in turns(request.messages, provider="google", ids=ANY_ID):
         parts: list[dict[str, Any]] = []
         match turn:
-            case UserTurn(results=results, texts=texts):
+            case UserTurn(results=results, texts=texts, pictures=pictures):
                 for id, result in zip(ids, results, strict=True):
                     parts.append({"functionResponse": _response(id, result)})
                 # Models before Gemini 3 refuse pictures inside a response.
                 for result in results:
-                    parts += _picture_parts(result)
+                    if result.pictures:
+                        parts += [{"text": result.label}, *map(_picture_part, result.pictures)]
+                parts += map(_picture_part, pictures)
                 parts += [{"text": text} for text in texts]
                 contents.append({"role": "user", "parts": parts})
             case ModelTurn(replies=replies):
@@ -162,9 +165,8 @@ def _response(id: object, result: Result) -> dict[str, Any]:
     return {"id": id, **fields} if id is not None else fields
 
 
-def _picture_parts(result: Result) -> list[dict[str, Any]]:
-    data = [{"mimeType": picture.media_type, "data": picture.data} for picture in result.pictures]
-    return [{"text": result.label}, *({"inlineData": each} for each in data)] if data else []
+def _picture_part(picture: Picture) -> dict[str, Any]:
+    return {"inlineData": {"mimeType": picture.media_type, "data": picture.data}}
 
 
 def _parts(reply: PastReply) -> list[dict[str, Any]]:

@@ -99,15 +99,16 @@ def _messages(request: ModelRequest) -> list[dict[str, Any]]:
         messages.append({"role": "system", "content": request.system})
     for turn in turns(request.messages, provider=_ORIGIN, ids=_IDS):
         match turn:
-            case UserTurn(results=results, texts=texts):
+            case UserTurn(results=results, texts=texts, pictures=own):
                 messages += map(_result, results)
                 shown = [result for result in results if result.pictures]
                 if texts or shown:
                     said = "\n\n".join([*(result.label for result in shown), *texts])
                     message: dict[str, Any] = {"role": "user", "content": said}
-                    if shown:
-                        # Many templates leave pictures out of results: ollama#16038.
-                        message["images"] = [each.data for result in shown for each in result.pictures]
+                    # Many templates leave pictures out of results: ollama#16038.
+                    pictures = [*(each for result in shown for each in result.pictures), *own]
+                    if pictures:
+                        message["images"] = [each.data for each in pictures]
                     messages.append(message)
             case ModelTurn(replies=replies):
                 said = "\n\n".join(reply.text for reply in replies if reply.text)

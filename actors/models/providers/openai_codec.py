@@ -21,6 +21,7 @@ import attrs
 
 from ....config.models import ModelSpec, Provider
 from ....runtime.json_text import dump_wire, mend
+from ...tools.pictures import Picture
 from ..messages import (
     ArgumentsDelta,
     Delta,
@@ -120,9 +121,10 @@ class OpenAICodec:
             messages.append({"role": "system", "content": request.system})
         for turn in turns(request.messages, provider=self.spec.provider, ids=self.flavour.ids):
             match turn:
-                case UserTurn(results=results, texts=texts):
+                case UserTurn(results=results, texts=texts, pictures=own):
                     messages += [_result(result, self.flavour) for result in results]
-                    pictures = [part for result in results for part in _picture_parts(result)]
+                    pictures = [part for result in results for part in _beside(result)]
+                    pictures += map(_picture_part, own)
                     said = "\n\n".join(texts)
                     if texts or pictures:
                         if results and not self.flavour.user_after_tool:
@@ -183,9 +185,13 @@ def _result(result: Result, flavour: Flavour) -> dict[str, Any]:
     return {**message, "name": wire_name(result.name)} if flavour.result_name else message
 
 
-def _picture_parts(result: Result) -> list[dict[str, Any]]:
-    parts = [{"type": "image_url", "image_url": {"url": picture.url}} for picture in result.pictures]
+def _beside(result: Result) -> list[dict[str, Any]]:
+    parts = list(map(_picture_part, result.pictures))
     return [{"type": "text", "text": result.label}, *parts] if parts else []
+
+
+def _picture_part(picture: Picture) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": picture.url}}
 
 
 def _message(reply: PastReply) -> dict[str, Any]:

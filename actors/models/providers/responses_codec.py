@@ -28,6 +28,7 @@ import attrs
 
 from ....config.models import ModelSpec, reasons
 from ....runtime.json_text import dump_wire
+from ...tools.pictures import Picture
 from ..messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage, UserMessage, Verbatim
 from ..schema_dialects import dialect_for
 from .codec import (
@@ -156,10 +157,11 @@ class ResponsesCodec:
             items.append({"role": "developer", "content": request.system})
         for turn in turns(request.messages, provider=self.origin, ids=_ID):
             match turn:
-                case UserTurn(results=results, texts=texts):
+                case UserTurn(results=results, texts=texts, pictures=pictures):
                     inside = self.flavour.pictures_inside
                     items += [_result(result, inside) for result in results]
                     content = [] if inside else [part for result in results for part in _beside(result)]
+                    content += _pictures(pictures)
                     content += [{"type": "input_text", "text": each} for each in texts]
                     if content:
                         items.append({"role": "user", "content": content})
@@ -282,17 +284,21 @@ def _result(result: Result, inside: bool) -> Item:
     said = f"Error: {result.content}" if result.is_error else result.content
     output: Any = said
     if inside and result.pictures:
-        output = [*([{"type": "input_text", "text": said}] if said.strip() else []), *_pictures(result)]
+        output = [
+            *([{"type": "input_text", "text": said}] if said.strip() else []),
+            *_pictures(result.pictures),
+        ]
     return {"type": "function_call_output", "call_id": result.id, "output": output}
 
 
-def _pictures(result: Result) -> list[Item]:
-    return [{"type": "input_image", "image_url": each.url, "detail": "auto"} for each in result.pictures]
+def _pictures(pictures: Sequence[Picture]) -> list[Item]:
+    return [{"type": "input_image", "image_url": each.url, "detail": "auto"} for each in pictures]
 
 
 def _beside(result: Result) -> list[Item]:
     """Pictures for a server that takes only text in a result."""
-    return [{"type": "input_text", "text": result.label}, *_pictures(result)] if result.pictures else []
+    pictures = _pictures(result.pictures)
+    return [{"type": "input_text", "text": result.label}, *pictures] if pictures else []
 
 
 def _call(call: ToolCall, item: Mapping[str, Any], edited: Mapping[str, Any] | None, whole: bool) -> Item:

@@ -51,6 +51,8 @@ class UserTurn:
 
     results: tuple[Result, ...] = ()
     texts: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    """The pictures of the user. `texts` name them."""
 
 
 @attrs.frozen
@@ -102,9 +104,9 @@ class _Builder:
 
     def add(self, message: ChatMessage) -> None:
         match message:
-            case UserMessage(text=text):
+            case UserMessage(text=text, pictures=pictures):
                 self._settle()
-                self._user(UserTurn(texts=(text if text.strip() else NO_TEXT,)))
+                self._user(UserTurn(texts=(text if text.strip() else NO_TEXT,), pictures=pictures))
             case AssistantMessage():
                 self._settle()
                 self._reply(message)
@@ -152,7 +154,9 @@ class _Builder:
 
     def _user(self, turn: UserTurn) -> None:
         if self._turns and isinstance(last := self._turns[-1], UserTurn):
-            self._turns[-1] = attrs.evolve(last, texts=(*last.texts, *turn.texts))
+            self._turns[-1] = attrs.evolve(
+                last, texts=(*last.texts, *turn.texts), pictures=(*last.pictures, *turn.pictures)
+            )
         else:
             self._turns.append(turn)
 

@@ -170,6 +170,12 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
           { class: "message user" },
           h("header", { class: "message-head" }, h("b", {}, "You"), timeElement(item.at), note),
           h("p", { class: "plain" }, item.text),
+          item.pictures.length > 0 &&
+            h(
+              "div",
+              { class: "message-pictures" },
+              item.pictures.map((src, index) => h("img", { src, alt: `Picture ${index + 1} you sent` })),
+            ),
         ),
       };
     },

@@ -1,14 +1,14 @@
 // The items of a chat, folded from events: messages, replies with their tool calls, approvals, ends of runs.
 // Pure and incremental: each frame is read once.
 
-import { pictureAddresses } from "./pictures.js";
+import { attachedAddresses, pictureAddresses } from "./pictures.js";
 
 const ENDS = { "run.finished": "finished", "run.failed": "failed", "run.cancelled": "cancelled" };
 const OPEN = new Set(["writing", "requested", "waiting", "running"]);
 
 /** `items` only grows, and each item keeps its `id`. `take` returns the changed and new items.
  *
- * Kinds of items: "message" (text, queued), "reply" (node, parts: texts and calls in order),
+ * Kinds of items: "message" (text, pictures, queued), "reply" (node, parts: texts and calls in order),
  * "approval" (uuid, state), "auth" (server, open), "failure" (code, message), "cancelled",
  * "answer" (text), "completed". */
 export class ChatLog {
@@ -73,6 +73,7 @@ export class ChatLog {
       id: `e${event.seq}`,
       kind: "message",
       text,
+      pictures: attachedAddresses(body.pictures),
       at: event.at,
       seq: event.seq,
       queued: Boolean(open),

@@ -22,6 +22,7 @@ from stopgo.actors.models.messages import ToolCall, Verbatim
 from stopgo.actors.models.usage import StepUsage
 from stopgo.actors.tools.delegation import RemoteItem
 from stopgo.actors.tools.needs import Need, NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable
+from stopgo.actors.tools.pictures import Picture
 from stopgo.actors.tools.tool import Elicitation, ToolResult
 from stopgo.runtime import json_text
 from stopgo.runtime.journal.protocol import Command, Event, Json
@@ -51,6 +52,8 @@ COST_TEXT = (
 )
 ORIGIN = e.Origin(("a",), "00-1")
 ORIGIN_TEXT = '"origin?":{"visited":["a"],"traceparent?":"00-1"}'
+PICTURE = Picture("image/png", "iVBORw0KGgoA")
+PICTURE_TEXT = '"pictures!":[{"media_type":"image/png","data":"iVBORw0KGgoA"}]'
 VERBATIM = Verbatim("p", [1])
 RESULT = ToolResult("5", True, ({"type": "text"},), {"n": 5})
 RESULT_TEXT = '"result":{"content":"5","is_error":true,"parts":[{"type":"text"}],"structured~":{"n":5}}'
@@ -81,7 +84,10 @@ YES_TEXT = '"decision":{"approved":true,"arguments?":{"a":1},"reason?":"r","deci
 # not null, "~" for one that may be null and not missing.
 EVENTS: Rows = [
     (e.ConversationCreated("s", "be kind"), 'conversation.created {"session_id":"s","prompt":"be kind"}'),
-    (e.MessageAdded("hi", "c"), 'message.added {"text":"hi","command":"c"}'),
+    (
+        e.MessageAdded("hi", "c", None, (PICTURE,)),
+        f'message.added {{"text":"hi","command":"c",{PICTURE_TEXT}}}',
+    ),
     (e.StateSet("k", "v", "n"), 'state.set {"key":"k","value":"v","node":"n"}'),
     (e.ConversationCompleted(), "conversation.completed {}"),
     *(
@@ -203,12 +209,13 @@ EVENTS: Rows = [
 ]
 COMMANDS: Rows = [
     (
-        inbox.Create("hi", "s", True, "m", ORIGIN),
-        f'create {{"message~":"hi","session_id~":"s","token":true,"message_id?":"m",{ORIGIN_TEXT}}}',
+        inbox.Create("hi", "s", True, "m", ORIGIN, None, (PICTURE,)),
+        f'create {{"message~":"hi","session_id~":"s","token":true,"message_id?":"m",'
+        f"{ORIGIN_TEXT},{PICTURE_TEXT}}}",
     ),
     (
-        inbox.Say("hi", True, "t", "m", ORIGIN),
-        f'message {{"message":"hi","token":true,"task?":"t","message_id?":"m",{ORIGIN_TEXT}}}',
+        inbox.Say("hi", True, "t", "m", ORIGIN, None, (PICTURE,)),
+        f'message {{"message":"hi","token":true,"task?":"t","message_id?":"m",{ORIGIN_TEXT},{PICTURE_TEXT}}}',
     ),
     (inbox.Decide("a", YES), f'decision {{"question":"a",{YES_TEXT}}}'),
     (
@@ -225,6 +232,8 @@ COMMANDS: Rows = [
 FULL: Rows = [*EVENTS, *COMMANDS]
 # With the defaults: most fields are left out then, those of faults, ends and results are not.
 SHORT: Rows = [
+    (e.MessageAdded("hi", "c"), 'message.added {"text":"hi","command":"c"}'),
+    (inbox.Say("hi", True), 'message {"message":"hi","token":true}'),
     (inbox.Cancel(), "cancel {}"),
     (step("model", o.Replied(text="hi", tool_calls=())), step_text("model", '"text":"hi","tool_calls":[]')),
     (
@@ -254,7 +263,7 @@ FREE = {"arguments", "data", "parts", "schema", "session_state", "tool_args", "t
 NAMED = {"refusals", "requests", "worked", "writes"}
 """Objects whose names are data."""
 ANYTHING = {".result.structured", ".verbatim.content"}
-WORDS = {".effect", ".need.kind", ".outcome"}
+WORDS = {".effect", ".need.kind", ".outcome", ".pictures.media_type"}
 """Only certain words may be there."""
 WRONG: Mapping[type, Sequence[Any]] = {
     str: (5, True, ["x"], {"x": "y"}),

@@ -1,4 +1,4 @@
-"""Models are shown the pictures in results while their run lasts, within bounds."""
+"""Models are shown the pictures in results while their run lasts, and those of users, within bounds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import ModelRequest, ToolMessage
-from stopgo.actors.tools.pictures import MOST
+from stopgo.actors.models.messages import ModelRequest, ToolMessage, pictures_in
+from stopgo.actors.tools.pictures import MOST, Picture
 from stopgo.actors.tools.tool import ToolResult
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, answer, call, say, use
 
@@ -73,3 +73,60 @@ async def test_newest_pictures_of_a_run_are_shown(world: World, autojump_clock: 
     before, last = world.requests[-2:]
     assert (shown(before), before.trimmed) == ([1] * MOST, False)
     assert (shown(last), last.trimmed) == ([0] + [1] * MOST, True)
+
+
+PICTURE = Picture("image/png", DATA)
+NAMED = "[image: image/png, 70 bytes]"
+
+
+def all_shown(request: ModelRequest) -> list[int]:
+    """The number of pictures of each message."""
+    return [len(pictures_in(each)) for each in request.messages]
+
+
+async def test_picture_of_a_user_is_shown_in_all_turns(world: World, autojump_clock: MockClock) -> None:
+    async with world.agent() as agent:
+        turn = await agent.start_conversation(NAMED, pictures=[PICTURE])
+    async with world.agent() as agent:
+        again = await agent.send(turn.conversation.id, "and now?")
+    assert [all_shown(request) for request in world.requests] == [[1], [1, 0, 0]]
+    assert [len(each.pictures) for each in again.conversation.messages] == [0, 1, 0, 0, 0]
+
+
+async def test_picture_of_a_user_is_shown_after_a_restart_in_its_run(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")), say("done"))
+    async with world.agent() as agent:
+        asked = (await agent.start_conversation(NAMED, pictures=[PICTURE])).conversation
+    async with world.agent() as agent:
+        await agent.decide(asked.head.pending[0], {"approved": True})
+    assert all_shown(world.requests[-1]) == [1, 0, 0]
+
+
+async def test_router_is_shown_the_picture(world: World, autojump_clock: MockClock) -> None:
+    world.settings["agent"] = {
+        "name": "router",
+        "type": "router",
+        "model": "model",
+        "agents": [{"name": "a", "type": "llm"}, {"name": "b", "type": "llm"}],
+    }
+    world.plan("router", say("b"))
+    async with world.agent() as agent:
+        await agent.start_conversation(NAMED, pictures=[PICTURE])
+    assert [(each.node, all_shown(each)) for each in world.requests] == [("router", [1]), ("b", [1])]
+
+
+async def test_oldest_pictures_of_users_make_room_for_newer_ones(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.tool("shot", READ_ONLY, shoots)
+    world.plan("agent", use(call("shot")), say("seen"), turn=2)
+    async with world.agent() as agent:
+        turn = await agent.start_conversation(NAMED, pictures=[PICTURE] * MOST)
+        await agent.send(turn.conversation.id, NAMED, pictures=[PICTURE])
+    first, second, third = world.requests
+    assert (all_shown(first), first.trimmed) == ([MOST], False)
+    assert (all_shown(second), second.trimmed) == ([MOST - 1, 0, 1], False)
+    assert (all_shown(third), third.trimmed) == ([MOST - 2, 0, 1, 0, 1], True)

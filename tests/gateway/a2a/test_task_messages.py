@@ -9,7 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.gateway.a2a.message_text import MAX_FILE
+from stopgo.actors.models.messages import UserMessage
+from stopgo.actors.tools.pictures import Picture
+from stopgo.gateway.attachments import MAX_TEXT_FILE
 from stopgo.gateway.http.body import MAX_BODY
 
 from .talk import GIVEN, Talk
@@ -17,12 +19,15 @@ from .tongues import IDEMPOTENCY, OLDER, TONGUES, V03_HTTP, V1, V1_HTTP, Ask, Js
 
 in_every_tongue = pytest.mark.parametrize("tongue", TONGUES, ids=lambda tongue: tongue.name)
 
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 KEY: Any = {"Idempotency_Key": "k"}
 EXTENDED: Any = {"A2A_Extensions": IDEMPOTENCY}
 
 
 def file(content: bytes, media_type: str | None = "text/plain", name: str | None = "a.txt") -> Json:
-    part = {"raw": base64.b64encode(content).decode(), "mediaType": media_type, "filename": name}
+    part: Json = {"raw": base64.b64encode(content).decode(), "mediaType": media_type, "filename": name}
     return {name: value for name, value in part.items() if value is not None}
 
 
@@ -57,7 +62,7 @@ async def test_parts_become_the_text_of_the_message(
         (file(b"\x89PNG", "image/png"), -32005),
         (file(b"text", None), -32005),
         (file(b"\xff", "text/plain"), -32005),
-        (file(b"x" * (MAX_FILE + 1)), -32005),
+        (file(b"x" * (MAX_TEXT_FILE + 1)), -32005),
         (" \n", -32602),
     ],
 )
@@ -76,9 +81,32 @@ async def test_part_without_text_is_refused(
     assert (await talk.get(task.id)).history == ["hi"]
 
 
+@in_every_tongue
+async def test_picture_is_shown_to_the_model_and_named(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue
+) -> None:
+    picture = file(PNG, "image/png", "cat.png")
+    task = await talk.told(tongue.send("what is this?", picture))
+    text = f"what is this?\n\n[image cat.png: image/png, {len(PNG)} bytes]"
+    message = (await talk.conversation(task.id))["messages"][1]
+    assert (message["content"], message["pictures"]) == (
+        text,
+        [{"media_type": "image/png", "size": len(PNG)}],
+    )
+    [request] = talk.world.requests
+    assert request.messages == (UserMessage(text, (Picture("image/png", picture["raw"]),)),)
+
+
+async def test_picture_of_a_streamed_message_is_shown_to_the_model(
+    talk: Talk, autojump_clock: MockClock
+) -> None:
+    await talk.all_of(V1.send(file(PNG, "image/png", "cat.png"), stream=True))
+    assert [request.has_pictures for request in talk.world.requests] == [True]
+
+
 async def test_file_of_the_largest_size_is_accepted(talk: Talk, autojump_clock: MockClock) -> None:
-    task = await talk.told(V1.send(file(b"x" * MAX_FILE)))
-    assert len((await talk.get(task.id)).history[0]) == MAX_FILE + len("a.txt:\n")
+    task = await talk.told(V1.send(file(b"x" * MAX_TEXT_FILE)))
+    assert len((await talk.get(task.id)).history[0]) == MAX_TEXT_FILE + len("a.txt:\n")
 
 
 @pytest.mark.parametrize("tongue", [V1, V1_HTTP])

@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
+from stopgo.actors.tools.pictures import Picture
 from stopgo.gateway.agui.run_input import MAX_ID, MAX_RESUMED, ResumeEntry, UserMessage, parse_run_input
 from stopgo.gateway.http.errors import RequestError
+
+PNG = "iVBORw0KGgoA"
+PICTURE = Picture("image/png", PNG)
+IMAGE = "[image: image/png, 9 bytes]"
 
 
 def user(content: Any, id: Any = "m") -> dict[str, Any]:
@@ -29,6 +34,24 @@ def resumed(interrupt: Any = "i", status: Any = "resolved", **more: Any) -> dict
         ([user([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])], UserMessage("m", "a\nb")),
         ([user("x" * 9, "m" * MAX_ID)], UserMessage("m" * MAX_ID, "x" * 9)),
         ([{"role": "new kind"}, user("hi")], UserMessage("m", "hi")),
+        # docs.ag-ui.com, "Multimodal Inputs", and the proposal "Multi-modal Messages" for `binary`.
+        *(
+            ([user([{"type": "text", "text": "a"}, part])], UserMessage("m", f"a\n{IMAGE}", (PICTURE,)))
+            for part in (
+                {"type": "image", "source": {"type": "data", "value": PNG, "mimeType": "image/png"}},
+                {"type": "image", "source": {"type": "url", "value": f"data:image/png;base64,{PNG}"}},
+                {"type": "image", "mimeType": "image/png", "data": PNG},
+                {"type": "binary", "mimeType": "image/png", "data": PNG, "id": "x", "url": None},
+            )
+        ),
+        (
+            [user([{"type": "document", "source": {"type": "url", "value": "http://a/b.pdf"}}])],
+            UserMessage("m", "File at http://a/b.pdf"),
+        ),
+        (
+            [user([{"type": "binary", "mimeType": "text/csv", "data": "aGk=", "filename": "a.csv"}])],
+            UserMessage("m", "a.csv:\nhi"),
+        ),
     ],
 )
 def test_the_last_message_of_the_user_counts(messages: list[Any], expected: UserMessage) -> None:
@@ -57,6 +80,12 @@ def test_a_resume_counts_in_place_of_messages() -> None:
         (body(user(3)), "messages[0].content"),
         (body(user([{"type": "image", "source": {}}])), "messages[0].content[0]"),
         (body(user(["hi"])), "messages[0].content[0]"),
+        (body(user([{"type": "image", "source": 3}])), "messages[0].content[0].source"),
+        (body(user([{"type": "binary", "mimeType": "image/png", "id": "x"}])), "messages[0].content[0]"),
+        (
+            body(user([{"type": "binary", "mimeType": "audio/wav", "data": PNG[:4]}])),
+            "messages[0].content[0]",
+        ),
         (body(user([{"type": "text"}])), "messages[0].content[0].text"),
         (body(resume={}), "resume"),
         (body(resume=[1]), "resume[0]"),

@@ -249,3 +249,10 @@ test("10,000 events take less than 100 ms", () => {
     single = fastest(frames.map((frame) => [frame]));
   console.log(`${whole} ms at once, ${single} ms one by one`);
 });
+
+test("a message has the pictures that its user sent", () => {
+  const log = new ChatLog();
+  const pictures = [{ media_type: "image/gif", data: "QUJD" }];
+  log.take({ events: events(["message.added", { text: "see", command: "c1", pictures }]) });
+  assert.deepEqual(log.messages[0].pictures, ["data:image/gif;base64,QUJD"]);
+});

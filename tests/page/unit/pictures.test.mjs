@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { pictureAddresses } from "../../../gateway/web/page/pictures.js";
+import { attachedAddresses, pictureAddresses } from "../../../gateway/web/page/pictures.js";
 
 const image = (mimeType, data = "QUJD") => ({ type: "image", mimeType, data });
 
@@ -22,4 +22,10 @@ test("pictures of a result are shown, and nothing that can contain a program", (
   assert.deepEqual(pictureAddresses(blocks), ["data:image/png;base64,QUJD", "data:image/webp;base64,QQ=="]);
   assert.deepEqual(pictureAddresses(undefined), []);
   assert.equal(pictureAddresses(Array(20).fill(image("image/gif"))).length, 8);
+});
+
+test("pictures of a user are shown, and nothing that can contain a program", () => {
+  const pictures = [{ media_type: "image/png", data: "QUJD" }, { media_type: "image/svg+xml", data: "QUJD" }, null];
+  assert.deepEqual(attachedAddresses(pictures), ["data:image/png;base64,QUJD"]);
+  assert.deepEqual(attachedAddresses(undefined), []);
 });

@@ -1,9 +1,10 @@
-"""Where each provider gets the pictures in results of tools.
+"""Where each provider gets the pictures in results of tools and in messages of users.
 
 Sources: docs.anthropic.com, "Tool use", on `tool_result`, and vellum-ai/vellum-assistant#18387 for errors;
 ai.google.dev, "Function calling", and google-gemini/gemini-cli#19436 for models before Gemini 3;
 All-Hands-AI/OpenHands#7700 and MoonshotAI/kimi-code#626 for chat completions; OpenAI's guide "Function
-calling" for the Responses API.
+calling" for the Responses API. For users: docs.anthropic.com, "Vision"; ai.google.dev, "Image understanding";
+OpenAI's guide "Images and vision".
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import attrs
 from stopgo.actors.models.messages import AssistantMessage, ChatMessage, ToolCall, ToolMessage, UserMessage
 from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
+from stopgo.actors.models.providers.ollama_codec import OllamaCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, GO_ON, OpenAICodec
 from stopgo.actors.models.providers.responses_codec import COMPATIBLE, ResponsesCodec
 from stopgo.actors.tools.pictures import Picture
@@ -102,3 +104,25 @@ def test_compatible_server_has_a_picture_in_a_user_message_after_all_results() -
     assert (first["output"], second["output"]) == ("the screen", "nothing")
     more = {"type": "input_text", "text": "more"}
     assert last == {"role": "user", "content": [{"type": "input_text", "text": LABEL}, INPUT_IMAGE, more]}
+
+
+ASKED = UserMessage("[image: image/png, 6 bytes]", (PICTURE,))
+SAID = {"type": "text", "text": "[image: image/png, 6 bytes]"}
+
+
+def test_picture_of_a_user_is_before_the_text() -> None:
+    assert claude((ASKED,)) == [BLOCK, SAID]
+    google = GoogleCodec(ModelSpec("m", "google", "gemini")).body(request(ASKED))
+    inline = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0K"}}
+    assert google["contents"] == [{"role": "user", "parts": [inline, {"text": SAID["text"]}]}]
+    assert chat("mistral", AssistantMessage("well"), ASKED)[-1] == {"role": "user", "content": [URL, SAID]}
+    body = ResponsesCodec(ModelSpec("m", "openai", "gpt-6-luna"), "here").body(request(ASKED))
+    assert responses_problem(body) is None
+    assert body["input"][-1]["content"] == [INPUT_IMAGE, {"type": "input_text", "text": SAID["text"]}]
+    ollama = OllamaCodec(ModelSpec("m", "ollama", "gemma3")).body(request(ASKED))
+    assert ollama["messages"][-1] == {"role": "user", "content": SAID["text"], "images": [PICTURE.data]}
+
+
+def test_pictures_of_results_are_before_those_of_the_user() -> None:
+    assert claude((*HISTORY, ASKED))[2:] == [BLOCK, SAID]
+    assert chat("openai", ASKED)[-1]["content"] == [{"type": "text", "text": LABEL}, URL, URL, SAID]
