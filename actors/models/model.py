@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 from typing import Protocol, assert_never
 
@@ -36,6 +37,8 @@ FULL_JITTER = Backoff(first=0.5, factor=2.0, limit=8.0, jitter=1.0)
 
 _REFUSALS = (400, 404, 413, 415, 422)
 """HTTP statuses with which providers refuse a request with pictures."""
+_ABOUT_PICTURES = re.compile(r"image[ _](?:input|url)|mmproj|multimodal", re.IGNORECASE)
+"""What servers say that refuse them with 500: llama.cpp#13566 and #12947, and Ollama."""
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +153,7 @@ async def _try_repeatedly(
                 left_out += named
                 request = without_tools(request, named)
                 continue
-            if failure.status in _REFUSALS and request.has_pictures:
+            if request.has_pictures and _refuses_pictures(failure):
                 logger.warning(
                     "model call of node %s is tried without pictures (images: false avoids this): %s",
                     request.node,
@@ -173,6 +176,11 @@ async def _try_repeatedly(
         await trio.sleep(delay)
         attempt += 1
         request = attrs.evolve(request, attempt=attempt)
+
+
+def _refuses_pictures(failure: ModelFailed) -> bool:
+    about = failure.status == 500 and _ABOUT_PICTURES.search(str(failure)) is not None
+    return failure.status in _REFUSALS or about
 
 
 def _with_wait(failure: ModelFailed) -> ModelFailed:

@@ -317,12 +317,21 @@ PICTURED = attrs.evolve(
 )
 
 
-@pytest.mark.parametrize("status", [400, 404, 413, 415, 422])
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        *((status, "no") for status in (400, 404, 413, 415, 422)),
+        # ggml-org/llama.cpp#13566, #12947; ollama/ollama, server/prompt.go.
+        (500, "image input is not supported by this server"),
+        (500, 'Failed to parse messages: Unsupported content part type: "image_url"'),
+        (500, "this model is missing data required for image input"),
+    ],
+)
 async def test_request_with_pictures_that_is_refused_is_tried_once_without_them(
-    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, status: int
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, status: int, text: str
 ) -> None:
     """OpenRouter answers 404 "No endpoints found that support image input", others 400 or 422."""
-    model = Scripted(fails(ModelFailed.from_status("no images", status)), answers("ok"))
+    model = Scripted(fails(ModelFailed.from_status(text, status)), answers("ok"))
     assert (await ask(model, request=PICTURED)).text == "ok"
     assert [request.has_pictures for _, request in model.asked] == [True, False]
     assert "images: false" in caplog.text
@@ -336,3 +345,9 @@ async def test_other_refusals_are_failures(
     with pytest.raises(ModelFailed, match="no"):
         await ask(model, request=request_)
     assert len(model.asked) == 1
+
+
+async def test_other_error_of_the_server_is_retried_with_the_pictures(autojump_clock: MockClock) -> None:
+    model = Scripted(fails(ModelFailed.from_status("out of memory", 500)), answers("ok"))
+    await ask(model, request=PICTURED)
+    assert [request.has_pictures for _, request in model.asked] == [True, True]
