@@ -41,7 +41,6 @@ from ..schema_dialects import dialect_for
 from .codec import (
     Asked,
     TextPieces,
-    emit_text,
     ended_early,
     event_body,
     make_reply,
@@ -50,12 +49,14 @@ from .codec import (
     own_names,
     tool_calls,
     wire_name,
+    with_answer,
     with_final_arguments,
     without_repeats,
 )
 from .faults import from_error
 from .json_fields import array, count, mapping, piece, read_arguments, text
 from .stream_calls import ArgumentPieces
+from .thinking_text import answer_in
 from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 MAX_TOKENS = 8192
@@ -114,7 +115,10 @@ class AnthropicCodec:
         if not isinstance(answer.get("content"), list):
             raise not_understood("it has no content", usage)
         blocks = without_repeats(map(mapping, answer["content"]), _asked)
-        reply_text = "".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
+        said = "".join(text(block.get("text")) for block in blocks if _is_text(block))
+        reply_text = answer_in(said)
+        if reply_text != said:  # of a compatible server: anthropic-sdk-python#1109
+            blocks = with_answer(blocks, _is_text, _text_block(reply_text))
         reason = text(answer.get("stop_reason"))
         calls = tool_calls(filter(None, map(_asked, blocks)), own_names(request.tools), ended=bool(reason))
         if reason == "refusal":
@@ -256,6 +260,10 @@ def _may_think(messages: Sequence[Mapping[str, Any]]) -> bool:
 # -------------------------------------------------------------------------- replies
 
 
+def _is_text(block: Mapping[str, Any]) -> bool:
+    return block.get("type") == "text"
+
+
 def _asked(block: Mapping[str, Any]) -> Asked | None:
     if block.get("type") != "tool_use":
         return None
@@ -364,7 +372,7 @@ class AnthropicStream:
         begun = self._by_index[index] = _Block(block, call)
         self._blocks.append(begun)
         if block.get("type") == "text":
-            emit_text(self._emit, text(block.get("text")))
+            self._text.add(piece(block.get("text")))
         elif block.get("input"):
             begun.input.add(dump(block["input"]))
         if before is not None and before.is_open and call is not None:

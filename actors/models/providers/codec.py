@@ -37,6 +37,7 @@ from ..messages import (
 )
 from ..schema_dialects import Dialect
 from .json_fields import load_arguments, read_arguments
+from .thinking_text import ShownText
 
 T = TypeVar("T")
 
@@ -117,6 +118,13 @@ def without_repeats(given: Iterable[T], asked: Callable[[T], Asked | None]) -> l
     return kept
 
 
+def with_answer(parts: Sequence[T], is_text: Callable[[T], bool], answer: Sequence[T]) -> list[T]:
+    """Put the answer in the place of the texts of a reply, which have reasoning."""
+    first = next(index for index, part in enumerate(parts) if is_text(part))
+    others = [part for part in parts if not is_text(part)]
+    return [*others[:first], *answer, *others[first:]]
+
+
 def tool_calls(
     asked: Iterable[Asked], own_names: Mapping[str, str], *, ended: bool = True
 ) -> tuple[ToolCall, ...]:
@@ -192,10 +200,11 @@ def emit_text(emit: Emit, text: str) -> None:
 
 @attrs.define(eq=False)
 class TextPieces:
-    """A text as it arrives. It is emitted in whole characters."""
+    """A text as it arrives. It is emitted in whole characters, without reasoning."""
 
     _emit: Emit
     _pieces: list[str] = attrs.field(factory=list)
+    _shown: ShownText = attrs.field(factory=ShownText)
     _held: str = ""
     """A part of a character, of which more may come."""
 
@@ -206,7 +215,7 @@ class TextPieces:
         while kept and len(piece) - kept < _CHARACTER_PARTS and "\ud800" <= piece[kept - 1] <= "\udfff":
             kept -= 1
         self._held = piece[kept:]
-        emit_text(self._emit, mend(piece[:kept]))
+        emit_text(self._emit, self._shown.add(mend(piece[:kept])))
 
     def whole(self) -> str:
         return mend("".join(self._pieces))

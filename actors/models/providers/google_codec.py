@@ -47,11 +47,13 @@ from .codec import (
     own_names,
     tool_calls,
     wire_name,
+    with_answer,
     with_final_arguments,
     without_repeats,
 )
 from .faults import from_error
 from .json_fields import Unclear, array, count, mapping, piece, text
+from .thinking_text import answer_in
 from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 NO_SIGNATURE = "skip_thought_signature_validator"
@@ -112,7 +114,10 @@ class GoogleCodec:
             raise empty_answer("no candidate", usage) if answer else not_understood("it has no candidate")
         candidate = mapping(candidates[0])
         parts = without_repeats(map(_part, array(mapping(candidate.get("content")).get("parts"))), _asked)
-        reply_text = "".join(text(part.get("text")) for part in parts if not part.get("thought"))
+        said = "".join(text(part.get("text")) for part in parts if _is_text(part))
+        reply_text = answer_in(said)
+        if reply_text != said:  # of an open model
+            parts = with_answer(parts, _is_text, _text_part(reply_text))
         reason = text(candidate.get("finishReason"))
         calls = tool_calls(filter(None, map(_asked, parts)), own_names(request.tools), ended=bool(reason))
         why = ": ".join(filter(None, (reason, text(candidate.get("finishMessage")))))
@@ -207,6 +212,10 @@ def _check(reason: str, why: str, usage: Usage) -> None:
         raise ModelFailed(f"the model made a mistake ({why})", retryable=True, usage=usage)
     if reason == "MISSING_THOUGHT_SIGNATURE":
         raise ModelFailed(f"the provider reports a missing signature ({why})", usage=usage)
+
+
+def _is_text(part: Mapping[str, Any]) -> bool:
+    return "text" in part and not part.get("thought")
 
 
 def _asked(part: Mapping[str, Any]) -> Asked | None:

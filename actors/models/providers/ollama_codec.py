@@ -23,7 +23,7 @@ import attrs
 
 from ....config.models import ModelSpec
 from ....runtime.json_text import dump_wire
-from ..messages import ArgumentsDelta, Delta, Emit, ModelReply, ModelRequest, TextDelta, Usage, Verbatim
+from ..messages import ArgumentsDelta, Emit, ModelReply, ModelRequest, Usage, Verbatim
 from ..schema_dialects import dialect_for
 from .codec import (
     Asked,
@@ -42,7 +42,7 @@ from .codec import (
 from .faults import from_error
 from .json_fields import array, count, mapping, piece, text
 from .ollama_options import RUNNER
-from .thinking_text import ShownText, answer_in
+from .thinking_text import answer_in
 from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 _IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -152,8 +152,7 @@ class OllamaStream:
         self._request = request
         self._emit = emit
         self._own_names = own_names(request.tools)
-        self._text = TextPieces(self._show)
-        self._shown = ShownText()
+        self._text = TextPieces(emit)
         self._thinking: list[str] = []
         self._calls: list[Any] = []
         self._last: Mapping[str, Any] = {}
@@ -178,10 +177,6 @@ class OllamaStream:
         if line.get("done") is True:
             self._last = line
             self.ended = True
-
-    def _show(self, delta: Delta) -> None:
-        if isinstance(delta, TextDelta) and (shown := self._shown.add(delta.text)):
-            self._emit(TextDelta(shown))
 
     def reply(self) -> ModelReply:
         if not self.ended:

@@ -24,12 +24,10 @@ from ....runtime.json_text import dump_wire, mend
 from ...tools.pictures import Picture
 from ..messages import (
     ArgumentsDelta,
-    Delta,
     Emit,
     ModelFailed,
     ModelReply,
     ModelRequest,
-    TextDelta,
     Usage,
     Verbatim,
 )
@@ -53,7 +51,7 @@ from .codec import (
 from .faults import from_error
 from .json_fields import array, count, mapping, piece, text
 from .stream_calls import StreamCalls, StreamedCall
-from .thinking_text import ShownText, answer_in
+from .thinking_text import answer_in
 from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 
@@ -253,8 +251,7 @@ class OpenAIStream:
         self._request = request
         self._emit = emit
         self._own_names = own_names(request.tools)
-        self._text = TextPieces(self._show)
-        self._shown = ShownText()
+        self._text = TextPieces(emit)
         self._calls = StreamCalls({wire_name(tool.name) for tool in request.tools})
         self._extras: dict[str, list[Any]] = {}
         self._refusal: list[str] = []
@@ -278,7 +275,8 @@ class OpenAIStream:
         if choice.get("error"):
             raise from_error(choice["error"])
         self._finish = choice.get("finish_reason") or self._finish
-        delta = mapping(choice.get("delta"))
+        # Some gateways put a whole answer into one event.
+        delta = mapping(choice.get("delta" if "delta" in choice else "message"))
         self._text.add(_text(delta.get("content")))
         self._refusal.append(text(delta.get("refusal")))
         for name in self._codec.flavour.returned:
@@ -286,12 +284,6 @@ class OpenAIStream:
                 self._extras.setdefault(name, []).append(delta[name])
         for given in array(delta.get("tool_calls")):
             self._add(mapping(given))
-
-    def _show(self, delta: Delta) -> None:
-        if not isinstance(delta, TextDelta):
-            self._emit(delta)
-        elif shown := self._shown.add(delta.text):
-            self._emit(TextDelta(shown))
 
     def _add(self, given: Mapping[str, Any]) -> None:
         function = mapping(given.get("function"))

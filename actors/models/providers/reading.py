@@ -18,7 +18,7 @@ from ..errors import ModelUnusable
 from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
 from .codec import Codec, ReplyStream, empty_answer, ended_early, not_understood
 from .faults import from_answer
-from .framing import Framing, framing_of
+from .framing import Framing, framing_in, framing_of
 
 MAX_BYTES = 32 * 1024 * 1024
 """Maximum size of the body of an answer."""
@@ -63,15 +63,32 @@ async def read_reply(
         raise failed_answer(response, await response.aread())
     framing = framing_of(response.headers.get("content-type", ""))
     if framing is not None:
-        return await _read_events(response, framing, codec.stream(request, emit))
-    raw = await response.aread()
+        stream = codec.stream(request, emit)
+        await _read_events(response, framing, stream)
+        if not (raw := framing.whole()):
+            return stream.reply()
+    else:
+        raw = await response.aread()
     if not raw.strip():
         raise empty_answer("an answer of no bytes")
     try:
         body = load_provider(raw)
     except ValueError:
-        raise not_understood("it is not JSON; check that base_url is the address of the API") from None
+        return _read_mistyped(raw, codec.stream(request, emit))
     return codec.reply(body, request)
+
+
+def _read_mistyped(raw: bytes, stream: ReplyStream) -> ModelReply:
+    """Read a stream that a gateway sent with another content type. Raises `ModelFailed`."""
+    framing = framing_in(raw)
+    try:
+        events = [event for event in (*framing.feed(raw), *framing.end()) if event.strip()]
+    except EventTooLarge:
+        events = []
+    if not events:
+        raise not_understood("it is not JSON; check that base_url is the address of the API")
+    _feed(stream, events)
+    return stream.reply()
 
 
 def failed_answer(response: httpx2.Response, raw: bytes) -> ModelFailed:
@@ -79,7 +96,7 @@ def failed_answer(response: httpx2.Response, raw: bytes) -> ModelFailed:
     return from_answer(response.status_code, response.headers, raw, now=time.time())
 
 
-async def _read_events(response: httpx2.Response, framing: Framing, stream: ReplyStream) -> ModelReply:
+async def _read_events(response: httpx2.Response, framing: Framing, stream: ReplyStream) -> None:
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     try:
         with trio.CancelScope() as scope:
@@ -99,7 +116,6 @@ async def _read_events(response: httpx2.Response, framing: Framing, stream: Repl
     except ModelFailed as failure:
         failure.usage = failure.usage or stream.usage
         raise
-    return stream.reply()
 
 
 def _feed(stream: ReplyStream, events: Iterable[str]) -> None:

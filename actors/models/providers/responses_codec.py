@@ -44,6 +44,7 @@ from .codec import (
 )
 from .json_fields import array, mapping, text
 from .responses_stream import ResponsesStream, failed, text_of, usage_of
+from .thinking_text import answer_in
 from .turns import ModelTurn, PastReply, Result, UserTurn, turns
 
 Item: TypeAlias = dict[str, Any]
@@ -231,7 +232,7 @@ class ResponsesCodec:
             for item in map(mapping, array(answer.get("output")))
             if item
         )
-        items = without_repeats(given, _asked)
+        items = without_repeats(filter(None, map(_without_reasoning, given)), _asked)
         usage = usage_of(answer)
         status = text(answer.get("status"))
         if status == "failed" or answer.get("error"):
@@ -270,6 +271,15 @@ def _check_cut(reason: str, calls: Sequence[ToolCall], usage: Usage) -> None:
 
 
 # ----------------------------------------------------------------- items
+
+
+def _without_reasoning(item: Item) -> Item | None:
+    """The item without the reasoning that servers of open models leave in its text; None: it has no more."""
+    said = text_of(item)
+    answer = answer_in(said)
+    if answer == said:
+        return item
+    return {**item, "content": [{"type": "output_text", "text": answer}]} if answer else None
 
 
 def _asked(item: Mapping[str, Any]) -> Asked | None:

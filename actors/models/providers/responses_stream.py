@@ -88,7 +88,8 @@ class _Item:
             return call_id != other
         if known and members and known.get("type") != members.get("type"):
             return True
-        return bool(self.done and ids) and text(known.get("id")) not in ids
+        # Nothing but the whole item again follows its end.
+        return bool(self.done) and (text(known.get("id")) not in ids if ids else not members)
 
     def complete_arguments(self, arguments: str) -> None:
         self.complete = True

@@ -179,7 +179,9 @@ class StreamCalls:
         if last is None:
             return self._begin(index, id), False
         if index is not None:
-            begins = bool(id or (name and not last.id))  # a name may come later than its id
+            # A name may come later than its id. Arguments with neither go on with those before them.
+            named = bool(id and (name or not arguments or last.arguments.complete))
+            begins = named or bool(name and not last.id)
         elif last.id:
             begins = bool(id and name)
         else:

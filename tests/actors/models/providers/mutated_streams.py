@@ -15,17 +15,18 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
 import attrs
 
-from stopgo.actors.common.sse_parser import SseParser
 from stopgo.actors.models.messages import ModelFailed, ModelTool
 from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
+from stopgo.actors.models.providers.framing import Framing, JsonLines, ServerSentEvents
 from stopgo.actors.models.providers.google_codec import GoogleCodec
+from stopgo.actors.models.providers.ollama_codec import OllamaCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
 from stopgo.actors.models.providers.responses_codec import ResponsesCodec
 from stopgo.config.models import ModelSpec
@@ -50,6 +51,7 @@ class Dialect:
     codec: Codec
     write: Callable[[Sequence[Call], Random, Loss], list[str]]
     """The events of a stream with these calls."""
+    framing: type[ServerSentEvents | JsonLines] = ServerSentEvents
 
 
 @attrs.define
@@ -322,6 +324,43 @@ def responses(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
     return [json.dumps(each, ensure_ascii=random.random() < 0.5) for each in events]
 
 
+# ----------------------------------------------------------------- Ollama
+
+
+def ollama(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
+    """Calls in lines, of which each has whole calls."""
+    ids = random.choice(["each", "each", "missing", "same"])
+    asked: list[dict[str, Any]] = []
+    for at, call in enumerate(calls):
+        given: Any = call.arguments
+        if not call.arguments and random.random() < 0.3:
+            given = None
+        elif random.random() < 0.3:
+            given = json_text(call, random)
+        one: dict[str, Any] = {"function": {"name": wired(call.name), "arguments": given}}
+        if ids != "missing":
+            one["id"] = call.id if ids == "each" else "same"
+        if random.random() < 0.5:
+            one["function"]["index"] = random.choice([at, 0])
+        asked.append(one)
+        if ids == "each" and random.random() < 0.1:
+            asked.append(one)
+    # With one id, equal calls are one.
+    loss.any = ids == "same" and len({(call.name, json.dumps(call.arguments)) for call in calls}) < len(calls)
+    lines: list[dict[str, Any]] = [{"message": {"role": "assistant", "content": ""}, "done": False}]
+    while asked:
+        taken = random.choice([1, 1, 2, len(asked)])
+        lines.append(
+            {"message": {"content": random.choice(["", None, "hm 🙂"]), "tool_calls": asked[:taken]}}
+        )
+        asked = asked[taken:]
+        if random.random() < 0.3:
+            lines.append({"message": {"thinking": random.choice(["", "hm", None]), "content": ""}})
+    end = {"done": True, "done_reason": random.choice(["stop", "tool_calls"])}
+    lines.append({"message": {"content": ""}, **end} if random.random() < 0.5 else end)
+    return [json.dumps(each, ensure_ascii=random.random() < 0.5) for each in lines]
+
+
 # ----------------------------------------------------------------- all
 
 
@@ -340,18 +379,24 @@ DIALECTS = (
     Dialect("claude", AnthropicCodec(spec("anthropic")), claude),
     Dialect("gemini", GoogleCodec(spec("google")), gemini),
     Dialect("responses", ResponsesCodec(spec("openai"), "here"), responses),
+    Dialect("ollama", OllamaCodec(spec("ollama")), ollama, JsonLines),
 )
 
 
-def as_bytes(events: Sequence[str], random: Random) -> list[bytes]:
+def as_bytes(dialect: Dialect, events: Sequence[str], random: Random) -> list[bytes]:
     """The events as a server sends them, in chunks that may end inside a character or a line."""
     end = random.choice(["\n", "\r\n", "\r"])
     raw = b""
+    if dialect.framing is JsonLines:
+        line_end = end if end != "\r" else "\n\n"
+        raw = line_end.join(events).encode()
+        events = []
     for event in events:
         if random.random() < 0.05:
             raw += f": comment{end}{end}".encode()
         raw += f"data:{random.choice(['', ' '])}{event}{end}{end}".encode()
-    raw += end.encode()
+    if dialect.framing is ServerSentEvents or random.random() < 0.8:  # the last line may have no end
+        raw += end.encode()
     chunks = []
     while raw:
         taken = random.choice([1, 3, 17, 100, len(raw)])
@@ -360,17 +405,21 @@ def as_bytes(events: Sequence[str], random: Random) -> list[bytes]:
     return chunks
 
 
+def framed(framing: Framing, chunks: Iterable[bytes]) -> Iterator[str]:
+    for chunk in chunks:
+        yield from framing.feed(chunk)
+    yield from framing.end()
+
+
 def judge(dialect: Dialect, random: Random) -> str | None:
     """What is wrong with one mutated stream; None: nothing."""
     calls, loss = calls_of(random), Loss()
     events = dialect.write(calls, random, loss)
     stream = dialect.codec.stream(request(tools=TOOLS), lambda _: None)
-    parser = SseParser()
     try:
-        for chunk in as_bytes(events, random):
-            for event in parser.feed(chunk):
-                if event.data is not None and not stream.ended:
-                    stream.feed(event.data.decode(errors="surrogateescape"))
+        for event in framed(dialect.framing(), as_bytes(dialect, events, random)):
+            if not stream.ended:
+                stream.feed(event)
         reply = stream.reply()
     except ModelFailed as failure:
         return None if loss.any else f"failed: {failure}\n{story(calls, events)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,28 @@ async def test_garbage_is_not_retryable(
     failed = await failure(opened(hello.kind, provider.url, client, tmp_path, monkeypatch, stream=stream))
     assert "not understood" in str(failed)
     assert not failed.retryable
+
+
+@pytest.mark.parametrize("type", ["text/plain; charset=utf-8", "application/json", "", "Text/Event-Stream"])
+async def test_stream_of_another_content_type_is_read(
+    model: Model, provider: Provider, hello: Hello, type: str
+) -> None:
+    # openclaw#97454, foundry-dev-tools#195: gateways send streams as JSON or plain text.
+    framed = b"".join(piece for piece in events(*hello.events) if isinstance(piece, bytes))
+    _, *chunks = framed.split(b"data: ")
+    body = b"".join(b"data: " + chunk.split(b"\n\n")[0] + b"\n\n" for chunk in chunks)
+    provider.answers = [whole(body, type=type)]
+    assert (await model.complete(request(), unheard)).text == "hello"
+
+
+@pytest.mark.parametrize("end", [b"", b"\n\ndata: [DONE]\n\n"])
+async def test_whole_answer_with_the_type_of_a_stream_is_read(
+    model: Model, provider: Provider, hello: Hello, end: bytes
+) -> None:
+    # 9router#3492
+    body = json.dumps(hello.whole).encode() + end
+    provider.answers = [[head(type="text/event-stream", content_length=len(body)), body[:9], body[9:]]]
+    assert (await model.complete(request(), unheard)).text == "hello"
 
 
 @pytest.mark.parametrize("status", [200, 500])

@@ -45,6 +45,7 @@ def test_a_line_is_bounded(monkeypatch: pytest.MonkeyPatch, before: bytes, last:
     ("content_type", "kind"),
     [
         ("text/event-stream; charset=utf-8", ServerSentEvents),
+        ("Text/Event-Stream", ServerSentEvents),
         ("application/x-ndjson", JsonLines),
         ("application/json", None),
         ("", None),

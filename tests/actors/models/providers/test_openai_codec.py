@@ -392,6 +392,13 @@ def test_many_calls_take_time_in_proportion(capsys: pytest.CaptureFixture[str]) 
         print(f"\n16 times as many calls take {ratio:.0f} times as long (linear: 16, quadratic: 256)")
 
 
+def test_whole_answer_in_one_event_is_read() -> None:
+    # loreai#605: the event has a message where others have a delta.
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}
+    whole_answer = answer({"content": "hm", "tool_calls": [call]}, "tool_calls")
+    assert streamed(whole_answer) == read(whole_answer)
+
+
 def test_stream_ends_with_reason_or_done() -> None:
     assert streamed(piece({"content": "x"}, "stop"), done=False).text == "x"
     assert streamed(piece({"content": "x"})).text == "x"

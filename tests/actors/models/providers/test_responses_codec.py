@@ -473,6 +473,22 @@ def test_items_with_one_index_are_all_read() -> None:
     assert [call.id for call in read(events).tool_calls] == ["call_A", "call_B"]
 
 
+def test_piece_after_the_end_of_an_item_belongs_to_the_next_one() -> None:
+    # With one index and no ids, a call without arguments got those of the call after it.
+    empty = {"type": "function_call", "call_id": "c1", "name": "empty_all", "arguments": ""}
+    second = {"type": "function_call", "call_id": "c2", "name": "water", "arguments": '{"tank":8}'}
+    events = [
+        event("output_item.done", output_index=0, item=empty),
+        event("function_call_arguments.delta", output_index=0, delta='{"tank":8}'),
+        event("output_item.done", output_index=0, item=second),
+        event("completed", response={"status": "completed", "output": []}),
+    ]
+    assert [(call.name, call.arguments) for call in read(events).tool_calls] == [
+        ("empty_all", {}),
+        ("water", {"tank": 8}),
+    ]
+
+
 def test_pieces_without_index_belong_to_their_id() -> None:
     events = [
         {name: value for name, value in each.items() if name != "output_index"}

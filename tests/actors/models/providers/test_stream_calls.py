@@ -107,6 +107,11 @@ ADD_1 = [("add", {"a": 1})]
             id="indexes from 1",
         ),
         pytest.param(
+            [piece(0, "x", "add", '{"a"'), piece(1, "y", None, ": "), piece(2, "z", "", "1}")],
+            ADD_1,
+            id="another index and id in each piece",
+        ),
+        pytest.param(
             [piece("0", "x", "add", ""), piece("1", "y", "sub", TWO), piece("0", json=ONE)],
             BOTH,
             id="indexes as texts",
