@@ -17,7 +17,7 @@ import trio
 
 from ...config.a2a import RemoteAgentConfig
 from ...runtime.json_text import load_provider
-from ..common.http_proxies import Routed
+from ..common.http_proxies import Routed, said_by_proxy
 from ..common.sse_parser import EventTooLarge, SseParser
 from ..common.tls import TlsUnusable, trusted, why_unreached
 from ..tools.delegation import Hop, RemoteAgentStatus
@@ -147,7 +147,7 @@ class AgentLink:
         contact = await self.contact()
         call = write_call(contact.interface, request, self._extensions(contact))
         async with self._sent(call, hop, bearer, silence) as response:
-            if "event-stream" not in response.headers.get("content-type", ""):
+            if "event-stream" not in response.headers.get("content-type", "").lower():
                 body = _json(await _read(response, MAX_ANSWER))
                 if response.status_code >= 400:
                     self._answer(contact, request, response, body)
@@ -244,12 +244,12 @@ class AgentLink:
             response = await client.send(request, stream=True, follow_redirects=False, auth=None)
             client.cookies.clear()
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError) as error:
-            why = why_unreached(error)
+            why = said_by_proxy(error) if isinstance(error, httpx2.ProxyError) else why_unreached(error)
             text = "it cannot be reached" + (f": {why}" if why else "")
             self.report(RemoteAgentStatus("unreachable", text))
             raise NotSent(text, again=True) from error
         except httpx2.UnsupportedProtocol as error:
-            raise NotSent("its address cannot be used") from error
+            raise NotSent(f"its address cannot be used: {error}") from error
         except httpx2.TransportError as error:
             raise Lost(f"the connection broke ({type(error).__name__})") from error
         try:
@@ -305,7 +305,7 @@ class AgentLink:
         try:
             urls = card_urls(self.config.url)
         except ValueError as error:
-            raise NotSent("its address cannot be used") from error
+            raise NotSent(f"its address cannot be used: {error}") from error
         for url in urls:
             call = HttpCall("GET", url, {"Accept": "application/json"}, None)
             try:

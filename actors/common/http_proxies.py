@@ -2,8 +2,9 @@
 
 * An address of this machine has none, because few environments except those.
 * Nor has an address that `NO_PROXY` excepts: a list of names, with all names below them (`example.com`,
-  `.example.com`, `*.example.com`), addresses and networks (`10.0.0.0/8`, `fd00::/8`, `[::1]`), each perhaps
-  with a port, and `*` for all. The proxies are not even read for it, so a wrong one does no harm.
+  `.example.com`, `*.example.com`), addresses and networks (`10.0.0.0/8`, `10.*`, `fd00::/8`, `[::1]`), each
+  perhaps with a scheme or a port, and `*` for all. The proxies are not even read for it, so a wrong one does
+  no harm.
 * Others have `HTTPS_PROXY` or `HTTP_PROXY`, by their scheme, else `ALL_PROXY`. A value without a scheme is a
   proxy over HTTP, and `socks://`, which desktops set, is SOCKS 5.
 
@@ -16,19 +17,27 @@ import ipaddress
 import os
 import re
 import ssl
+from fnmatch import fnmatchcase
+from http import HTTPStatus
 
 import httpx2
 
 from .loopback import is_loopback
 
 NAMES = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY"
+_UNSPECIFIED = ("0.0.0.0", "::")
+"""Addresses that lead to this machine."""
 _PORT = re.compile(r"(\[[^\]]*\]|[^:]*):(\d+)")
 
 
 def proxy_to(url: httpx2.URL) -> str | None:
     """The address of the proxy; None: connect directly."""
     host = url.host.rstrip(".").lower()
-    if is_loopback(host) or _is_excepted(host, url.port or (443 if url.scheme == "https" else 80)):
+    if (
+        is_loopback(host)
+        or host in _UNSPECIFIED
+        or _is_excepted(host, url.port or (443 if url.scheme == "https" else 80))
+    ):
         return None
     found = _variable(f"{url.scheme}_proxy") or _variable("all_proxy")
     if not found:
@@ -51,6 +60,7 @@ def _is_excepted(host: str, port: int) -> bool:
 
 
 def _covers(entry: str, host: str, port: int) -> bool:
+    entry = entry.rpartition("://")[2].rstrip("/") if "://" in entry else entry
     if entry == "*":
         return True
     if found := _PORT.fullmatch(entry):
@@ -58,6 +68,8 @@ def _covers(entry: str, host: str, port: int) -> bool:
         if int(wanted) != port:
             return False
     entry = entry.removeprefix("[").removesuffix("]").rstrip(".")
+    if "*" in entry and fnmatchcase(host, entry):
+        return True
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -72,7 +84,8 @@ def _covers(entry: str, host: str, port: int) -> bool:
 class Routed(httpx2.AsyncBaseTransport):
     """Sends each request directly or over the proxy of its address. For a client with `trust_env=False`.
 
-    A proxy whose address is not valid raises `httpx2.UnsupportedProtocol` for each request that needs it.
+    A proxy whose address is not valid raises `httpx2.UnsupportedProtocol` for each request that needs it, and
+    one that refuses a request `httpx2.ProxyError`.
     """
 
     def __init__(self, limits: httpx2.Limits, verify: ssl.SSLContext) -> None:
@@ -81,7 +94,12 @@ class Routed(httpx2.AsyncBaseTransport):
         self._by_proxy: dict[str | None, httpx2.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        return await self._to(proxy_to(request.url)).handle_async_request(request)
+        proxy = proxy_to(request.url)
+        response = await self._to(proxy).handle_async_request(request)
+        if proxy is not None and _is_of_proxy(response):
+            await response.aclose()
+            raise httpx2.ProxyError(f"{response.status_code} for a request without a tunnel")
+        return response
 
     def _to(self, proxy: str | None) -> httpx2.AsyncHTTPTransport:
         if proxy not in self._by_proxy:
@@ -95,6 +113,14 @@ class Routed(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         for each in self._by_proxy.values():
             await each.aclose()
+
+
+def _is_of_proxy(response: httpx2.Response) -> bool:
+    """Whether a proxy, which passes requests of `http` on itself, has refused one instead (RFC 9110, 15.5.8;
+    RFC 9209; Squid)."""
+    status = response.status_code
+    named = "proxy-status" in response.headers or "x-squid-error" in response.headers
+    return status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED or (status == HTTPStatus.FORBIDDEN and named)
 
 
 INVALID = f"a proxy in the environment has no valid address ({NAMES})"

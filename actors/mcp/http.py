@@ -32,7 +32,7 @@ import trio
 from ...config.agent_config import MAX_STORED_BYTES
 from ...runtime.json_text import load_mcp
 from ...runtime.restart import Backoff, Streak
-from ..common.http_proxies import INVALID, proxy_to, said_by_proxy
+from ..common.http_proxies import Routed, said_by_proxy
 from ..common.tls import trusted, why_unreached
 from ..tools.bearer import current_bearer
 from .failures import (
@@ -80,7 +80,7 @@ _NOT_SENT = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
     httpx2.PoolTimeout,
-    httpx2.ProxyError,  # of the handshake only; later failures of a proxy look like the server's
+    httpx2.ProxyError,  # the proxy refused; later failures of a proxy look like the server's
     httpx2.UnsupportedProtocol,
 )
 _CLOSED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
@@ -113,9 +113,10 @@ class McpTransport(httpx2.AsyncBaseTransport):
         Raises:
             TlsUnusable
         """
-        self._trusted = trusted()
-        self._transports: dict[tuple[str, bytes], httpx2.AsyncHTTPTransport] = {}
-        """By scheme and address."""
+        # No limit of connections, because each call holds a slot. With one, calls could wait behind calls
+        # whose server is waiting for a human.
+        limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE)
+        self._transport = Routed(limits, trusted())
         self._on_lost = on_lost
         self._on_stream = on_stream
         self._on_session = on_session
@@ -154,8 +155,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
             return self._failed(request, kind, error)
 
     async def aclose(self) -> None:
-        for transport in self._transports.values():
-            await transport.aclose()
+        await self._transport.aclose()
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._send_unbounded(request)
@@ -202,20 +202,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
     async def _send_unbounded(self, request: httpx2.Request) -> httpx2.Response:
         if (failed := request.extensions.get(FAILED)) is not None:
             raise failed
-        url = request.url
-        transport = self._transports.get((url.scheme, url.netloc)) or self._transport_to(url)
-        return await transport.handle_async_request(request)
-
-    def _transport_to(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
-        # No limit of connections, because each call holds a slot. With one, calls could wait behind calls
-        # whose server is waiting for a human.
-        limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE)
-        try:
-            transport = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy_to(url), verify=self._trusted)
-        except (ValueError, httpx2.InvalidURL) as error:
-            raise httpx2.UnsupportedProtocol(INVALID) from error
-        self._transports[url.scheme, url.netloc] = transport
-        return transport
+        return await self._transport.handle_async_request(request)
 
     def _failed(self, request: httpx2.Request, kind: _Kind, error: httpx2.TransportError) -> httpx2.Response:
         if kind == "notification":

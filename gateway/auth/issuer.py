@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import attrs
 import trio
 
-from ...actors.common.http_proxies import Routed
+from ...actors.common.http_proxies import Routed, said_by_proxy
 from ...actors.common.loopback import is_loopback
 from ...actors.common.tls import TlsUnusable, trusted, why_unreached
 from ...runtime.json_text import load_provider
@@ -144,7 +144,11 @@ class Issuer:
                         await response.aclose()
         except trio.TooSlowError:
             raise IssuerError(f"no answer within {TIMEOUT:g} s") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL, TlsUnusable, ValueError) as error:
+        except httpx2.ProxyError as error:
+            raise IssuerError(f"it cannot be reached: {said_by_proxy(error)}") from error
+        except (httpx2.UnsupportedProtocol, TlsUnusable) as error:
+            raise IssuerError(f"it cannot be reached: {error}") from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             why = why_unreached(error) or type(error).__name__
             raise IssuerError(f"it cannot be reached: {why}") from error
 

@@ -6,20 +6,47 @@ The SDK logs every attempt that fails, with the address, which may contain a sec
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
+from typing import Any
 
+import httpx2
 from opentelemetry.exporter.otlp.proto.http import trace_exporter
 from opentelemetry.sdk import _shared_internal
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from requests import Session
+
+from ...actors.common.http_proxies import proxy_to
 
 log = logging.getLogger(__name__)
+
+
+class RoutedSession(Session):
+    """Finds proxies and certificates as the agent does elsewhere. `requests` has rules of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trust_env = False
+
+    def merge_environment_settings(
+        self, url: str, proxies: Any, stream: Any, verify: Any, cert: Any
+    ) -> dict[str, Any]:
+        proxy = proxy_to(httpx2.URL(url))
+        if verify in (None, True) and self.verify is True:
+            names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+            verify = next((path for name in names if (path := os.environ.get(name))), True)
+        found = super().merge_environment_settings(url, proxies, stream, verify, cert)
+        return {**found, "proxies": {} if proxy is None else {"http": proxy, "https": proxy}}
 
 
 class ReportingExporter(SpanExporter):
     def __init__(self, endpoint: str | None) -> None:
         """`endpoint`: the URL to export to; by default that of the environment. Raises ValueError."""
-        self._exporter = trace_exporter.OTLPSpanExporter(endpoint)
+        # Such a provider has a session of its own.
+        provided = any(name.endswith("_CREDENTIAL_PROVIDER") for name in os.environ)
+        session = None if provided else RoutedSession()
+        self._exporter = trace_exporter.OTLPSpanExporter(endpoint, session=session)
         self._failing = False
         self._status: int | None = None
         logging.getLogger(trace_exporter.__name__).addFilter(self._take_status)

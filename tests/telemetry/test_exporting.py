@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from stopgo.config.load import load_config
+from stopgo.gateway.telemetry.span_exporter import RoutedSession
 from stopgo.gateway.telemetry.tracing import FLUSH, Exporter, open_tracing
 from tests.e2e.chains import SCRIPTED, Json, calling, echo_server, entries, eventually, held_port, written
 from tests.e2e.conftest import Serve, Server, Servers
@@ -71,6 +72,34 @@ def test_turns_do_not_depend_on_the_collector(serve: Serve, tmp_path: Path, faul
     assert ("(status 400)" in told[0]) is (fault == "400")
     assert sum("Queue full" in line for line in server.log.splitlines()) <= 1
     assert server.log.count("opentelemetry") <= 1
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("http://127.0.0.1:4318/v1/traces", {}),  # `requests` would ask the proxy for this machine
+        ("http://10.1.2.3:4318/v1/traces", {}),
+        ("http://collector.test/v1/traces", {"http": "socks5://p:1", "https": "socks5://p:1"}),
+    ],
+)
+def test_spans_have_the_proxy_that_all_requests_have(
+    monkeypatch: pytest.MonkeyPatch, url: str, found: dict[str, str]
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks://p:1")
+    monkeypatch.setenv("NO_PROXY", "10.0.0.0/8")
+    assert RoutedSession().merge_environment_settings(url, {}, None, None, None)["proxies"] == found
+
+
+@pytest.mark.parametrize(("own", "used"), [(True, "/ca.pem"), ("/otlp.pem", "/otlp.pem")])
+def test_certificates_of_the_collector_are_those_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, own: bool | str, used: str
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/ca.pem")
+    session = RoutedSession()
+    session.verify = own  # of OTEL_EXPORTER_OTLP_CERTIFICATE
+    assert (
+        session.merge_environment_settings("https://collector.test", {}, None, None, None)["verify"] == used
+    )
 
 
 @pytest.mark.parametrize(("grace", "waits"), [(1.0, 1.0), (FLUSH, FLUSH), (10.0, FLUSH)])

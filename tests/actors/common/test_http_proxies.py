@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
+
 import httpx2
 import pytest
+import trio
 
-from stopgo.actors.common.http_proxies import proxy_to, said_by_proxy
+from stopgo.actors.common.http_proxies import Routed, proxy_to, said_by_proxy
+from tests.http_client import http_client
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,15 @@ from stopgo.actors.common.http_proxies import proxy_to, said_by_proxy
         ({"all_proxy": "p:1", "no_proxy": "[fd00::7]:81"}, "http://[fd00::7]/mcp", "http://p:1"),
         ({"all_proxy": "p:1", "NO_PROXY": "a.test  *.Tools.Test"}, "http://x.TOOLS.test./mcp", None),
         ({"all_proxy": "p:1", "no_proxy": "ools.test, ,"}, "http://tools.test/mcp", "http://p:1"),
+        # As in `http.nonProxyHosts` of Java and the exceptions of Windows.
+        ({"all_proxy": "p:1", "no_proxy": "10.*,192.168.*.*"}, "http://10.1.2.3/mcp", None),
+        ({"all_proxy": "p:1", "no_proxy": "10.*,192.168.*.*"}, "http://192.168.7.1/mcp", None),
+        ({"all_proxy": "p:1", "no_proxy": "10.*"}, "http://110.1.2.3/mcp", "http://p:1"),
+        ({"all_proxy": "p:1", "no_proxy": "*tools.test"}, "http://mytools.test/mcp", None),
+        ({"all_proxy": "p:1", "no_proxy": "*.tools.test"}, "http://mytools.test/mcp", "http://p:1"),
+        ({"all_proxy": "p:1", "no_proxy": "http://tools.test/"}, "http://tools.test/mcp", None),
+        ({"all_proxy": "p:1"}, "http://0.0.0.0:8000/mcp", None),
+        ({"all_proxy": "p:1"}, "http://[::]:8000/mcp", None),
         ({"all_proxy": "carrier-pigeon://coop", "no_proxy": "tools.test"}, "http://tools.test/mcp", None),
     ],
 )
@@ -66,3 +79,33 @@ def test_proxy_for_each_url(
 )
 def test_refusal_of_a_proxy_is_told_without_the_text_of_the_library(said: str, told: str) -> None:
     assert said_by_proxy(httpx2.ProxyError(said)) == told
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        # A request of `http` has no tunnel: the proxy answers in place of the server (RFC 9110, 15.5.8).
+        ("407 Proxy Authentication Required", "answers HTTP 407"),
+        ("403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0", "answers HTTP 403"),
+        ("403 Forbidden\r\nProxy-Status: gate; error=destination_ip_prohibited", "answers HTTP 403"),
+        ("403 Forbidden", None),
+        ("502 Bad Gateway", None),
+    ],
+)
+async def test_answer_of_a_proxy_is_no_answer_of_the_server(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, answer: str, told: str | None
+) -> None:
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(f"HTTP/1.1 {answer}\r\ncontent-length: 0\r\n\r\n".encode())
+
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    nursery.start_soon(trio.serve_listeners, serve, [listener])
+    monkeypatch.setenv("http_proxy", f"127.0.0.1:{listener.socket.getsockname()[1]}")
+    async with http_client(transport=Routed(httpx2.Limits(), ssl.create_default_context())) as client:
+        if told is None:
+            assert (await client.get("http://tools.test/")).status_code == int(answer[:3])
+            return
+        with pytest.raises(httpx2.ProxyError) as refused:
+            await client.get("http://tools.test/")
+    assert told in said_by_proxy(refused.value)

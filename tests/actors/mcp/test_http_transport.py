@@ -46,7 +46,7 @@ class Wire:
 
 def transport(wire: Wire, nursery: trio.Nursery) -> McpTransport:
     made = McpTransport(wire.lost.append, lambda: None, lambda _: None, nursery)
-    cast(Any, made)._transport_to = lambda _: wire
+    cast(Any, made)._transport = wire
     return made
 
 

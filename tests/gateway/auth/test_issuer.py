@@ -156,6 +156,26 @@ async def test_answers_that_are_refused(body: Any, status: str, more: str, why: 
         await issuer.aclose()
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        ("http_proxy", "PROXY", "the proxy of the environment answers HTTP 407"),
+        ("http_proxy", "carrier-pigeon://coop", "a proxy in the environment has no valid address"),
+        ("SSL_CERT_FILE", "/nowhere/ca.pem", "SSL_CERT_FILE"),
+    ],
+)
+async def test_fault_of_the_environment_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, why: str
+) -> None:
+    async with stub() as served:
+        served.answer("http://issuer.test/keys", {}, "407 Proxy Authentication Required")
+        monkeypatch.setenv(variable, served.url if value == "PROXY" else value)
+        issuer = Issuer("http://issuer.test")
+        with pytest.raises(IssuerError, match=why):
+            await issuer.key_set(Endpoints("http://issuer.test/keys", None, None, None, False))
+        await issuer.aclose()
+
+
 async def test_an_issuer_that_is_silent_or_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIMEOUT", 0.05)
     async with stub() as served:
