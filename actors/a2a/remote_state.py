@@ -31,6 +31,7 @@ MOST_AGENTS = 16
 MOST_PARTS = 1000
 """Maximum number of parts of a result."""
 EMPTY = "(empty answer)"
+UNSHOWN = "\n(The arguments are too long to be shown.)"
 
 # --------------------------------------------------------------------------- questions
 
@@ -84,7 +85,7 @@ def _foreign(message: Message) -> Iterator[RemoteItem]:
             message=item.message[:LONGEST_NAME],
             tool=item.tool[:LONGEST_NAME],
             arguments=item.arguments if fits else {},
-            description=_cut(item.description, LONGEST_TEXT),
+            description=_cut(item.description, LONGEST_TEXT) + ("" if fits else UNSHOWN),
             schema=item.schema if item.schema is not None and _fits(item.schema) else None,
             agents=tuple(name[:LONGEST_NAME] for name in item.agents),
         )
@@ -96,7 +97,7 @@ def _item(message: str, said: object) -> RemoteItem | None:
             arguments, schema = rest.get("arguments"), rest.get("input_schema")
             description = _text(rest.get("description"), LONGEST_TEXT)
             if not _fits(arguments):
-                description += "\n(The arguments are too long to be shown.)"
+                description += UNSHOWN
                 arguments = schema = None
             path = rest.get("path")
             agents = [name for name in path if isinstance(name, str)] if isinstance(path, list) else []

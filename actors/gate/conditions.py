@@ -101,19 +101,25 @@ class Searches:
     """Searches for patterns, with the time that is left for one call."""
 
     left: float = PATIENCE_IN_ALL
+    exceeded: bool = False
+    """Whether a search was given up, because of its time or of the length of its text."""
 
     def find(self, pattern: str, text: str) -> Answer:
         """Whether a pattern matches anywhere in a text; undecided if the time is up first."""
         began = time.thread_time()
+        limit = min(PATIENCE, self.left)
+        if limit <= 0:
+            return self.given_up()
         try:
-            limit = min(PATIENCE, self.left)
-            if limit <= 0:
-                return Answer.UNDECIDED
             return _either(regex.search(pattern, text, timeout=limit) is not None)
         except TimeoutError:
-            return Answer.UNDECIDED
+            return self.given_up()
         finally:
             self.left -= time.thread_time() - began
+
+    def given_up(self) -> Answer:
+        self.exceeded = True
+        return Answer.UNDECIDED
 
 
 def answer(condition: Condition, value: Any, searches: Searches | None = None) -> Answer:
@@ -182,8 +188,10 @@ def _compared(value: Any, limit: float, sign: int) -> Answer:
 
 def _search(pattern: str, value: Any, searches: Searches) -> Answer:
     text = _text(value)
-    if text is None or _is_long(text):
+    if text is None:
         return Answer.UNDECIDED
+    if _is_long(text):
+        return searches.given_up()
     found = searches.find(pattern, text)
     if isinstance(value, float) and value.is_integer() and searches.find(pattern, str(int(value))) != found:
         return Answer.UNDECIDED

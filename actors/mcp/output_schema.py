@@ -17,8 +17,8 @@ MAX_MISTAKES = 3
 class OutputSchemas:
     """The output schemas of one server's tools.
 
-    A result that does not fit is passed on, with a note, because the call has happened. A schema that takes
-    too long to apply is not applied again, because the result must be saved soon.
+    A result that does not fit, or whose check takes too long, is passed on with a note, because the call has
+    happened, and the result must be saved soon. A schema that cannot be applied counts as none.
     """
 
     def __init__(self) -> None:
@@ -37,8 +37,9 @@ class OutputSchemas:
             return result
         try:
             mistakes = self._mistakes(tool, result)
-        except (Uncheckable, TooMuchWork):
-            del self._tools[name]  # the next check would fail in the same way
+        except TooMuchWork:
+            return _noted(result, "checking this result against the output schema of its tool takes too long")
+        except Uncheckable:
             return result
         if not mistakes:
             return result
@@ -46,7 +47,7 @@ class OutputSchemas:
         log = logging.getLogger(f"stopgo.mcp.{tool.server}")
         log.warning('a result of the tool "%s" does not fit its output schema', name)
         text = f"this result does not fit the output schema of its tool: {'; '.join(mistakes[:MAX_MISTAKES])}"
-        return attrs.evolve(result, content=f"[Note: {text}]\n{result.content}")
+        return _noted(result, text)
 
     def _mistakes(self, tool: Tool, result: ToolResult) -> list[str]:
         if result.structured is None:
@@ -55,3 +56,7 @@ class OutputSchemas:
         if tool.name not in self._checkers:
             self._checkers[tool.name] = Checker(tool.output_schema)
         return self._checkers[tool.name].mistakes(result.structured, Work())
+
+
+def _noted(result: ToolResult, text: str) -> ToolResult:
+    return attrs.evolve(result, content=f"[Note: {text}]\n{result.content}")

@@ -88,7 +88,11 @@ def first_route(
     routes: Sequence[Route], values: Mapping[str, str]
 ) -> tuple[Route | None, list[tuple[Route, str]]]:
     """Return the first route whose conditions all hold, and the undecided routes before it, each with the key
-    of an undecided condition. Of several readings of a key, the first counts."""
+    of an undecided condition. Of several readings of a key, the first counts.
+
+    Raises `NodeFailed` ``no_route`` for a route that is undecided because a search was given up: whoever
+    writes the text could otherwise choose a later route, by its length or by a slow search.
+    """
     undecided: list[tuple[Route, str]] = []
     searches = Searches()
     for route in routes:
@@ -100,7 +104,14 @@ def first_route(
             case Answer.HOLDS:
                 return route, undecided
             case Answer.UNDECIDED:
-                undecided.append((route, min(answers, key=answers.__getitem__)))
+                key = min(answers, key=answers.__getitem__)
+                if searches.exceeded:
+                    raise NodeFailed(
+                        "no_route",
+                        f'the route to "{route.agent}" cannot be decided: "{key}" is too long '
+                        "to be searched, or the search takes too long",
+                    )
+                undecided.append((route, key))
             case Answer.FAILS:
                 pass
     return None, undecided

@@ -25,7 +25,7 @@ import attrs
 
 from ...runtime.json_text import load_provider
 from .json_schema import MAX_MISTAKE, Checker, Uncheckable
-from .schema_check import TooSlow, find_mistakes
+from .schema_check import Unfinished, find_mistakes
 from .schema_repair import joined
 from .tool import Tool
 
@@ -243,7 +243,7 @@ KEPT = 1000
 
 @attrs.frozen
 class Unfit:
-    """Arguments that do not match the schema of the tool."""
+    """Arguments that do not match the schema of the tool, or that cannot be checked."""
 
     mistakes: tuple[str, ...]
     """The mistakes, each with its position."""
@@ -255,15 +255,19 @@ class _Ready:
 
     checker: Checker | None = None
     """None if its schema cannot be applied."""
-    warned: bool = False
     empty_fits: bool = False
     """Whether a call without arguments is known to be valid, so that it need not be checked again."""
 
 
 @attrs.define(eq=False)
 class Arguments:
-    """Checks the arguments of an agent's calls. If a schema cannot be applied, its tool stays usable: all
-    arguments pass, and its server checks them itself."""
+    """Checks the arguments of an agent's calls.
+
+    1. Arguments that cannot be checked are refused: a model chooses them, and could choose such that exceed
+       the time or the depth of a check. The next arguments of the tool are checked as before.
+    2. If the schema cannot be applied even to empty arguments, it is the schema that is broken. Its server
+       could as well have sent none: all arguments pass, and the server checks them itself.
+    """
 
     _kept: OrderedDict[str, _Ready] = attrs.field(factory=OrderedDict)
     """The prepared schemas by fingerprint of the tool, most recently used last."""
@@ -279,9 +283,10 @@ class Arguments:
             if mistakes and (brought := coerce(arguments, ready.checker.schema)) != arguments:
                 arguments, mistakes = brought, await find_mistakes(brought, ready.checker)
         except Uncheckable as error:
-            if isinstance(error, TooSlow):  # the next check would take as long
-                ready.checker = None
-            _warn(tool, ready, error)
+            if isinstance(error, Unfinished) or await _is_applicable(ready.checker):
+                return Unfit((f"they cannot be checked against the schema of the tool: {error}",))
+            ready.checker = None
+            _warn(tool, error)
             return arguments
         if mistakes:
             return Unfit(tuple(mistakes))
@@ -302,18 +307,27 @@ class Arguments:
                     ],
                 )
         except Uncheckable as error:
-            _warn(tool, ready, error)
+            _warn(tool, error)
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return ready
 
 
-def _warn(tool: Tool, ready: _Ready, error: Uncheckable) -> None:
-    if not ready.warned:
-        ready.warned = True
-        log.warning(
-            'arguments of tool "%s" of server "%s" are not checked, because its schema cannot be applied: %s',
-            tool.name,
-            tool.server,
-            error,
-        )
+async def _is_applicable(checker: Checker) -> bool:
+    """Whether the schema can be applied to empty arguments."""
+    try:
+        await find_mistakes({}, checker)
+    except Unfinished:
+        return True
+    except Uncheckable:
+        return False
+    return True
+
+
+def _warn(tool: Tool, error: Uncheckable) -> None:
+    log.warning(
+        'arguments of tool "%s" of server "%s" are not checked, because its schema cannot be applied: %s',
+        tool.name,
+        tool.server,
+        error,
+    )

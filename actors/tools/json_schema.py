@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -41,12 +42,26 @@ class Work:
     steps: float = 10_000
     """The remaining steps. A step takes one or two microseconds."""
     seconds: float | None = 0.05
-    """The time limit of each regular expression; None for no limit."""
+    """The remaining time of regular expressions, of CPU; None for no limit."""
 
     def spend(self, steps: int) -> None:
         self.steps -= steps
         if self.steps < 0:
             raise TooMuchWork
+
+    def search(self, pattern: str, text: str) -> bool:
+        """Return whether the pattern matches anywhere in the text. Raises `TooMuchWork`."""
+        if self.seconds is None:
+            return regex.search(pattern, text) is not None
+        if self.seconds <= 0:
+            raise TooMuchWork
+        began = time.thread_time()
+        try:
+            return regex.search(pattern, text, timeout=self.seconds) is not None
+        except TimeoutError:
+            raise TooMuchWork from None
+        finally:
+            self.seconds -= time.thread_time() - began
 
 
 _work: ContextVar[Work] = ContextVar("work")
@@ -161,11 +176,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 
     if not isinstance(instance, str):
         return
-    try:
-        found = regex.search(pattern, instance, timeout=_work.get().seconds)
-    except TimeoutError:
-        raise TooMuchWork from None
-    if found is None:
+    if not _work.get().search(pattern, instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 

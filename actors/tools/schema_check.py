@@ -22,15 +22,16 @@ _processes = trio.CapacityLimiter(2)
 """Limits the processes, because each uses a whole processor."""
 
 
-class TooSlow(Uncheckable):
-    """The validation exceeded its time."""
+class Unfinished(Uncheckable):
+    """The validation exceeded its time, or its process failed."""
 
 
 async def find_mistakes(arguments: Mapping[str, Any], checker: Checker) -> list[str]:
     """Return the mistakes of the arguments, each with its position; empty if they are valid.
 
     Raises:
-        Uncheckable
+        Unfinished
+        Uncheckable: the schema cannot be applied, to these arguments or to any.
     """
     try:
         return checker.mistakes(arguments, Work())
@@ -51,11 +52,11 @@ async def _in_process(request: bytes) -> list[str]:
         try:
             done = await trio.run_process(command, stdin=request, capture_stdout=True)
         except OSError as error:
-            raise Uncheckable(f"the process that checks it did not start: {error.strerror}") from error
+            raise Unfinished(f"the process that checks it did not start: {error.strerror}") from error
         except subprocess.CalledProcessError as error:  # most likely for lack of memory
-            raise Uncheckable(f"the process that checks it ended with code {error.returncode}") from error
+            raise Unfinished(f"the process that checks it ended with code {error.returncode}") from error
         answer = load(done.stdout.decode())
         if "uncheckable" in answer:
             raise Uncheckable(answer["uncheckable"])
         return list(answer["mistakes"])
-    raise TooSlow(f"applying it took longer than {schema_process.PATIENCE:g} s")
+    raise Unfinished(f"applying it took longer than {schema_process.PATIENCE:g} s")

@@ -32,7 +32,7 @@ from ...runtime.json_text import load
 T = TypeVar("T")
 
 MAX_DEPTH = 64
-"""Levels of a schema. Deeper ones accept any value."""
+"""Levels of a schema. Deeper ones accept no value, so that no rule is lost by being deep."""
 ANNOTATIONS = frozenset(
     [
         "$comment",
@@ -273,6 +273,9 @@ class _Repair:
                 return {"type": _type_of(value)}
             case Mapping() if depth < MAX_DEPTH:
                 return self._mapping(value, at, depth)
+            case Mapping():
+                self._lose(at, "schema", value)
+                return {"not": {}}
             case _:
                 self._lose(at, "schema", value)
                 return {}

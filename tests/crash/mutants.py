@@ -59,7 +59,9 @@ REFUSED_TOOLS = "tests/actors/models/test_refused_tools.py"
 STRICTER = "tests/actors/gate/test_stricter.py"
 ORACLE = "tests/actors/gate/test_oracle.py"
 OFF_LOOP = "tests/actors/gate/test_off_loop.py"
+ROUTER = "actors/nodes/router.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
+ARGUMENTS = "tests/actors/tools/test_arguments.py"
 EXPIRY = "tests/actors/gate/test_expiry.py"
 REJECTION = "tests/actors/gate/test_rejection.py"
 ORDER = "tests/actors/calls/test_ask_order.py"
@@ -840,6 +842,27 @@ ONE_EDIT = (
         "            refused.remember(left_out)  # only now, because the error may have had another cause\n",
         "",
         f"{REFUSED_TOOLS}::test_turn_goes_on_without_the_named_tool_and_says_so",
+    ),
+    (
+        "arguments whose check takes too long are accepted",
+        "actors/tools/arguments.py",
+        "if isinstance(error, Unfinished) or await _is_applicable(ready.checker):",
+        "if await _is_applicable(ready.checker) and not isinstance(error, Unfinished):",
+        f"{ARGUMENTS}::test_arguments_whose_check_takes_too_long_are_refused_and_the_next_ones_checked",
+    ),
+    (
+        "arguments that the schema cannot be applied to are accepted",
+        "actors/tools/arguments.py",
+        "if isinstance(error, Unfinished) or await _is_applicable(ready.checker):",
+        "if isinstance(error, Unfinished):",
+        f"{ARGUMENTS}::test_arguments_that_cannot_be_checked_are_refused",
+    ),
+    (
+        "a router takes another route after a search was given up",
+        ROUTER,
+        "searches.exceeded:",
+        "False:",
+        ROUTER_TESTS,
     ),
     (
         "arguments are checked against the schema as the server sent it",
@@ -2072,7 +2095,7 @@ MUTANTS = (
         (
             Edit(
                 CONDITIONS,
-                "        except TimeoutError:\n            return Answer.UNDECIDED\n",
+                "        except TimeoutError:\n            return self.given_up()\n",
                 "        except TimeoutError:\n            return Answer.FAILS\n",
             ),
         ),
@@ -2083,8 +2106,8 @@ MUTANTS = (
         (
             Edit(
                 CONDITIONS,
-                "    if text is None or _is_long(text):\n        return Answer.UNDECIDED\n",
-                "    if text is None:\n        return Answer.UNDECIDED\n    text = text[:MAX_TEXT]\n",
+                "    if _is_long(text):\n        return searches.given_up()\n",
+                "    text = text[:MAX_TEXT]\n",
             ),
         ),
         (ORACLE,),

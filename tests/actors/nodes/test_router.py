@@ -65,16 +65,36 @@ def test_an_answer_that_names_none_or_several_is_no_route(
     assert failed.value.failure == "no_route"
 
 
-async def test_undecided_route_does_not_match_and_is_logged(
-    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("text", ["a" * 60 + "!", "a" * (conditions.MAX_TEXT + 1)], ids=["slow", "long"])
+async def test_route_whose_search_is_given_up_ends_in_no_other_route(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setattr(conditions, "PATIENCE", 0.01)
     autojump_clock.autojump_threshold = math.inf  # patterns are searched for in a thread
     slow = {"when": {"user_message": {"matches": "^(?:a|aa)+$"}}, "agent": "one"}
     agents = [llm("one"), llm("two")]
-    world.settings["agent"] = {"type": "router", "name": "pick", "routes": [slow], "agents": agents}
+    world.settings["agent"] = {
+        "type": "router",
+        "name": "pick",
+        "routes": [slow],
+        "default": "two",
+        "agents": agents,
+    }
     async with world.agent() as agent:
-        turn = await agent.start_conversation("a" * 60 + "!")
+        turn = await agent.start_conversation(text)
+    assert (answer(turn).state, answer(turn).code) == ("failed", "no_route")
+    assert 'the route to "one" cannot be decided' in answer(turn).response
+    assert world.requests == []
+
+
+async def test_undecided_route_does_not_match_and_is_logged(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = {"when": {"user_message": {"above": 3}}, "agent": "one"}
+    agents = [llm("one"), llm("two")]
+    world.settings["agent"] = {"type": "router", "name": "pick", "routes": [more], "agents": agents}
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("5,000")
     assert (answer(turn).state, answer(turn).code) == ("failed", "no_route")
     assert 'no route of "pick" holds, 1 of them undecided' in answer(turn).response
     assert 'a route of "pick" to "one" counts as not matching' in caplog.text

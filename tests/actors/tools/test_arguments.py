@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
 
 import attrs
@@ -13,7 +14,6 @@ from stopgo.actors.tools import schema_process
 from stopgo.actors.tools.arguments import Arguments, Unfit
 from stopgo.actors.tools.json_schema import Checker
 from stopgo.actors.tools.tool import Tool
-from tests.waiting import LIMIT
 
 
 def tool(schema: dict[str, Any], name: str = "t") -> Tool:
@@ -80,19 +80,50 @@ async def test_a_schema_without_end_lets_all_pass_with_one_warning(caplog: pytes
     assert '"t" of server "s" are not checked' in record.getMessage()
 
 
-async def test_a_schema_that_takes_for_ever_is_tried_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+SLOW = tool({"properties": {"v": {"pattern": "^(?:a|aa)+$"}, "n": {"type": "integer"}}})
+
+
+async def test_arguments_whose_check_takes_too_long_are_refused_and_the_next_ones_checked(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(schema_process, "PATIENCE", LIMIT)
-    arguments, slow = Arguments(), tool({"properties": {"v": {"pattern": "^(?:a|aa)+$"}}})
-    assert await arguments.fit(slow, {"v": "aa"}) == {"v": "aa"}
     monkeypatch.setattr(schema_process, "PATIENCE", 1.0)
-    trap = {"v": "a" * 60 + "!"}
-    assert await arguments.fit(slow, trap) is trap
-    monkeypatch.setattr(schema_process, "PATIENCE", -1.0)  # another try would be told from this one
-    assert await arguments.fit(slow, trap) is trap
-    [record] = caplog.records
-    assert "took longer than 1 s" in record.getMessage()
+    arguments = Arguments()
+    for _ in range(2):
+        unfit = await arguments.fit(SLOW, {"v": "a" * 60 + "!"})
+        assert isinstance(unfit, Unfit)
+        assert "took longer than 1 s" in unfit.mistakes[0]
+        assert isinstance(await arguments.fit(SLOW, {"v": "aa", "n": "x"}), Unfit)
+        assert await arguments.fit(SLOW, {"v": "aa", "n": 1}) == {"v": "aa", "n": 1}
+
+
+ENDLESS = {"not": {"$ref": "#/$defs/endless"}}
+FAR = {"$defs": {"endless": ENDLESS}, "properties": {"p": {"pattern": "^/safe/"}, "v": ENDLESS}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "given"),
+    [
+        # A value that the schema cannot be applied to must not hide a mistake elsewhere.
+        (
+            {"properties": {"v": {"multipleOf": 0.1}, "p": {"pattern": "^/safe/"}}},
+            {"v": 10**400, "p": "/etc"},
+        ),
+        (FAR, {"v": 1, "p": "/etc"}),
+    ],
+    ids=["number", "part without end"],
+)
+async def test_arguments_that_cannot_be_checked_are_refused(
+    schema: dict[str, Any], given: dict[str, Any]
+) -> None:
+    unfit = await Arguments().fit(tool(schema), given)
+    assert isinstance(unfit, Unfit)
+    assert "cannot be checked" in unfit.mistakes[0]
+
+
+async def test_a_process_that_fails_refuses_the_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    by_pattern = tool({"patternProperties": {"x": {}}})
+    assert isinstance(await Arguments().fit(by_pattern, {"v": 1}), Unfit)
 
 
 async def test_schemas_are_made_ready_once_and_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,6 +202,10 @@ SLOW: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "alternatives": (doubling(18), {"v": 1}),
     "alternatives, each of which names its draft": (doubling(18, DRAFT), {"v": 1}),
     "pattern": ({"properties": {"v": {"pattern": "^(?:a|aa)+$"}}}, {"v": "a" * 36 + "!"}),
+    "many patterns, none of which is slow": (
+        {"properties": {"v": {"items": {"not": {"pattern": "^(?:a|aa)+$"}}}}},
+        {"v": ["a" * 18 + "!"] * 3000},
+    ),
     "names": ({"patternProperties": {"^(a+)+$": {"type": "integer"}}}, {"a" * 22 + "!": 1}),
     "each with each": (
         {"properties": {"v": {"uniqueItems": True}}},

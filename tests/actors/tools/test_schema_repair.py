@@ -168,7 +168,17 @@ def test_endless_schema_ends() -> None:
         deep = {"not": deep}
     found = repaired({"properties": {"a": deep, "b": TEXT}})
     assert found.schema["properties"]["b"] == TEXT
-    assert json.dumps(found.schema).count("not") == MAX_DEPTH - 1
+    assert json.dumps(found.schema).count("not") == MAX_DEPTH
+
+
+def test_a_schema_accepts_nothing_below_its_bound() -> None:
+    deep: dict[str, Any] = {"type": "integer"}
+    for _ in range(MAX_DEPTH):
+        deep = {"properties": {"a": deep}}
+    value: Any = "x"
+    for _ in range(MAX_DEPTH):
+        value = {"a": value}
+    assert not Draft202012Validator(repaired(deep).schema).is_valid(value)
 
 
 KEYWORDS = sorted(
