@@ -18,7 +18,7 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check all tests public-schemas docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
+.PHONY: help run test check all tests public-schemas docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers neighbours page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
 
 help:
 	@echo "For users"
@@ -44,6 +44,7 @@ help:
 	@echo "  make fuzz         schemathesis with the API key of each role, from the OpenAPI document"
 	@echo "  make matrix       install the wheel with each supported Python (ARGS=--all checks other platforms, too)"
 	@echo "  make mutants      remove each safety clause and expect the tests to notice"
+	@echo "  make neighbours   tool servers of other SDKs, old and new: a table of what was seen (needs node and go)"
 	@echo "  make npm          public tool servers, and clients of A2A and AG-UI (needs node)"
 	@echo "  make page         the page in a real browser (needs node and chromium); page-units needs node only"
 	@echo "  make postgres     the journal on a real PostgreSQL (needs the package postgresql)"
@@ -137,6 +138,9 @@ screenshots: $(SETUP) npm-servers
 
 public-schemas: $(SETUP)
 	@"$(BIN)/python" -m tests.public_schemas $(ARGS)
+
+neighbours: $(SETUP)
+	@"$(BIN)/python" -m tests.neighbours.run $(ARGS)
 
 npm-servers: build/npm/.installed
 
