@@ -1,12 +1,13 @@
-"""What the families of Claude models accept. Pure data and one rule; a model that is not listed accepts
-nothing.
+"""What the families of Claude models accept, as data and rules. Pure. One that is not listed accepts nothing.
 
 Since version 2026-10-21 of the API, which Anthropic's SDK sends, `temperature`, `top_p` and `top_k` are
 refused with status 400 for every model. Models up to 4.6 still accept them with version 2023-06-01, but
-`temperature` and `top_p` not together; later models refuse them in every version.
+`temperature` and `top_p` not together, and with thinking neither `top_k` nor a `temperature` but 1. Later
+models refuse them in every version.
 
-Sources: Anthropic's pages on API versions and on migrating to Claude 4.7; reports of the status 400:
-github.com/cline/cline/issues/10572, github.com/promptfoo/promptfoo/issues/10307. Read on 2026-11-28.
+Sources: Anthropic's pages on API versions, on migrating to Claude 4.7 and on extended thinking; reports of
+the status 400: github.com/cline/cline/issues/10572, github.com/promptfoo/promptfoo/issues/10307. Read on
+2026-11-28.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 
 from ....config.models import ModelSpec
 from ..errors import UnacceptedSetting
+from .json_fields import mapping
 
 SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 VERSION = "anthropic-version"
@@ -23,7 +25,7 @@ WITH_SAMPLING = "2023-06-01"
 """The last version with `SAMPLING`."""
 
 _TAKES_SAMPLING = re.compile(
-    r"claude-(?:[123](?:[.-]\d)?-|2\.[01]|instant-|(?:haiku|sonnet|opus)-4(?:-[0-6])?(?:[@-]\d{8}|-latest|$)).*"
+    r"claude-(?:[123](?:[.-]\d)?-|2\.[01]|instant-|(?:haiku|sonnet|opus)-4(?:[.-][0-6])?(?:[@-]\d{8}|-latest|$)).*"
 )
 """Up to 4.6: "claude-3-5-haiku-latest", "claude-opus-4-20250514", "claude-sonnet-4-6"."""
 
@@ -37,9 +39,20 @@ def version_for(spec: ModelSpec) -> str | None:
     given = sorted(SAMPLING & settings)
     if not given:
         return None
+    if spec.base_url is not None and "claude" not in spec.model.lower():
+        return WITH_SAMPLING  # a model of another maker, whose server knows what it accepts
     if not _TAKES_SAMPLING.fullmatch(spec.model):
         names, verb = " and ".join(given), "is" if len(given) == 1 else "are"
         raise UnacceptedSetting(f'model "{spec.name}": {names} {verb} accepted by Claude up to 4.6 only')
     if {"temperature", "top_p"} <= settings:
         raise UnacceptedSetting(f'model "{spec.name}": Claude accepts temperature or top_p, not both')
+    temperature = spec.options.get("temperature", spec.temperature)
+    if _thinks(spec) and (temperature not in (None, 1) or "top_k" in settings):
+        raise UnacceptedSetting(
+            f'model "{spec.name}": with thinking, Claude accepts neither top_k nor another temperature than 1'
+        )
     return WITH_SAMPLING
+
+
+def _thinks(spec: ModelSpec) -> bool:
+    return mapping(spec.options.get("thinking")).get("type") in ("enabled", "adaptive")

@@ -41,7 +41,7 @@ def of_claude(
 async def test_a_whole_reply_and_every_setting(
     provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"thinking": {"type": "adaptive"}, "top_k": 5, "new_setting": {"a": 1}}
+    options = {"thinking": {"type": "disabled"}, "top_k": 5, "new_setting": {"a": 1}}
     settings: Any = {"stream": False, "temperature": 0.2, "max_tokens": 100_000, "options": options}
     model = of_claude("claude-sonnet-4-6", provider, client, tmp_path, monkeypatch, **settings)
     provider.answers = [whole(HELLO_ANTHROPIC.whole)]
@@ -77,6 +77,17 @@ async def test_without_sampling_the_version_is_that_of_the_sdk(model: Model, pro
             {"temperature": 0.2, "options": {"top_p": 0.9}},
             "temperature or top_p, not both",
         ),
+        # Anthropic, "Extended thinking", "Feature compatibility".
+        (
+            "claude-sonnet-4-5",
+            {"temperature": 0.2, "options": {"thinking": {"type": "enabled", "budget_tokens": 2000}}},
+            "with thinking, Claude accepts neither",
+        ),
+        (
+            "claude-opus-4-6",
+            {"options": {"top_k": 5, "thinking": {"type": "adaptive"}}},
+            "with thinking, Claude accepts neither",
+        ),
     ],
 )
 def test_settings_that_the_family_refuses_fail_the_start(
@@ -102,10 +113,22 @@ def test_settings_that_the_family_refuses_fail_the_start(
         "claude-opus-4-1-20250805",
         "claude-haiku-4-5",
         "claude-opus-4-6",
+        "claude-opus-4.1",
     ],
 )
 def test_older_families_take_sampling(name: str) -> None:
     assert version_for(ModelSpec("m", "anthropic", name, temperature=0.5)) == "2023-06-01"
+
+
+def test_server_of_another_maker_decides_about_its_models() -> None:
+    # MiniMax, DeepSeek and vLLM have Anthropic's API for models of their own.
+    spec = ModelSpec("m", "anthropic", "MiniMax-M2", temperature=0.5, base_url="https://api.minimax.test")
+    assert version_for(spec) == "2023-06-01"
+
+
+def test_temperature_of_1_is_accepted_with_thinking() -> None:
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+    assert version_for(ModelSpec("m", "anthropic", "claude-opus-4-6", temperature=1, options=thinking))
 
 
 async def test_lone_surrogate_is_replaced(model: Model, provider: Provider) -> None:
