@@ -15,7 +15,7 @@ from . import views
 from .attachments import Content, File, Part, Unusable, content_of
 from .http import headers, query
 from .http.body import kind, message_of
-from .http.errors import RequestError
+from .http.errors import NOT_STORED, RequestError
 from .http.request import Request, set_conversation
 from .http.responses import Reply, View, nothing, reply_in_parts
 from .refused_request import name_conversation
@@ -84,6 +84,10 @@ class Conversations:
         turn = await self._for(request).send(
             id, content.text, pictures=content.pictures, key=key, token=token, wait=wait, origin=origin
         )
+        if turn.result is not None and turn.result.not_stored:
+            set_conversation(turn.conversation.id, turn.conversation.head.session_id)
+            body = views.not_stored_view(turn, tree=self.agent.config.has_tree)
+            return await reply_in_parts(body, NOT_STORED[0])
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
     async def cancel(self, request: Request, id: str) -> Reply:

@@ -98,13 +98,16 @@ CONVERSATIONS = (
         (
             Answer(
                 200,
-                "The outcome. While an approval is pending, the message is not stored: `waiting_approval` is "
-                "true and `code` is `waiting_approval`",
+                "The outcome",
                 w.Turn(conversation=ex.WAITING, result=ex.ASKED),
             ),
             ACCEPTED,
             error(400, f"`message_required`, {MALFORMED}"),
-            error(409, "`conversation_completed` or `conversation_read_only`"),
+            error(
+                409,
+                "The message is not stored: `waiting_approval`, with the pending `approvals`, "
+                "`conversation_completed` or `conversation_read_only`",
+            ),
             error(429, "`queue_full`: too many messages wait in this conversation"),
         ),
         (PREFER, TOKEN),

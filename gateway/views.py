@@ -27,6 +27,7 @@ from ..actors.tools.tool import Tool
 from ..runtime.journal.protocol import Event
 from ..runtime.journal.question import Question
 from .http.chunked_json import PART_ITEMS, PART_SIZE, Many, listed
+from .http.errors import NOT_STORED
 from .wire import frame_shapes as f
 from .wire import shapes as w
 from .wire import system_shapes as s
@@ -182,6 +183,21 @@ def turn_view(turn: Turn, *, tree: bool) -> w.Turn:
     return w.Turn(
         conversation=conversation_view(conversation, tree=tree),
         result=None if turn.result is None else result_view(turn.result),
+    )
+
+
+def not_stored_view(turn: Turn, *, tree: bool) -> s.Error:
+    """The error for a message that was refused because an approval is pending. Clients of the former API read
+    `result`."""
+    shown, result = turn_view(turn, tree=tree), turn.result
+    assert result is not None
+    return s.Error(
+        error=result.response,
+        code=NOT_STORED[1],
+        hint="Decide the approvals, or cancel the run. Then send the message again.",
+        approvals=listed(result.approvals, approval_view, _size_of_approval),
+        conversation=shown.conversation,
+        result=shown.result,
     )
 
 

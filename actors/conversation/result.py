@@ -59,6 +59,11 @@ class Result:
         return self.state == "waiting" or self.code == "waiting_approval"
 
     @property
+    def not_stored(self) -> bool:
+        """Whether the message was refused because an approval is pending."""
+        return self.state == "waiting" and self.code == "waiting_approval"
+
+    @property
     def auth_required(self) -> bool:
         """Whether a bearer token is needed first."""
         return self.code == "auth_required"

@@ -128,7 +128,7 @@ class Delivery:
             if state == "auth-required" and log.is_live(self.task):
                 return await self._resume()
         result = await self._send_content(content_of(message))
-        if result is not None and result.code == "waiting_approval" and result.state == "waiting":
+        if result is not None and result.not_stored:
             return await self._not_begun(result.response)
         return None
 

@@ -277,8 +277,7 @@ class _Request:
                 message_id=message.id,
                 origin=self.caller.origin if sent is None else sent.origin,
             )
-            result = turn.result
-            refused = result is not None and (result.state, result.code) == ("waiting", "waiting_approval")
+            refused = turn.result is not None and turn.result.not_stored
         if known is not None and awaited and token is not None:
             await agent.resume(id, token=token, wait=False)
         if refused:

@@ -196,8 +196,9 @@ class ChatConversation:
             tell_refusal(self.terminal, error)
             if (settled := error.details.get("approval")) is not None:
                 self.log.pending.pop(settled["uuid"], None)
+            self._expect(error.details)  # also of a message that was refused because an approval is pending
         else:
-            self._expected = max(self._expected, turn["conversation"]["last_seq"])
+            self._expect(turn)
             result = turn.get("result") or {}
             if "code" in result and result["state"] in ("waiting", "queued"):
                 self._own = None
@@ -207,6 +208,10 @@ class ChatConversation:
         finally:
             self._posts -= 1
             self._notify()
+
+    def _expect(self, body: Mapping[str, Any]) -> None:
+        if "conversation" in body:
+            self._expected = max(self._expected, body["conversation"]["last_seq"])
 
     # ---------------------------------------------------------------------- input
 

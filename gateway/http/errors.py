@@ -67,6 +67,10 @@ STOPPED = (503, "stopped", "the server had to stop at once; the outcome of the r
 """Status, code and sentence."""
 
 
+NOT_STORED = (409, "waiting_approval")
+"""Status and code for a message that is refused because an approval is pending."""
+
+
 class RequestError(Exception):
     """A request that is refused at the edge, before it reaches the agent."""
 

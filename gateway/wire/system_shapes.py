@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Literal
 
 from ...actors.gate.gate import Action
 from ...actors.gate.halt import MAX_REASON
+from ..http.chunked_json import Parted
 from .declaration import Shape, about, maybe
-from .shapes import Approval, Time
+from .shapes import Approval, Conversation, Result, Time
 
 
 class Alive(Shape):
@@ -157,7 +158,7 @@ class Readiness(Shape):
     halt: Halt | None = maybe("Only while the agent is halted, which does not affect readiness.")
 
 
-class Error(Shape):
+class Error(Shape, Parted):
     """The answer to a failed request."""
 
     error: str = about("A sentence for people. It may change.")
@@ -167,11 +168,20 @@ class Error(Shape):
     errors: Sequence[str] | None = maybe("With `invalid_arguments`: each mistake.")
     approval: Approval | None = maybe("With `already_decided`, `expired` and `void`: the approval.")
     superseded_by: str | None = maybe("With `void`: UUID of the approval that replaces it.")
+    approvals: Sequence[Approval] | None = maybe(
+        "With `waiting_approval`: the pending approvals, the oldest first."
+    )
+    conversation: Conversation | None = maybe("With `waiting_approval`: the conversation.")
+    result: Result | None = maybe("With `waiting_approval`: as in a [Turn](#turn), for older clients.")
     roles: Sequence[str] | None = maybe("With `role_required`: the roles of which one is needed.")
     accepted: bool | None = maybe(
         "With `shutting_down`: whether the request is on disk, to continue at the next start."
     )
     id: str | None = maybe("With `internal_error`: an id that finds the cause in the server's log.")
+
+    @property
+    def is_long(self) -> bool:
+        return super().is_long or (self.conversation is not None and self.conversation.is_long)
 
 
 class SessionBody(Shape):

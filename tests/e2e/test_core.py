@@ -82,8 +82,9 @@ def test_ts_004_a_destructive_tool_waits_for_approval(shipped: Server) -> None:
     assert asked["conversation"]["pending_approval"] == approval
     assert ("my-test", "42") not in shipped.resources()
 
-    refused = shipped.say(id, "are you there?")["result"]
-    assert (refused["waiting_approval"], refused["code"]) == (True, "waiting_approval")
+    refused = shipped.post(f"/conversations/{id}/messages", {"message": "are you there?"}, status=409)
+    assert refused["code"] == refused["result"]["code"] == "waiting_approval"
+    assert refused["approvals"] == [approval]  # FR-004: "an error with the pending approval details"
 
     turn = shipped.post(f"/approvals/{approval['uuid']}", {"answer": "yes"})
     [call] = tool_calls(turn["conversation"])

@@ -130,14 +130,25 @@ async def test_a_message_gets_its_result(agent: Any, client: httpx2.AsyncClient)
     assert agent.calls[0][2]["wait"] is True
 
 
-async def test_a_message_that_is_not_stored_is_answered(agent: Any, client: httpx2.AsyncClient) -> None:
+@pytest.mark.parametrize("prefer", [{}, {"Prefer": "respond-async"}], ids=str)
+async def test_a_message_that_is_not_stored_is_refused_with_the_approvals(
+    agent: Any, client: httpx2.AsyncClient, prefer: dict[str, str]
+) -> None:
     agent.result = Result(
         "Conversation is waiting", "waiting", code="waiting_approval", approval_ids=(ex.APPROVAL_ID,)
     )
-    answer = await client.post(MESSAGES, json={"message": "hello"})
-    assert answer.status_code == 200
-    assert answer.json()["result"]["code"] == "waiting_approval"
-    assert answer.json()["result"]["approval"]["tool_args"] == {"name": "web-1", "value": 42}
+    answer = await client.post(MESSAGES, json={"message": "hello"}, headers=prefer)
+    assert answer.status_code == 409
+    body = answer.json()
+    assert (body["code"], body["error"]) == ("waiting_approval", "Conversation is waiting")
+    [approval] = body["approvals"]
+    assert (approval["uuid"], approval["tool_args"]) == (ex.APPROVAL_ID, {"name": "web-1", "value": 42})
+    # Older clients read a 200 with these two.
+    assert (body["result"]["code"], body["result"]["approval"]) == ("waiting_approval", approval)
+    assert body["conversation"]["id"] == ID
+    agent.result = attrs.evolve(agent.result, state="queued")
+    answer = await client.post(MESSAGES, json={"message": "hello"}, headers=prefer)
+    assert answer.status_code == (202 if prefer else 200), "a queued message is stored"
 
 
 @pytest.mark.parametrize(

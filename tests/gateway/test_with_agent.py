@@ -194,8 +194,8 @@ async def test_an_approval_from_question_to_result(run: Any, serve: Any) -> None
         path = f"/conversations/{asked['conversation']['id']}"
 
         waiting = await client.post(f"{path}/messages", json={"message": "more"})
-        assert waiting.status_code == 200
-        assert waiting.json()["result"]["code"] == "waiting_approval"
+        assert (waiting.status_code, waiting.json()["code"]) == (409, "waiting_approval")
+        assert waiting.json()["approvals"] == [approval]
         assert waiting.json()["result"]["approval"] == approval
         inbox = (await client.get("/approvals")).json()["approvals"]
         assert (

@@ -105,9 +105,10 @@ export function composer({ id, log, changed }) {
     for (const entry of left) {
       if (entry.state !== "sent" || sending.has(entry.key)) continue;
       sending.add(entry.key);
-      const answer = await post(path, { message: entry.text }, { key: entry.key }).catch(() => null);
+      const answer = await post(path, { message: entry.text }, { key: entry.key }).catch((error) => error);
       sending.delete(entry.key);
-      if (answer?.result?.code === "waiting_approval")
+      // An older agent, which `stopgo web` may show, answers 200.
+      if (answer.code === "waiting_approval" || answer.result?.code === "waiting_approval")
         restoreDraft(entry, "The message was not accepted because an approval is pending.");
     }
   }
