@@ -179,6 +179,11 @@ class Asked(Occasion, ABC, Generic[D]):
         return f"{self.description}\n\nPlease answer using the approval UUID: {self.id}"
 
     @property
+    def words(self) -> str:
+        """The question in the words of the server or the agent that asks; empty if this agent asks."""
+        return ""
+
+    @property
     def line(self) -> str:
         """The subject in one line."""
         return call_text(self.tool_name, self.tool_args)
@@ -202,6 +207,7 @@ class Asked(Occasion, ABC, Generic[D]):
             ("why it asks", self.rule),
             ("expires", expires),
             ("the user said", self.user_message),
+            ("the question", self.words),
             *(("state", f"{key}: {value}") for key, value in self.session_state.items()),
         ]
         told = [f"{name}: {value}" for name, value in rows if value]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Self, assert_never
 
 import attrs
 
-from ...runtime.visible_text import visible
 from .asked import Occasion
 from .decided import EXPIRED, Expired
-from .description import shortened
+from .description import describe_checkpoint, shortened
 from .requirement import Requirement
 from .yes_or_no import Approved, Rejected, YesOrNo
 
@@ -28,24 +28,26 @@ class CheckpointQuestion(YesOrNo):
         occasion: Occasion,
         *,
         message: str,
+        values: Mapping[str, str],
         expires: float | None,
         on_expiry: str,
         requires: Requirement | None = None,
     ) -> Self:
+        """Make the question. `message` is that of the file, `values` has those of its placeholders."""
         return cls(
             **attrs.asdict(occasion, recurse=False),
             expires=expires,
             on_expiry="" if expires is None else on_expiry,
             tool_name=occasion.node,
             tool_args={},
-            description=visible(message),
+            description=describe_checkpoint(message, values),
             rule="an approval node",
             requires=requires,
         )
 
     @property
     def line(self) -> str:
-        return shortened(self.description)
+        return shortened(self.description.partition("\n\n")[0])
 
 
 def verdict_text(decision: Approved | Rejected | Expired) -> str:

@@ -21,6 +21,7 @@ MAX_LINE = 160
 """Maximum length of a line, in characters."""
 MAX_IN_LINE = 40
 """Maximum length of an argument in a line, in characters."""
+_CUT_NOTE = "characters; see tool_args) …"
 
 # Except an underscore inside a word, which is not emphasis in Markdown.
 _FORMATTING = re.compile(r"[`*\[\]<>\\~&]|(?<!\w)_|_(?!\w)|://|^\s|\s$")
@@ -68,6 +69,21 @@ def describe_elicitation(server: str, message: str, url: str | None) -> str:
     return f"{head}\n\nIt wants you to visit {_line(url, len(url))} and to come back."
 
 
+def is_shortened(description: str) -> bool:
+    """Whether a description leaves out the middle of an argument or of a question."""
+    return _CUT_NOTE in description
+
+
+def describe_checkpoint(message: str, values: Mapping[str, str]) -> str:
+    """Describe a checkpoint: the message of the agent file, and the values of its placeholders below it.
+
+    The values are texts of models and people. Each has a block of its own, so that none can pass for a part
+    of the question.
+    """
+    blocks = (f"{placeholder}:\n\n{_block(value)}" for placeholder, value in values.items())
+    return "\n\n".join([visible(message), *blocks])
+
+
 def describe_delegation(agent: str, message: str) -> str:
     """Describe a delegation to another agent for approval."""
     return f"**DELEGATE to A2A Agent: {_line(agent, MAX_VALUE)}**\n\nMessage: {_line(message, MAX_ARGUMENTS)}"
@@ -84,6 +100,17 @@ def describe_proxy(agents: Sequence[str], question: str, refusal: str | None) ->
 def quoted(text: str) -> str:
     """Quote the text of another agent verbatim, without formatting."""
     return "\n".join(f"> {_line(line, MAX_ARGUMENTS)}" for line in text.splitlines() if line.strip())
+
+
+def _block(text: str) -> str:
+    """Return a text whole and verbatim, as a code block."""
+    fence = _fence(text, 3)
+    return f"{fence}\n{visible(text)}\n{fence}" if text.strip() else "(empty)"
+
+
+def _fence(text: str, shortest: int) -> str:
+    """Backticks that are more than any run of them in a text."""
+    return "`" * max(shortest, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
 def _shown(value: Any) -> str:
@@ -108,7 +135,7 @@ def _cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit // 3
-    return f"{text[:head]}… ({len(text):,} characters; see tool_args) …{text[-tail:]}"
+    return f"{text[:head]}… ({len(text):,} {_CUT_NOTE}{text[-tail:]}"
 
 
 def _line(text: str, limit: int) -> str:
@@ -120,8 +147,7 @@ def _line(text: str, limit: int) -> str:
     )
     if not _FORMATTING.search(line):
         return line
-    # The fence must be longer than any run of backticks inside.
-    fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
+    fence = _fence(line, 1)
     return f"{fence} {line} {fence}" if "`" in line or line != line.strip() else f"{fence}{line}{fence}"
 
 

@@ -110,6 +110,10 @@ class ElicitationQuestion(Asked[Answer]):
             await check_answer(content, self.input_schema)
         return attrs.evolve(decision, content=content)
 
+    @property
+    def words(self) -> str:
+        return self.message
+
     def _decision_text(self, decision: Answer) -> str:
         return f"answer: {decision.marker[1]}"
 

@@ -163,6 +163,10 @@ class ProxyQuestion(YesOrNo):
         return super().waits if original is self else original.waits
 
     @property
+    def words(self) -> str:
+        return self.remote_description
+
+    @property
     def line(self) -> str:
         return f"{self.remote_agent_name}: {super().line}"
 

@@ -18,8 +18,8 @@ from .node import (
     RunScope,
     execute_once,
     expiry,
-    fill,
     occasion,
+    placed_values,
 )
 
 
@@ -48,7 +48,8 @@ def _question(spec: CheckpointNode, scope: RunScope, execute: Execute) -> Checkp
     policy_scope = descend(execute.policy_scope, spec)
     return CheckpointQuestion.about(
         occasion(scope, spec, execute, f"{execute.key}~0"),
-        message=fill(spec.message, scope, execute),
+        message=spec.message,
+        values=placed_values(spec.message, scope, execute),
         requires=requirement_of(spec),
         expires=expiry(scope, policy_scope),
         on_expiry=policy_scope.policy.on_expiry,

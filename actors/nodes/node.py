@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
@@ -109,17 +108,22 @@ async def execute_once(ctx: Context[Execute], execute: Callable[[Execute], Await
 def fill(prompt: str, scope: RunScope, execute: Execute) -> str:
     """Replace every `{key}` that has a value, and those of keys that nodes of the tree have not written yet;
     the others stay as they are (FR-025)."""
-    values = execute.values(scope.user)
+    values = placed_values(prompt, scope, execute)
+    return PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), prompt)
 
-    def value(found: re.Match[str]) -> str:
+
+def placed_values(prompt: str, scope: RunScope, execute: Execute) -> dict[str, str]:
+    """The values that `fill` puts in place of the placeholders of a prompt, by the placeholder as it is
+    written."""
+    values = execute.values(scope.user)
+    placed: dict[str, str] = {}
+    for found in PLACEHOLDER.finditer(prompt):
         key, mark = found.groups()
         if key in values:
-            return values[key]
-        if key not in scope.keys:
-            return found[0]
-        if not mark and key not in scope.missed:
-            scope.missed.add(key)
-            logger.warning("a prompt has {%s}, which no node has written yet: it is empty", key)
-        return ""
-
-    return PLACEHOLDER.sub(value, prompt)
+            placed[found[0]] = values[key]
+        elif key in scope.keys:
+            placed[found[0]] = ""
+            if not mark and key not in scope.missed:
+                scope.missed.add(key)
+                logger.warning("a prompt has {%s}, which no node has written yet: it is empty", key)
+    return placed

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, assert_never
 
 from ...actors.approvals.asked import Asked
+from ...actors.approvals.description import is_shortened
 from ...actors.approvals.replies import Decide, Edit, Field, Fill, NotUnderstood, ShowAll
 from ...actors.common.errors import AgentError
 from ..views import timestamp
@@ -33,8 +34,11 @@ async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] 
     """The words of a decision; None if the person leaves."""
     question = asked.original
     hash = {} if asked.requires is None else {"hash": asked.hash}
+    unread = is_shortened(asked.description)
     while (line := await person.ask_reply(question)) is not None:
         match question.understand(line):
+            case Decide({"approved": True} | {"action": "retry"}) | Edit() | Fill() if unread:
+                person.tell("A part is left out above. Type ? to read all of it first.", "bad")
             case Decide(words):
                 return {**words, **hash}
             case Edit():
@@ -46,6 +50,7 @@ async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] 
             case ShowAll():
                 expires = None if asked.expires is None else timestamp(asked.expires)
                 person.tell(asked.all_of(expires))
+                unread = False
             case NotUnderstood():
                 person.tell("That is not a valid answer.", "bad")
             case other:

@@ -154,7 +154,9 @@ def test_pipeline_asks_once_and_survives_a_kill(serve: Serve, tmp_path: Path) ->
     asked = start(server, "restock")
     approval = asked["result"]["approval"]
     assert (approval["kind"], approval["node"]) == ("checkpoint", "may-we")
-    assert approval["description"] == "There are 0 resources. Fill up to 3?"
+    assert approval["description"] == (
+        "There are {count} resources. Fill up to 3?\n\n{count}:\n\n```\n0\n```"
+    )
     assert asked["conversation"]["pipeline_state"] == {
         "paused_node_path": [2, 0, 0],
         "paused_node_output_key": "",

@@ -214,7 +214,7 @@ def test_a_checkpoint_has_no_arguments_to_edit(start: Start, resources: Resource
     run = start(EXAMPLES / "pipeline.yaml", "restock")
 
     run.see("by-kind: picks restock")
-    run.see("There are 0 resources. Fill up to 3?")
+    run.see(r"There are \{count\} resources. Fill up to 3\?\s+\{count\}:\s+```\s+0\s+```")
     run.reply("e", r"Go on\? .* >")
     run.see("not a valid answer")
     run.reply("y", r"Go on\? .* >")

@@ -207,10 +207,8 @@ class Card {
     const added = addedDescription(approval);
     if (added) inner.push(markdownBox(visible(added)));
     if (kind === "elicitation") {
-      const [shown] = heading(approval);
-      const message = approval.message?.trim() ?? "";
-      const rest = message.startsWith(shown) ? message.slice(shown.length).trim() : message;
-      if (rest) inner.push(h("p", { class: "asked" }, visible(rest)));
+      const message = approval.message?.trim();
+      if (message) inner.push(h("blockquote", { class: "asked" }, visible(message)));
       this.answer = answerForm(approval, (body) => this.go(body));
       inner.push(this.answer.body);
     } else if (this.mode === "edit") {

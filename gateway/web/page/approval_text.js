@@ -42,7 +42,8 @@ export function askingAgent(approval) {
   return approval.path?.at(-1) ?? approval.remote_agent_name ?? "another agent";
 }
 
-/** The heading as pieces: text, or `{code}` for a name from code. */
+/** The heading as pieces: text, or `{code}` for a name from code. None of it is a text of a model, of a server
+ * or of another agent, which could pass for a question of this agent. */
 export function heading(approval) {
   const tool = { code: approval.tool_name };
   const proxy = approval.kind === "proxy";
@@ -55,11 +56,10 @@ export function heading(approval) {
     case "outcome_unknown":
       return ["Did ", tool, proxy ? `${where} happen?` : " happen?"];
     case "elicitation":
-      return [
-        firstLine(approval.message) || `${proxy ? askingAgent(approval) : approval.server} asks a question`,
-      ];
+      return [`${proxy ? askingAgent(approval) : approval.server} asks a question`];
     case "checkpoint":
-      return [firstLine(plain(approval.description)) || `Go on after ${approval.tool_name}?`];
+      if (!proxy) return [firstLine(plain(approval.description)) || `Go on after ${approval.tool_name}?`];
+    // falls through
     case "proxy":
       return [`${askingAgent(approval)} asks whether to go on`];
     default:
@@ -102,7 +102,6 @@ export function standing(approval) {
   return (
     {
       outcome_unknown: "Unknown outcome",
-      elicitation: `${approval.server ?? "A server"} asks`,
       checkpoint: `Checkpoint ${approval.node ?? approval.tool_name}`,
     }[approval.kind] ?? "Waits for you"
   );
@@ -168,7 +167,7 @@ export function sentence(text) {
 export function addedDescription(approval) {
   const { description = "", tool_args: args = {} } = approval;
   const kind = decidedAs(approval);
-  if (approval.kind === "elicitation") return "";
+  if (kind === "elicitation") return "";
   if (approval.kind === "checkpoint") return belowHeading(description);
   const names = new Set(["args", ...Object.keys(args).map((name) => name.toLowerCase())]);
   const told = (line) => {
@@ -232,9 +231,9 @@ export function shortValue(value, limit = 60) {
 /** The arguments on one line, for a list: values, with the name where a value alone is unclear. */
 export function summary(approval, limit = 90) {
   if (approval.kind === "elicitation") {
-    if (approval.url) return "wants you to visit an address";
     const fields = Object.keys(approval.input_schema?.properties ?? {}).length;
-    return `${plural(fields, "field")} to fill in`;
+    const wanted = approval.url ? "an address to visit" : `${plural(fields, "field")} to fill in`;
+    return `${wanted}: \u201c${shortValue(approval.message ?? "", limit)}\u201d`;
   }
   if (approval.kind === "checkpoint") return "The tree asks before it goes on";
   const args = approval.tool_args ?? {};
@@ -252,10 +251,11 @@ export function summaryOf(args) {
   return parts.join(", ");
 }
 
-/** A key: approvals with the same key can be decided together. Null: this one cannot. */
+/** A key: approvals with the same key can be decided together. Null: this one cannot; only the arguments of
+ * calls are compared, so whatever has a question of its own has to be read. */
 export function groupOf(approval) {
   const kind = decidedAs(approval);
-  if (kind === "outcome_unknown" || kind === "elicitation" || approval.state !== "pending") return null;
+  if (kind !== "tool" || approval.state !== "pending") return null;
   const { tool_name, server, remote_agent_name, path } = approval;
   return JSON.stringify([approval.kind, kind, tool_name, server ?? "", remote_agent_name ?? "", path ?? []]);
 }

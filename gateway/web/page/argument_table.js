@@ -1,4 +1,4 @@
-// Arguments as a table: names, values, types. Every value can be read to its end.
+// Arguments as a table: names, values, types. Every value is shown whole.
 
 import { isObject } from "./argument_diff.js";
 import { shapeOf, typeLabel } from "./argument_fields.js";
@@ -6,8 +6,7 @@ import { h } from "./dom.js";
 import { Exact, stringify } from "./exact_json.js";
 import { visible } from "./text.js";
 
-const HEAD = 600; // characters of a long text that are shown at first, and
-const TAIL = 200; // those at its end: a harmless beginning must not hide how it ends
+const LONG = 600; // characters of a text that has a box of its own
 const DEEPEST = 6; // levels of indentation; below it JSON is easier to read
 
 /** All arguments. `schema` names the types, if there is one. */
@@ -68,25 +67,9 @@ export function valueElement(value) {
   return longText(visible(stringify(value, 2)));
 }
 
+/** A long text is shown whole, in a box that scrolls: nothing that is approved is left out. */
 function longText(text) {
-  if (text.length <= HEAD + TAIL + 100) return text;
-  const left = text.length - HEAD - TAIL;
-  const box = h("span", {});
-  const more = h(
-    "button",
-    {
-      class: "btn quiet more",
-      type: "button",
-      onclick: () => {
-        box.replaceChildren(text);
-        box.tabIndex = -1;
-        box.focus();
-      },
-    },
-    `Show ${left.toLocaleString()} more characters`,
-  );
-  box.append(text.slice(0, HEAD), " … ", more, " … ", text.slice(-TAIL));
-  return box;
+  return text.length <= LONG ? text : h("pre", { class: "long", tabindex: "0" }, text);
 }
 
 /** A value beside the one that it replaces; a text has quotes if the other value is not a text. */

@@ -12,8 +12,6 @@ import { h, icon } from "./dom.js";
 import { plural, visible } from "./text.js";
 import { duration } from "./times.js";
 
-const COLUMNS = 6; // values that differ and have a column; more do not fit
-
 /** `{element, focus(which), close()}`. `began` is called before the first decision is sent, `leave` at the
  * end. */
 export function bulk(approvals, context, { titles, began, leave }) {
@@ -52,12 +50,11 @@ export function bulk(approvals, context, { titles, began, leave }) {
 
   function table() {
     const { same: alike, columns, rows, usual } = compare(approvals.map(({ tool_args }) => tool_args));
-    const shown = columns.slice(0, COLUMNS);
     const common = alike.map(([path, value]) => [
       h("dt", {}, visible(path)),
       h("dd", {}, valueElement(value)),
     ]);
-    const names = [...shown, "waiting", ""].map((name) =>
+    const names = [...columns, "waiting", ""].map((name) =>
       h(
         "th",
         { scope: "col", class: name === "waiting" ? "num" : null },
@@ -66,7 +63,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
     );
     const lines = rows.map((row, index) => {
       const approval = approvals[index];
-      const values = shown.map((path) => {
+      const values = columns.map((path) => {
         const most = usual.get(path);
         const differs = most !== undefined && !same(row.get(path), most);
         return h("td", { class: `mono ${differs ? "diff" : ""}` }, valueElement(row.get(path)));
@@ -80,10 +77,6 @@ export function bulk(approvals, context, { titles, began, leave }) {
       const waits = duration((Date.now() - Date.parse(approval.created_at)) / 1000);
       return h("tr", {}, values, h("td", { class: "num" }, waits), result);
     });
-    const hidden =
-      columns.length > COLUMNS
-        ? `${plural(columns.length - COLUMNS, "further value")} differ: open an approval to see all.`
-        : "";
     return [
       common.length ? h("p", { class: "small muted" }, "The same in all") : null,
       common.length ? h("dl", { class: "alike" }, common) : null,
@@ -92,7 +85,6 @@ export function bulk(approvals, context, { titles, began, leave }) {
         { class: "table-box", tabindex: "0", role: "region", "aria-label": "What differs" },
         h("table", { class: "grid" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, lines)),
       ),
-      hidden ? h("p", { class: "small err" }, hidden) : null,
     ];
   }
 

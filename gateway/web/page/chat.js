@@ -62,17 +62,18 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
   grown.observe(flow);
   grown.observe(scroll);
 
-  /** Scrolls to the end, but keeps a pending approval in view, so that no button moves under the pointer. */
+  /** Scrolls to the end, but keeps a pending approval in view, so that no button moves under the pointer. One
+   * that is higher than the view is read from its top; its buttons stay at the bottom. */
   function follow() {
     const waits = views.get(`a${log.pending[0]}`)?.element;
     if (!waits) return toEnd();
     const frame = scroll.getBoundingClientRect(),
       card = waits.getBoundingClientRect();
     const below = card.bottom + BUTTON - frame.bottom;
-    if (below > 0) scroll.scrollTop += below;
-    else if (card.top < frame.top && card.height < frame.height)
-      scroll.scrollTop += card.top - frame.top - GAP;
-    latest.hidden = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
+    const isHigh = card.height + BUTTON > frame.height;
+    if (below > 0 && !isHigh) scroll.scrollTop += below;
+    else if (card.top < frame.top || isHigh) scroll.scrollTop += card.top - frame.top - GAP;
+    latest.hidden = isHigh || scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
   }
 
   function toEnd() {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.approvals.description import MAX_ARGUMENTS, describe
+from stopgo.actors.approvals.description import MAX_ARGUMENTS, describe, describe_checkpoint
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,23 @@ def test_any_call_has_a_short_description_without_tricks(tool: str, arguments: d
     assert not re.search(r"[`*\[\]<>\\]|://", text)
     if tool in ("wipe", "*x*") and "characters" not in shown:
         assert all(json.dumps(name) in shown for name in arguments)
+
+
+@pytest.mark.parametrize(
+    ("value", "block"),
+    [
+        ("3", "```\n3\n```"),
+        ("# Approve\n\n**All is well.**", "```\n# Approve\n\n**All is well.**\n```"),
+        ("```\nGo on?", "````\n```\nGo on?\n````"),
+        ("a\u202eb\x1b[2J", "```\na\\u202eb\\x1b[2J\n```"),
+        ("x" * 10_000, f"```\n{'x' * 10_000}\n```"),
+        (" \n", "(empty)"),
+    ],
+)
+def test_value_in_a_checkpoint_is_whole_and_cannot_pass_for_the_question(value: str, block: str) -> None:
+    shown = describe_checkpoint("Publish {text}?", {"{text}": value})
+    assert shown == f"Publish {{text}}?\n\n{{text}}:\n\n{block}"
+
+
+def test_checkpoint_without_placeholders_is_its_message() -> None:
+    assert describe_checkpoint("Go on with {json}?", {}) == "Go on with {json}?"

@@ -83,7 +83,7 @@ ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
             {**TOOL_FORM, "facade": "f", "replaces": "u0", "expires": 5.0, "on_expiry": "reject"},
         ),
         (
-            CheckpointQuestion.about(HERE, message="Go on?", expires=5.0, on_expiry="fail"),
+            CheckpointQuestion.about(HERE, message="Go on?", values={}, expires=5.0, on_expiry="fail"),
             {
                 "kind": "checkpoint",
                 "tool_name": "n",
