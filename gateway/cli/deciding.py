@@ -37,7 +37,7 @@ async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] 
     unread = is_shortened(asked.description)
     while (line := await person.ask_reply(question)) is not None:
         match question.understand(line):
-            case Decide({"approved": True} | {"action": "retry"}) | Edit() | Fill() if unread:
+            case Decide({"approved": True} | {"action": "retry"}) | Fill() if unread:
                 person.tell("A part is left out above. Type ? to read all of it first.", "bad")
             case Decide(words):
                 return {**words, **hash}

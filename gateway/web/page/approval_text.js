@@ -42,8 +42,8 @@ export function askingAgent(approval) {
   return approval.path?.at(-1) ?? approval.remote_agent_name ?? "another agent";
 }
 
-/** The heading as pieces: text, or `{code}` for a name from code. None of it is a text of a model, of a server
- * or of another agent, which could pass for a question of this agent. */
+/** The heading as pieces: text, or `{code}` for a name from code. None of it is a text of a model, of a
+ * server or of another agent, which could pass for a question of this agent. */
 export function heading(approval) {
   const tool = { code: approval.tool_name };
   const proxy = approval.kind === "proxy";
