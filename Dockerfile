@@ -28,6 +28,6 @@ USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8080
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/health', timeout=4)"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["python", "-c", "from urllib.request import *; build_opener(ProxyHandler({})).open('http://127.0.0.1:8080/health', timeout=4)"]
 ENTRYPOINT ["stopgo"]
 CMD ["serve", "--config", "/etc/stopgo/agent.yaml"]

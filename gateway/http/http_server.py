@@ -39,12 +39,16 @@ class BindError(Exception):
 def bind(host: str, port: int, *, any_port: str = "port 0") -> tuple[socket.socket, ...]:
     """Bind a socket to every address of `host`, not listening yet; port 0 picks one port for all of them.
 
+    `::` is every address of this machine, also those of IPv4, as for other servers.
+
     Raises `BindError`. If the port is taken, its text names `any_port`, which a person enters for a free one.
     """
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in dict.fromkeys(
-            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            found
+            for each in ((host, "0.0.0.0") if host == "::" else (host,))
+            for found in socket.getaddrinfo(each, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         ):
             sock = socket.socket(family, kind, protocol)
             sockets.append(sock)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -42,6 +46,41 @@ def test_services_start_in_the_order_of_their_health() -> None:
         assert each["cap_drop"] == ["ALL"]
         assert {port["host_ip"] for port in each.get("ports", [])} <= {"127.0.0.1"}
         assert "--insecure" not in each["command"]
+
+
+PROBED = re.compile(r"http://127\.0\.0\.1:\d+[\w/]*")
+
+
+def probes() -> list[list[str]]:
+    """The health checks of the image and of the services that are ours."""
+    text = (ROOT / "Dockerfile").read_text()
+    [of_image] = re.findall(r"^HEALTHCHECK .* CMD (.*)$", text, re.MULTILINE)
+    found = [json.loads(of_image)]
+    for file in ("compose.yaml", "compose.fleet.yaml"):
+        for service in yaml.safe_load((ROOT / file).read_text())["services"].values():
+            found.append(service.get("healthcheck", {}).get("test", [])[1:])
+    return [each for each in found if any(PROBED.search(word) for word in each)]
+
+
+def test_health_checks_use_no_proxy() -> None:
+    # Docker sets HTTP_PROXY in each container if its configuration has proxies
+    # (docs.docker.com/engine/cli/proxy), and `urlopen` would ask it for this machine.
+    class Healthy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path.startswith("/health") else 404)
+            self.end_headers()
+
+    environment = {"http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Healthy) as server:
+        threading.Thread(target=server.serve_forever).start()
+        here = f"http://127.0.0.1:{server.server_port}/health"
+        try:
+            assert probes()
+            for probe in probes():
+                words = [PROBED.sub(here, word) for word in probe]
+                subprocess.run([sys.executable, *words[1:]], env=environment, check=True)
+        finally:
+            server.shutdown()
 
 
 def test_nodes_of_the_fleet_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:

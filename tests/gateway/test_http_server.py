@@ -175,6 +175,19 @@ def test_every_address_of_a_name_gets_the_same_port() -> None:
     assert len(ports) == 1
 
 
+@pytest.mark.parametrize(
+    ("host", "families"),
+    [("::", {socket.AF_INET6, socket.AF_INET}), ("::1", {socket.AF_INET6}), ("0.0.0.0", {socket.AF_INET})],
+)
+def test_every_address_means_those_of_ipv4_too(host: str, families: set[socket.AddressFamily]) -> None:
+    # The health check of the image asks 127.0.0.1.
+    sockets = bind(host, 0)
+    found, ports = {sock.family for sock in sockets}, {sock.getsockname()[1] for sock in sockets}
+    for sock in sockets:
+        sock.close()
+    assert (found, len(ports)) == (families, 1)
+
+
 async def test_requests_in_flight_are_answered_before_it_stops(
     probe: Probe, server: Server, connect: Connect
 ) -> None:
