@@ -34,6 +34,8 @@ _NOT_IN_DNS = frozenset(
     {"arpa", "corp", "home", "internal", "intranet", "invalid", "lan", "local", "localdomain", "localhost"}
     | {"private", "svc", "test"}
 )
+_OF_CARD = re.compile(r"/\.well-known/agent(-card)?\.json/?\Z")
+_NO_SCHEME = re.compile(r"[^/:\s]+:\d")
 _CARD = "/.well-known/agent-card.json"
 _OLD_CARD = "/.well-known/agent.json"
 
@@ -100,12 +102,20 @@ def _interfaces(card: Fields) -> Iterator[Interface]:
 
 
 def _interface(url: str | None, binding: str, version: str) -> Interface | None:
-    spoken = _version(version)
+    spoken, url = _version(version), None if url is None else _absolute(url)
     if url is None or not _is_address(url) or binding not in _BINDINGS or spoken is None:
         return None
     if binding != "JSONRPC" and version.startswith("0.2"):
         return None
     return Interface(url, _BINDINGS[binding], spoken)
+
+
+def _absolute(url: str) -> str:
+    """The URL that is meant by a path alone, by `host:port` without a scheme, or by the URL of the card."""
+    url = _OF_CARD.sub("", url)
+    if url.startswith("/") and not url.startswith("//"):
+        return f"http://localhost{url}"  # where the agent is: see `usable`
+    return f"http://{url}" if _NO_SCHEME.match(url) else url
 
 
 def _version(text: str) -> Version | None:

@@ -3,6 +3,8 @@ its own.
 
 * If the server cannot open the reasoning in a request, the request is sent once more without it: the key of
   the account or the server behind the address has changed. A second refusal fails the call.
+* If the server of chat completions refuses a member of requests that only some know, the request is sent
+  once more without it, and so are later ones: `refused_members`.
 * If chat completions say that the model takes tools by the Responses API only, the error says what to write
   into the agent file. If the file leaves the API open, the Responses API is asked, and from its first reply
   on it alone; the log says so.
@@ -25,6 +27,7 @@ from .endpoints import CHAT_ONLY, RESPONSES_ONLY, Endpoint, api_of, endpoint, is
 from .http_model import HttpModel, model_at, with_own_headers
 from .ollama_codec import OllamaCodec
 from .openai_codec import FLAVOURS, OpenAICodec
+from .refused_members import MOST, without_refused
 from .responses_codec import COMPATIBLE, OPENAI, ResponsesCodec, ResponsesFlavour, origin_of
 
 logger = logging.getLogger(__name__)
@@ -140,7 +143,7 @@ class ChatModel:
         if self._moved and self.responses is not None:
             return await self.responses.complete(request, emit)
         try:
-            return await self.chat.complete(request, emit)
+            return await self._chat(request, emit)
         except ModelFailed as failure:
             if not _takes_responses_only(failure):
                 raise
@@ -158,6 +161,24 @@ class ChatModel:
                 "%s: asking by the Responses API from now on, because: %s", self.chat.name, refused
             )
         return reply
+
+    async def _chat(self, request: ModelRequest, emit: Emit) -> ModelReply:
+        for _ in range(MOST):
+            codec = self.chat.codec
+            try:
+                return await self.chat.complete(request, emit)
+            except ModelFailed as failure:
+                known = without_refused(codec.flavour, failure) if isinstance(codec, OpenAICodec) else None
+                if known is None:
+                    raise
+                logger.warning(
+                    "%s: leaving out a member of requests that the provider refuses: %s",
+                    self.chat.name,
+                    failure,
+                )
+            assert isinstance(codec, OpenAICodec)
+            self.chat = attrs.evolve(self.chat, codec=attrs.evolve(codec, flavour=known))
+        return await self.chat.complete(request, emit)
 
 
 def _takes_responses_only(failure: ModelFailed) -> bool:

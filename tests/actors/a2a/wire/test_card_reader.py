@@ -132,7 +132,7 @@ def test_names_in_snake_case_and_nulls() -> None:
 @pytest.mark.parametrize(
     "entry",
     [
-        at("/a2a"),
+        at("a2a"),
         at("//h/a2a"),
         at("ftp://h/a2a"),
         at("file:///etc/passwd"),
@@ -320,6 +320,29 @@ def test_path_of_an_interface_at_a_listen_address_is_called_at_the_configured_or
     assert places(of(f"{root}/invoke?x=1")) == [f"{HOME}/invoke?x=1"]
     assert places(of(root)) == [f"{HOME}/"]
     assert places(of(f"{root}/")) == [f"{HOME}/"]
+
+
+@pytest.mark.parametrize(
+    ("named", "called"),
+    [
+        ("/a2a", f"{HOME}/a2a"),  # A2A#160: a path alone
+        ("0.0.0.0:8000/a2a", f"{HOME}/a2a"),
+        ("localhost:8000", f"{HOME}/"),
+        # a2a-dotnet#47: the card of Semantic Kernel's sample names itself.
+        ("http://localhost:5000/.well-known/agent.json", f"{HOME}/"),
+        ("http://0.0.0.0:5000/team/.well-known/agent-card.json", f"{HOME}/team"),
+    ],
+)
+def test_url_of_another_form_means_the_agent(named: str, called: str) -> None:
+    body = {"name": "x", "url": named, "protocolVersion": "0.3.0", "capabilities": {}}
+    assert places(*read_card(body).interfaces) == [called]
+
+
+@pytest.mark.parametrize("named", ["//h.evil/a2a", "h.evil:443/a2a", "a2a", "mailto:1@h.evil"])
+def test_url_of_another_form_leads_nowhere_else(named: str) -> None:
+    body = {"name": "x", "url": named, "protocolVersion": "0.3.0", "capabilities": {}}
+    with pytest.raises(Elsewhere):
+        places(*read_card(body).interfaces)
 
 
 def test_configured_address_of_this_network_is_the_agent_whatever_its_card_names() -> None:

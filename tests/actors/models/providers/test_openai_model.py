@@ -197,6 +197,56 @@ async def test_server_that_does_not_refuse_stays_with_chat_completions(
     assert paths(provider) == ["/v1/chat/completions"] * 2
 
 
+MEMBERS: list[tuple[str, int, Any]] = [
+    ("stream_options", 422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"]}]}),
+    ("stream_options", 400, {"error": {"message": "property 'stream_options' is unsupported"}}),
+    (
+        "max_tokens",
+        400,
+        {
+            "error": {
+                "message": "Unsupported parameter: 'max_tokens' is not supported with this model. "
+                "Use 'max_completion_tokens' instead."
+            }
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("member", "status", "body"), MEMBERS)
+async def test_member_that_the_server_refuses_is_left_out_from_then_on(
+    provider: Provider,
+    client: ModelClient,
+    tmp_path: Path,
+    member: str,
+    status: int,
+    body: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # earendil-works/pi#596, anomalyco/opencode#4698
+    spec = ModelSpec("m", "openai_compatible", "qwen3", max_tokens=50, base_url=f"{provider.url}/v1")
+    model = open_model(spec, folder=tmp_path, client=client)
+    hello = events(*HELLO_OPENAI.events)
+    provider.answers = [whole(body, status), hello, hello]
+    for _ in range(2):
+        assert await model.complete(request(), unheard) == ModelReply("hello")
+    assert [member in sent for sent in provider.bodies] == [True, False, False]
+    others = [{key: value for key, value in sent.items() if key != member} for sent in provider.bodies]
+    assert others[0].items() <= others[1].items()
+    assert len(caplog.messages) == 1
+
+
+async def test_refusal_of_the_same_member_again_is_the_failure(
+    provider: Provider, client: ModelClient, tmp_path: Path
+) -> None:
+    spec = ModelSpec("m", "openai_compatible", "qwen3", base_url=f"{provider.url}/v1")
+    model = open_model(spec, folder=tmp_path, client=client)
+    refusal = whole({"error": {"message": "property 'stream_options' is unsupported"}}, 400)
+    provider.answers = [refusal, refusal]
+    assert (await failure(model)).status == 400
+    assert provider.answers == []
+
+
 @pytest.mark.parametrize("provider_name", ["openai_compatible", "openrouter", "ollama"])
 async def test_api_may_be_chosen_for_a_compatible_server(
     provider: Provider,
