@@ -3,6 +3,10 @@
 The server sends everything on one stream of events. Its first event, `endpoint`, says where to POST; each
 message to the server is a POST of its own, and the response to a POST says only whether it was accepted.
 
+Servers behind a proxy name the address at which they listen, or a path without the beginning that the proxy
+has removed. So only the path counts, at the origin of the stream, and if nothing is there, it is tried below
+the folders of the stream (`places`).
+
 A call's POST runs in a task of its own, in the caller's context, because the reply may arrive on the stream
 before the POST ends. The SDK's own transport is not used: it ends with the first POST that fails, and one
 POST that hangs holds up all messages after it.
@@ -10,6 +14,7 @@ POST that hangs holds up all messages after it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from http import HTTPStatus
@@ -45,7 +50,8 @@ class LegacySse:
         self._on_end = on_end
         self._requests = Requests()
         self._client: httpx2.AsyncClient
-        self._endpoint: httpx2.URL
+        self._endpoints: list[httpx2.URL] = []
+        """Where to POST; the others are tried until a message is accepted."""
         self._nursery: trio.Nursery
 
     @asynccontextmanager
@@ -62,7 +68,7 @@ class LegacySse:
                 _stream(self._url, self._client) as response,
                 aclosing(read_events(response)) as events,
             ):
-                self._endpoint = await _endpoint(response.url, events)
+                self._endpoints = places(response.url, await _endpoint(events))
                 writes = Posts(self._post, incoming)
                 async with trio.open_nursery() as self._nursery:
                     self._nursery.start_soon(self._pump, events, incoming)
@@ -98,12 +104,16 @@ class LegacySse:
         headers = {"content-type": "application/json"}
         try:
             async with stream_within_origin(
-                self._client, "POST", self._endpoint, content=body, headers=headers, extensions=http.CALL
+                self._client, "POST", self._endpoints[0], content=body, headers=headers, extensions=http.CALL
             ) as response:
                 answer = await read_body(response)
         except httpx2.RequestError as error:
             return http.transport_failure(error)
+        if response.status_code in _NOTHING_THERE and len(self._endpoints) > 1:
+            del self._endpoints[0]
+            return await self._post(body)
         if response.status_code < HTTPStatus.MULTIPLE_CHOICES:
+            del self._endpoints[1:]
             return None
         # The stream is open, so an error of a gateway does not mean that the session is lost.
         return http.failure(response, answer, in_session=response.status_code < 500)
@@ -159,7 +169,7 @@ async def _stream(url: str, client: httpx2.AsyncClient) -> AsyncIterator[httpx2.
         yield response
 
 
-async def _endpoint(here: httpx2.URL, events: AsyncIterator[SseEvent]) -> httpx2.URL:
+async def _endpoint(events: AsyncIterator[SseEvent]) -> str:
     """Read the address for POSTs from the first event."""
     try:
         first = await anext(events, None)
@@ -167,7 +177,21 @@ async def _endpoint(here: httpx2.URL, events: AsyncIterator[SseEvent]) -> httpx2
         raise MCPError(REQUEST_REFUSED, http.transport_text(error)) from error
     if first is None or first.type != "endpoint":
         raise MCPError(REQUEST_REFUSED, "its stream does not begin with an endpoint event")
-    endpoint = here.join((first.data or b"").decode(errors="replace"))
-    if (endpoint.scheme, endpoint.host, endpoint.port) != (here.scheme, here.host, here.port):
-        raise MCPError(REQUEST_REFUSED, "its endpoint event names another server")
-    return endpoint
+    return (first.data or b"").decode(errors="replace")
+
+
+_NOTHING_THERE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+_MOST_PLACES = 4
+
+
+def places(here: httpx2.URL, named: str) -> list[httpx2.URL]:
+    """The addresses that an endpoint event may mean, the likeliest first, all at the origin of the stream.
+
+    Sources: python-sdk#965, cosmo#1841, heym#78 (the address at which the server listens); python-sdk#242 and
+    #2255 (a path before it); mcphost#26 (a colon that is encoded).
+    """
+    meant = here.join(re.sub(r"\A(https?)%3A", r"\1:", named, flags=re.IGNORECASE)).raw_path
+    folders = here.path.split("/")[1:-1]
+    befores = ["/".join(["", *folders[:end]]) for end in range(len(folders), 0, -1)]
+    paths = [meant, *(each.encode() + meant for each in befores if not meant.startswith(f"{each}/".encode()))]
+    return [here.copy_with(raw_path=path) for path in paths[:_MOST_PLACES]]

@@ -28,6 +28,10 @@ class SsePeer:
     """The body that goes with an error status."""
     calls: list[tuple[str, str | None]] = attrs.field(factory=list)
     """Tool and `Authorization` header of each call that arrived."""
+    before: str = ""
+    """The beginning of the path of every POST, which the endpoint event lacks."""
+    posts: list[str] = attrs.field(factory=list)
+    """The path of every POST."""
     moved: str = ""
     """A prefix of every path; requests without it are redirected."""
     cancelled: list[int] = attrs.field(factory=list)
@@ -70,10 +74,11 @@ def sse_peer() -> Iterator[SsePeer]:
 
         def do_POST(self) -> None:
             peer.headers.append(self.headers["x-key"])
+            peer.posts.append(self.path)
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
             if self.path == peer.endpoint and peer.moved:
                 return reply(self, 307, location=peer.moved + self.path)
-            if not self.path.endswith(peer.endpoint):
+            if not self.path.endswith(peer.endpoint) or not self.path.startswith(peer.before):
                 return reply(self, 405, b"Method Not Allowed")
             if message["method"] == "notifications/cancelled":
                 peer.cancelled.append(message["params"]["requestId"])
