@@ -23,6 +23,7 @@ from http import HTTPStatus
 import httpx2
 
 from .loopback import is_loopback
+from .tls import is_of_tls, why_unreached
 
 NAMES = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY"
 _UNSPECIFIED = ("0.0.0.0", "::")
@@ -85,7 +86,7 @@ class Routed(httpx2.AsyncBaseTransport):
     """Sends each request directly or over the proxy of its address. For a client with `trust_env=False`.
 
     A proxy whose address is not valid raises `httpx2.UnsupportedProtocol` for each request that needs it, and
-    one that refuses a request `httpx2.ProxyError`.
+    one that refuses a request, or cannot be reached, `httpx2.ProxyError`.
     """
 
     def __init__(self, limits: httpx2.Limits, verify: ssl.SSLContext) -> None:
@@ -95,7 +96,13 @@ class Routed(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         proxy = proxy_to(request.url)
-        response = await self._to(proxy).handle_async_request(request)
+        try:
+            response = await self._to(proxy).handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            # TLS is that of the server, inside the tunnel.
+            if proxy is None or is_of_tls(error):
+                raise
+            raise httpx2.ProxyError("no connection", request=request) from error
         if proxy is not None and _is_of_proxy(response):
             await response.aclose()
             raise httpx2.ProxyError(f"{response.status_code} for a request without a tunnel")
@@ -129,6 +136,9 @@ INVALID = f"a proxy in the environment has no valid address ({NAMES})"
 def said_by_proxy(error: httpx2.ProxyError) -> str:
     """Why a proxy does not pass on a request. Only the status of its answer is used: the text of an HTTP
     library may quote a header."""
+    if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
+        why = why_unreached(error.__cause__)
+        return "the proxy of the environment cannot be reached" + (f": {why}" if why else "")
     found = re.match(r"\d{3}\b", str(error))
     if found is None:
         return "the proxy of the environment does not reach it"

@@ -74,6 +74,11 @@ def distrusted(error: BaseException) -> bool:
     return isinstance(_origin(error), ssl.SSLCertVerificationError)
 
 
+def is_of_tls(error: BaseException) -> bool:
+    """Return whether a connection failed in its TLS handshake."""
+    return isinstance(_origin(error), ssl.SSLError)
+
+
 def _origin(error: BaseException) -> OSError | None:
     """Return the error of the system or of TLS at the end of a chain of errors."""
     below: BaseException | None = error

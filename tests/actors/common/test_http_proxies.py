@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 
 import httpx2
@@ -109,3 +110,16 @@ async def test_answer_of_a_proxy_is_no_answer_of_the_server(
         with pytest.raises(httpx2.ProxyError) as refused:
             await client.get("http://tools.test/")
     assert told in said_by_proxy(refused.value)
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+async def test_proxy_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("all_proxy", f"{scheme}://127.0.0.1:{held.getsockname()[1]}")
+        async with http_client(transport=Routed(httpx2.Limits(), ssl.create_default_context())) as client:
+            for url in ("http://tools.test/", "https://tools.test/"):
+                with pytest.raises(httpx2.ProxyError) as unreached:
+                    await client.get(url)
+                said = said_by_proxy(unreached.value)
+                assert said == "the proxy of the environment cannot be reached: connection refused"
