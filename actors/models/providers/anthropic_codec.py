@@ -339,7 +339,10 @@ class AnthropicStream:
 
     def feed(self, data: str) -> None:
         body = mapping(event_body(data))
-        match body.get("type"):
+        kind = body.get("type")
+        # Some gateways send nothing but pings after the reason of the end: better-ccflare#307.
+        self.ended = kind == "message_stop" or bool(kind == "ping" and self._message.get("stop_reason"))
+        match kind:
             case "message_start":
                 self._count(mapping(body.get("message")).get("usage"))
             case "content_block_start":
@@ -352,8 +355,6 @@ class AnthropicStream:
             case "message_delta":
                 self._message |= mapping(body.get("delta"))
                 self._count(body.get("usage"))
-            case "message_stop":
-                self.ended = True
             case "error":
                 raise from_error(body.get("error"))
 
@@ -400,7 +401,8 @@ class AnthropicStream:
             block.citations.append(delta.get("citation"))
 
     def reply(self) -> ModelReply:
-        if not self.ended or not self._message.get("stop_reason"):
+        # The reason follows all blocks. Some gateways leave out `message_stop`: DeepSeek-Reasonix#8756.
+        if not self._message.get("stop_reason"):
             raise ended_early(self.usage)
         content = [block.whole() for block in self._blocks]
         return self._codec.reply({**self._message, "content": content, "usage": self._usage}, self._request)

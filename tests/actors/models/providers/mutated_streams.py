@@ -357,7 +357,10 @@ def ollama(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
         if random.random() < 0.3:
             lines.append({"message": {"thinking": random.choice(["", "hm", None]), "content": ""}})
     end = {"done": True, "done_reason": random.choice(["stop", "tool_calls"])}
-    lines.append({"message": {"content": ""}, **end} if random.random() < 0.5 else end)
+    if random.random() < 0.3:
+        lines[-1] |= end  # the last calls beside the end: rig#1308
+    else:
+        lines.append({"message": {"content": ""}, **end} if random.random() < 0.5 else end)
     return [json.dumps(each, ensure_ascii=random.random() < 0.5) for each in lines]
 
 

@@ -433,13 +433,22 @@ def test_a_call_that_was_cut() -> None:
     assert streamed(START, begin(0, CALL), piece, cut, event("message_stop")).stop == "max_tokens"
 
 
+@pytest.mark.parametrize("after", [[], [{"type": "ping"}], [{"type": "ping"}, {"type": "ping"}], [STOP[1]]])
+def test_reason_of_the_end_is_enough(after: list[Any]) -> None:
+    # DeepSeek-Reasonix#8756, better-ccflare#307: gateways without `message_stop`
+    stream = codec().stream(request(), unheard)
+    for event in [START, begin(0, {"type": "text", "text": "x"}), STOP[0], *after]:
+        stream.feed(json.dumps(event))
+    assert stream.reply().text == "x"
+    assert stream.ended is bool(after)
+
+
 @pytest.mark.parametrize(
     "events",
     [
         [],
         [START],
         [START, begin(0, TEXT)],
-        [START, begin(0, TEXT), STOP[0]],
         [START, begin(0, TEXT), STOP[1]],
     ],
 )
