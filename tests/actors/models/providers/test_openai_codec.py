@@ -392,6 +392,15 @@ def test_many_calls_take_time_in_proportion(capsys: pytest.CaptureFixture[str]) 
         print(f"\n16 times as many calls take {ratio:.0f} times as long (linear: 16, quadratic: 256)")
 
 
+def test_events_of_a_content_filter_change_nothing() -> None:
+    # Azure OpenAI, "Content Streaming": the first event is about the prompt, later ones are about the text.
+    offsets = {"check_offset": 0, "start_offset": 0, "end_offset": 2}
+    late = {"index": 0, "delta": None, "finish_reason": None, "content_filter_offsets": offsets}
+    first = {"choices": [], "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": {}}]}
+    events = [first, piece({"content": "hi"}), {"choices": [late]}, piece({}, "stop")]
+    assert streamed(*events, {"choices": [late]}).text == "hi"
+
+
 def test_whole_answer_in_one_event_is_read() -> None:
     # loreai#605: the event has a message where others have a delta.
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}
