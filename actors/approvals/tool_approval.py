@@ -21,6 +21,7 @@ from .requirement import Requirement
 from .yes_or_no import Approved, Rejected, YesOrNo
 
 _HINT = "Edited arguments replace the shown ones in full."
+REJECTED_BEFORE = "Rejected before: a person rejected this very call earlier in the conversation."
 _AS_IT_IS = "Approve or reject the call as it is."
 
 
@@ -38,6 +39,8 @@ class ToolQuestion(YesOrNo):
     """The fingerprint of the tool that was shown."""
     facade: str | None = attrs.field(default=None, validator=optional(TEXT))
     """The server facade that the model called; None if it called the tool itself."""
+    rejected_before: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The id of the latest approval in which a person rejected the same call, in an earlier turn."""
 
     @classmethod
     def about(
@@ -52,14 +55,16 @@ class ToolQuestion(YesOrNo):
         expires: float | None,
         on_expiry: str,
         requires: Requirement | None = None,
+        rejected_before: str | None = None,
     ) -> Self:
+        description = _description(tool.own_name, tool.server, arguments)
         return cls(
             **attrs.asdict(occasion, recurse=False),
             expires=expires,
             on_expiry="" if expires is None else on_expiry,
             tool_name=tool.name,
             tool_args=arguments,
-            description=_description(tool.own_name, tool.server, arguments),
+            description=description if rejected_before is None else f"{description}\n\n{REJECTED_BEFORE}",
             server=tool.server,
             input_schema=tool.input_schema,
             tool_fingerprint=tool.fingerprint,
@@ -67,6 +72,7 @@ class ToolQuestion(YesOrNo):
             requires=requires,
             replaces=replaces,
             facade=facade,
+            rejected_before=rejected_before,
         )
 
     def with_arguments(self, arguments: Mapping[str, Any]) -> Self:
@@ -106,7 +112,8 @@ class ToolQuestion(YesOrNo):
     @property
     def line(self) -> str:
         call = super().line
-        return call if self.replaces is None else f"{call}, in place of {self.replaces}"
+        call = call if self.replaces is None else f"{call}, in place of {self.replaces}"
+        return call if self.rejected_before is None else f"{call}, rejected before"
 
     def _understand(self, word: str, rest: str) -> Reply:
         return Edit() if word in ("e", "edit") and not rest else super()._understand(word, rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 import attrs
@@ -13,9 +14,11 @@ from ..approvals.requirement import Requirement
 from ..approvals.tool_approval import ToolQuestion
 from ..log.void import replace
 from ..tools.registry import Resolved
+from ..tools.tool import Tool
 from .call_scope import CallScope
 from .lifecycle import outcome_key
 from .recorded import approvals_of
+from .repeated import rejected_earlier
 from .steps import Ask, AskOutcome, AwaitDecision, Replace
 
 
@@ -61,9 +64,13 @@ class Questions:
             rule=step.rule,
             requires=step.requires,
             replaces=step.replaces,
+            rejected_before=self._rejected_before(found.tool, step.arguments),
             expires=self.scope.expires(),
             on_expiry=self.scope.policy_scope.policy.on_expiry,
         )
+
+    def _rejected_before(self, tool: Tool, arguments: Mapping[str, Any]) -> str | None:
+        return rejected_earlier(self.scope.log, tool.server, tool.name, arguments)
 
     def _about_outcome(self, question: str) -> OutcomeQuestion:
         record = self.scope.log.run.calls[self.key]

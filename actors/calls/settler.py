@@ -32,7 +32,7 @@ from .lookup import Lookup, invalid
 from .proxies import ProxyQuestions
 from .questions import Questions
 from .recorded import approvals_of, record_of
-from .repeated import AGAIN, repetition
+from .repeated import repetition
 from .steps import (
     Ask,
     AskOutcome,
@@ -72,11 +72,10 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
     if not (is_unknown or log.state.has_ended(record)):
         return None
     assert view.result is not None
-    repeats = view.state == "denied" and view.result == AGAIN
     return CallEnd(
         view.result,
         bool(view.is_error),
-        rejected=record.rejected or view.state in ("rejected", "expired") or repeats,
+        rejected=record.rejected or view.state in ("rejected", "expired") or record.repeats is not None,
         expired=view.state == "expired",
     )
 
@@ -202,17 +201,16 @@ class Settler:
     def _repetition(self, key: str, step: Ask, found: Resolved) -> NotSent | None:
         """The answer to a call that a person has rejected before; None for another call.
 
-        Raises `NodeFailed` if the model makes it for the third time.
+        Raises `NodeFailed` if the model has had this answer.
         """
-        name = found.tool.name
-        match repetition(self.scope.log, key, name, step.arguments):
-            case None:
-                return None
-            case "first":
-                return NotSent("denied", AGAIN)
-            case "further":
-                text = f'the model repeats a call of "{name}" that a person has rejected'
-                raise NodeFailed("rejected_again", text, fatal=True)
+        tool = found.tool
+        again = repetition(self.scope.log, key, tool.server, tool.name, step.arguments)
+        if again is None:
+            return None
+        if again.is_told:
+            text = f'the model repeats a call of "{tool.name}" that a person has rejected'
+            raise NodeFailed("rejected_again", text, fatal=True)
+        return NotSent("denied", again.text, again.of)
 
     async def _unsent(self, key: str, not_sent: NotSent, lost: Sequence[int] = ()) -> None:
         """Record the end of a call that is not sent, or not sent again."""

@@ -93,6 +93,8 @@ class NotSent:
     outcome: Literal["denied", "not_found", "invalid", "declined", "unknown", "exit_loop"]
     content: str
     """The result for the model."""
+    repeats: str | None = None
+    """The id of the approval in which a person rejected the same call, if it ends for that reason."""
 
 
 @attrs.frozen(kw_only=True)

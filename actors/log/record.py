@@ -151,6 +151,8 @@ class CallRecord:
     """The approvals whose ends were delivered to the called agent."""
     rejected: bool = False
     """A person rejected something in the task of the called agent, here or there."""
+    repeats: str | None = None
+    """As in `NotSent`."""
     pictures: tuple[Picture, ...] = ()
     """The pictures of the result for models."""
     left_out: bool = False

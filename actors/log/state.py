@@ -176,9 +176,10 @@ def _apply_step(c: Conversation, entry: e.Entry, event: e.StepEvent) -> None:
     if event.kind == "model":
         run.reply_keys.setdefault(event.node, []).append(event.key)
     match event.outcome:
-        case NotSent(outcome=outcome, content=content):
+        case NotSent(outcome=outcome, content=content, repeats=repeats):
             state: CallState = "denied" if outcome == "denied" else "finished"
             is_error = outcome != "exit_loop"
+            run.calls[event.key].repeats = repeats
             c.update_call(run.calls[event.key], content, state=state, result=content, is_error=is_error)
         case Replied() as reply:
             run.steps[event.key] = event

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -158,22 +159,36 @@ def in_place_of_answer(scope: RunScope, spec: Node, execute: Execute, end: NodeE
 def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Decided | None:
     """Return the decision or expiry that prevents further steps in this execution of a node, or None.
 
-    It rejects a call or checkpoint at or below the node, ends a sequential node or loop above, and is
-    contained by no node below this one. It is found in the record alone, because an error may have stopped
-    the node that would have reported it."""
-    for id, decision in scope.log.run.decisions.items():
-        asked = scope.log.state.approvals[id].asked
-        no = decision.rejects or (isinstance(decision, Expired) and decision.fails)
-        if not no or not is_within(asked.key, key):
+    It rejects a call or checkpoint at or below the node, or the call that one there repeats; it ends a
+    sequential node or loop above, and is contained by no node below this one. It is found in the record
+    alone, because an error may have stopped the node that would have reported it."""
+    for place, decision in _rejections(scope):
+        if not is_within(place, key):
             continue
         above, node = [], spec
-        for index in asked.path[len(execute.path) :]:
+        for index in _path(place)[len(execute.path) :]:
             above.append(node)
             node = children_of(node)[index]
         ends = execute.policy_scope.ends_on_reject or any(isinstance(each, OrderedNode) for each in above)
         if ends and not any(_contains_rejections(each) for each in above[1:]):
             return decision
     return None
+
+
+def _rejections(scope: RunScope) -> Iterator[tuple[str, Decided]]:
+    """The keys of what was rejected in the run, with the decisions."""
+    run = scope.log.run
+    for id, decision in run.decisions.items():
+        if decision.rejects or (isinstance(decision, Expired) and decision.fails):
+            yield scope.log.state.approvals[id].asked.key, decision
+    for key, record in run.calls.items():
+        if record.repeats is not None:
+            yield key, run.decisions[record.repeats]
+
+
+def _path(key: str) -> tuple[int, ...]:
+    """The path of the node whose execution, call or question has this key."""
+    return tuple(int(index) for index in re.findall(r"\.(\d+)", key.partition(":")[0]))
 
 
 def _contains_rejections(node: Node) -> bool:

@@ -39,6 +39,7 @@ _ROWS = (
     "expires_at",
     "replaces",
     "superseded_by",
+    "rejected_before",
     "void_reason",
     "conversation_id",
 )
@@ -151,7 +152,9 @@ def line_of(approval: Mapping[str, Any]) -> str:
     if (kind := approval["kind"]) in ("checkpoint", "elicitation"):
         return shortened(approval.get("message") or approval["description"])
     call = call_text(approval["tool_name"], approval["tool_args"])
-    return f"what came of {call}?" if kind == "outcome_unknown" else call
+    if kind == "outcome_unknown":
+        return f"what came of {call}?"
+    return f"{call}, rejected before" if approval.get("rejected_before") else call
 
 
 def _abbreviated(id: str, ids: list[str]) -> str:

@@ -162,6 +162,10 @@ class Approval(Shape):
     )
     replaces: str | None = maybe("UUID of the approval that this one replaces.")
     superseded_by: str | None = maybe("UUID of the approval that replaces this one.")
+    rejected_before: str | None = maybe(
+        "Of a `tool`: UUID of the latest approval in which a person rejected the same call, in an earlier "
+        "turn of the conversation."
+    )
     void_reason: str | None = maybe("Of a `proxy`: why the approval was withdrawn.")
     expires_at: Time | None = maybe("When the approval expires.")
     decision: Decision | None = maybe("The decision, once there is one.")

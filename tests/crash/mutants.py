@@ -126,6 +126,7 @@ RECORDED = "actors/calls/recorded.py"
 LOG_RECORD = "actors/log/record.py"
 LOOKUP = "actors/calls/lookup.py"
 SETTLER = "actors/calls/settler.py"
+REPEAT = "actors/calls/repeated.py"
 REPEATED = "tests/actors/calls/test_repeated.py"
 DISPATCH = "actors/calls/dispatch.py"
 CALL_END = "actors/calls/call_end.py"
@@ -808,25 +809,56 @@ VOTED = (
     ("a weaker approval is enough", LIFECYCLE, " and _is_met(judgement, approved)", ""),
 )
 ONE_EDIT = (
+    ("a rejected call is asked about again in its turn", REPEAT, "if not (ids :=", "if (ids :=", REPEATED),
+    ("a rejected call is repeated without end", REPEAT, "each.repeats in ids", "False", REPEATED),
+    ("a rejection counts for other arguments", REPEAT, "same(dump(given), wanted)", "True", REPEATED),
     (
-        "a rejected call is asked about again in its turn",
-        "actors/calls/repeated.py",
-        "rejected = rejected or (",
-        "rejected = False and (",
-        REPEATED,
-    ),
-    (
-        "a rejected call is repeated without end",
-        "actors/calls/repeated.py",
-        'return "further" if told else "first"',
-        'return "first"',
-        REPEATED,
-    ),
-    (
-        "a rejection counts for other arguments",
-        "actors/calls/repeated.py",
-        " and same(dump(asked.tool_args), wanted)",
+        "a repetition in one iteration ends the run in the next",
+        REPEAT,
+        'and other.startswith(f"{execution}:") ',
         "",
+        REPEATED,
+    ),
+    (
+        "a later failure undoes the rejection of a repeated call",
+        CHILD,
+        "if record.repeats is not None",
+        "if False",
+        REJECTION,
+    ),
+    (
+        "a rejection counts in its own node only",
+        REPEAT,
+        "for each in questions if each.asked.key in rejected",
+        "for each in questions if each.asked.key.rpartition(':')[0] == key.rpartition(':')[0]",
+        REPEATED,
+    ),
+    (
+        "a person is not asked about a call edited into a rejected one",
+        REPEAT,
+        " or any(each.asked.key == key for each in questions)",
+        "",
+        REPEATED,
+    ),
+    (
+        "an edited call that was rejected is asked about again as edited",
+        REPEAT,
+        "shown = (asked.tool_args, each.shown.tool_args)",
+        "shown = (asked.tool_args,) if asked.question.endswith('~0') else ()",
+        REPEATED,
+    ),
+    (
+        "a repetition of a rejected call is lost in a restart",
+        "actors/log/state.py",
+        "run.calls[event.key].repeats = repeats",
+        "pass",
+        REPEATED,
+    ),
+    (
+        "a call rejected in an earlier turn looks new",
+        "actors/calls/questions.py",
+        "rejected_before=self._rejected_before(found.tool, step.arguments)",
+        "rejected_before=None",
         REPEATED,
     ),
     (
@@ -916,8 +948,8 @@ ONE_EDIT = (
     (
         "an expiry fails the node alone",
         SETTLER,
-        "text, fatal=True)\n        return",
-        "text)\n        return",
+        "text, fatal=True)\n        return end",
+        "text)\n        return end",
         EXPIRY,
     ),
     (

@@ -17,6 +17,7 @@ from stopgo.runtime.journal.memory_stream import Intent
 from stopgo.runtime.journal.protocol import Command, Event
 from stopgo.runtime.journal.question import Question
 from stopgo.runtime.journal.summary import Row
+from stopgo.runtime.json_text import dump
 
 from .plan import DENIED_ABOVE
 from .trees import walk
@@ -54,6 +55,7 @@ def audit(record: Record) -> Iterator[str]:
         yield from _attempts(run)
         yield from _loops(run)
         yield from _rejections(run)
+        yield from _repetitions(run)
         yield from _questions(run)
         yield from _bounds(run)
 
@@ -332,6 +334,26 @@ def _rejections(run: _Run) -> Iterator[str]:
             rejected.append(subjects[event.body["id"]])
         if event.type == e.ToolFinished.type and event.body.get("rejected"):  # at another agent
             rejected.append(event.body["key"])
+        if event.type == e.StepFinished.type and "repeats" in event.body:
+            rejected.append(event.body["key"])
+
+
+def _repetitions(run: _Run) -> Iterator[str]:
+    """No person is asked anew about a call that was rejected in the same run, unless it was sent before."""
+    sent: set[str] = set()
+    asked: dict[str, tuple[str, ...]] = {}
+    rejected: set[tuple[str, ...]] = set()
+    for event in run.events:
+        body = event.body
+        if event.type == e.ToolStarted.type:
+            sent.add(body["key"])
+        if event.type == e.ApprovalRequested.type and body["kind"] == "tool":
+            asked[body["id"]] = (body["server"], body["tool_name"], dump(body["tool_args"]))
+            is_new = body["question"].endswith("~0") and body["key"] not in sent
+            if is_new and asked[body["id"]] in rejected:
+                yield f"{body['key']} is asked about, and was rejected before"
+        if event.type in (e.ApprovalResolved.type, e.ApprovalExpired.type) and _rejects(event):
+            rejected |= {asked[body["id"]]} if body["id"] in asked else set()
 
 
 def _rejects(event: Event) -> bool:
