@@ -48,7 +48,8 @@ class Condition:
     matches: str | None = attrs.field(
         default=None,
         metadata=about(
-            "Regular expression to search for in the value; anchor it to match the whole value.",
+            "Regular expression to search for in the value; anchor it to match the whole value. `$` is the "
+            "very end of the text.",
             not_empty=True,
             regex=True,
         ),

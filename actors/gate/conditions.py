@@ -28,6 +28,7 @@ import attrs
 import regex
 
 from ...config.approval import Condition
+from ...config.expressions import end_of_text
 
 PATIENCE = 0.1
 """Time limit of one search, in seconds. A model writes the text, and could make a search slow on purpose."""
@@ -111,7 +112,7 @@ class Searches:
         if limit <= 0:
             return self.given_up()
         try:
-            return _either(regex.search(pattern, text, timeout=limit) is not None)
+            return _either(regex.search(end_of_text(pattern), text, timeout=limit) is not None)
         except TimeoutError:
             return self.given_up()
         finally:

@@ -7,6 +7,12 @@ fails for such a rule if
 * every server that its `server` matches has listed its tools, and
 * none of these servers has a tool of this name.
 
+A misspelled argument has the same effect. Startup fails for such a rule if
+
+* it does not say `optional: true`, and every server that its `server` matches has listed its tools,
+* every tool that it matches says `additionalProperties: false`, and none of them has the argument, and
+* the condition is not `exists: false`, which holds without the argument.
+
 Every other unknown name is a warning. A disabled server has not listed its tools; a rule that is only about
 such servers is not checked.
 """
@@ -19,7 +25,7 @@ from typing import Any
 import attrs
 
 from ...config.agent_config import AgentConfig
-from ...config.approval import Rule
+from ...config.approval import Condition, Rule
 from ...config.errors import ConfigError, Problem
 from ...config.mcp import McpServerConfig
 from ...config.tree import rules_of, with_paths
@@ -69,7 +75,7 @@ def review(
         yield from _unknown_tool(config, where, rule, tools, listed)
         matched = [tool for tool in tools if _is_matched(rule, tool)]
         yield from map(Finding, _several_servers(where, rule, matched))
-        yield from map(Finding, _unknown_arguments(where, rule, matched))
+        yield from _unknown_arguments(config, where, rule, matched, listed)
         yield from map(Finding, _non_numeric_arguments(where, rule, matched))
 
 
@@ -188,14 +194,36 @@ def _listing(names: Sequence[str]) -> str:
 # --------------------------------------------------------------- arguments
 
 
-def _unknown_arguments(where: str, rule: Rule, matched: Sequence[Tool]) -> Iterator[str]:
+def _unknown_arguments(
+    config: AgentConfig,
+    where: str,
+    rule: Rule,
+    matched: Sequence[Tool],
+    listed: Mapping[str, Sequence[Tool]],
+) -> Iterator[Finding]:
     if not matched or any(_allows_other_arguments(tool.input_schema) for tool in matched):
         return
     known = [str(name) for tool in matched for name in tool.input_schema["properties"]]
-    for path in rule.arguments:
-        if not _is_property(path, known):
-            name = path.partition(".")[0]
-            yield f"{where}.arguments: no tool that this rule matches takes {_with_hint(name, known)}"
+    servers = [server for server in config.mcp_servers if is_named(server.name, rule.server or "*")]
+    is_sure = (
+        rule.restricts
+        and all(server.name in listed for server in servers)
+        and all(tool.input_schema.get("additionalProperties") is False for tool in matched)
+    )
+    for path, condition in rule.arguments.items():
+        if _is_property(path, known):
+            continue
+        name = path.partition(".")[0]
+        message = f"no tool that this rule matches takes {quoted(name)}"
+        hint = nearest(name, known)
+        problem = None
+        if is_sure and condition != Condition(exists=False):
+            advice = hint or "write optional: true if that is intended"
+            key = f"{where}.arguments.{path}"
+            problem = Problem("unknown_argument", message, str(config.source), key=key, hint=advice)
+            if rule.mark is not None:
+                problem = attrs.evolve(problem, line=rule.mark.line, column=rule.mark.column)
+        yield Finding(f"{where}.arguments: {message}{f' ({hint})' if hint else ''}", problem)
 
 
 def _non_numeric_arguments(where: str, rule: Rule, matched: Sequence[Tool]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 import regex
 
+from ...config.expressions import end_of_text
 from .schema_repair import repaired
 
 MAX_MISTAKES = 20
@@ -72,7 +73,7 @@ class Checker:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """Raises `Uncheckable` if the schema cannot be repaired."""
-        valid = repaired(schema)
+        valid = repaired(schema, end_of_text)
         self.schema = valid.schema
         self.lost = valid.lost
         """Rules that are not checked, because they are invalid, by their place."""
@@ -176,7 +177,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 
     if not isinstance(instance, str):
         return
-    if not _work.get().search(pattern, instance):
+    if not _work.get().search(end_of_text(pattern), instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 

@@ -92,9 +92,12 @@ class _Invalid(Exception):
     """The value does not fit its keyword."""
 
 
-def repaired(schema: Mapping[str, Any]) -> Repaired:
-    """The schema in JSON Schema 2020-12. A valid schema without references keeps its meaning exactly."""
-    repair = _Repair(schema)
+def repaired(schema: Mapping[str, Any], written: Callable[[str], str] = str) -> Repaired:
+    """The schema in JSON Schema 2020-12. A valid schema without references keeps its meaning exactly.
+
+    `written` gives the expressions for names of properties in another dialect.
+    """
+    repair = _Repair(schema, written)
     found = repair.node(schema, "", 0)
     while repair.pending:
         name, target = repair.pending.pop()
@@ -253,8 +256,9 @@ def _has_type(value: Any, types: frozenset[str]) -> bool:
 
 
 class _Repair:
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: Mapping[str, Any], written: Callable[[str], str]) -> None:
         self.root = root
+        self.written = written
         self.lost: dict[str, dict[str, Any]] = {}
         self.defs: dict[str, dict[str, Any]] = {}
         self.names: dict[int, str] = {}
@@ -333,7 +337,7 @@ class _Repair:
         wrong = [name for name in found if not _is_pattern(name)]
         for name in wrong:
             self._lose(at, "patternProperties", {name: found.pop(name)})
-        return found
+        return {self.written(name): each for name, each in found.items()}
 
     def _lose(self, at: str, name: str, part: Any) -> None:
         if name not in ANNOTATIONS:

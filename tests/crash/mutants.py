@@ -876,6 +876,27 @@ ONE_EDIT = (
         f"{REFUSED_TOOLS}::test_turn_goes_on_without_the_named_tool_and_says_so",
     ),
     (
+        "a key that a provider quotes is stored",
+        "actors/models/providers/key_mask.py",
+        "reply = mask.reply(await ask(deltas))",
+        "reply = await ask(deltas)",
+        "tests/actors/models/providers/test_key_mask.py",
+    ),
+    (
+        "a misspelled argument of a rule does not prevent the start",
+        "actors/gate/review.py",
+        "if is_sure and",
+        "if False and",
+        "tests/actors/gate/test_review.py",
+    ),
+    (
+        "a pattern ends before a line break",
+        "config/expressions.py",
+        'r"\\Z" if part["end"]',
+        'part[0] if part["end"]',
+        "tests/config/test_expressions.py",
+    ),
+    (
         "arguments whose check takes too long are accepted",
         "actors/tools/arguments.py",
         "if isinstance(error, Unfinished) or await _is_applicable(ready.checker):",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,6 +16,7 @@ from .anthropic_codec import AnthropicCodec
 from .claude_families import VERSION, version_for
 from .codec import Codec
 from .endpoints import endpoint, secrets_of
+from .key_mask import KeyMask, masked
 from .reading import failed_answer, failures_of, read_reply
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 @attrs.frozen
 class AnthropicModel:
     name: str
-    secrets: Sequence[str] = attrs.field(repr=False)
-    """The SDK has them too; kept here so that errors can be cleared of them."""
+    mask: KeyMask = attrs.field(repr=False)
     codec: Codec
     version: str | None
     """The version of the API to ask for; None: that of the SDK."""
@@ -35,12 +35,15 @@ class AnthropicModel:
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """Return one reply. Raises `ModelFailed`."""
         body = self.codec.body(request)
-        with failures_of(self.name, self.secrets):
-            try:
-                return await self._ask(body, request, emit)
-            except UnicodeEncodeError:
-                # The SDK does not replace lone surrogates.
-                return await self._ask(load(dump_wire(body).decode()), request, emit)
+        with failures_of(self.name, self.mask):
+            return await masked(self.mask, emit, lambda hear: self._try(body, request, hear))
+
+    async def _try(self, body: dict[str, Any], request: ModelRequest, emit: Emit) -> ModelReply:
+        try:
+            return await self._ask(body, request, emit)
+        except UnicodeEncodeError:
+            # The SDK does not replace lone surrogates.
+            return await self._ask(load(dump_wire(body).decode()), request, emit)
 
     async def _ask(self, body: dict[str, Any], request: ModelRequest, emit: Emit) -> ModelReply:
         import anthropic
@@ -83,5 +86,5 @@ def anthropic_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelCl
         http_client=client.get(),
         max_retries=0,
     )
-    secrets = secrets_of(place.key, spec.headers)
-    return AnthropicModel(spec.name, secrets, AnthropicCodec(spec), version, sdk)
+    mask = KeyMask(secrets_of(place, spec))
+    return AnthropicModel(spec.name, mask, AnthropicCodec(spec), version, sdk)

@@ -11,6 +11,7 @@ import attrs
 import httpx2
 
 from ....config.models import Api, ModelSpec, Provider, reasons
+from ....config.secrets import secrets_in, secrets_of_values
 from ..errors import ModelUnusable
 from .ollama_options import NATIVE_ONLY
 
@@ -68,8 +69,6 @@ _PLACES: Mapping[Provider, _Place] = {
 }
 
 
-_SECRET = 8
-"""Shortest word of a header that may be a secret, in characters."""
 _CREDENTIALS = {"authorization", "api-key", "x-api-key", "x-goog-api-key"}
 """Headers that take the place of a key."""
 
@@ -236,7 +235,8 @@ def _is_url(text: str) -> bool:
     return True
 
 
-def secrets_of(key: str | None, headers: Mapping[str, str]) -> Sequence[str]:
-    """What no error may show: the key, and the words of custom headers that are long enough to be one."""
-    words = [word for value in headers.values() for word in value.split() if len(word) >= _SECRET]
-    return (*([key] if key else []), *words)
+def secrets_of(place: Endpoint, spec: ModelSpec) -> Sequence[str]:
+    """What no answer may show: the key, and the secrets in address, headers and parameters. The value of a
+    header or parameter is one if its name says so, or if it looks like a key."""
+    named = secrets_of_values({**spec.headers, **spec.query})
+    return (*([place.key] if place.key else []), *secrets_in("", place.base_url), *named)

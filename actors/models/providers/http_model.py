@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from http import HTTPStatus
 from typing import Protocol
@@ -17,6 +17,7 @@ from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
 from .codec import Codec
 from .endpoints import Endpoint, endpoint, secrets_of
 from .google_codec import GoogleCodec, path
+from .key_mask import KeyMask, masked
 from .reading import failures_of, read_reply
 
 
@@ -43,7 +44,7 @@ class HttpModel:
     url: httpx2.URL = attrs.field(repr=False)
     headers: Mapping[str, str] = attrs.field(repr=False)
     secrets: Sequence[str] = attrs.field(repr=False)
-    """Parts of `headers`, kept here so that errors can be cleared of them."""
+    """Parts of `url` and `headers` that no answer may show."""
     codec: Codec
     client: ModelClient = attrs.field(repr=False)
     login: Login | None = attrs.field(default=None, repr=False)
@@ -58,15 +59,18 @@ class HttpModel:
 
     def failures(self) -> AbstractContextManager[None]:
         """See `failures_of`."""
-        return failures_of(self.name, self._secrets())
+        return failures_of(self.name, self.mask)
 
-    def _secrets(self) -> Iterator[str]:
-        yield from self.secrets
-        if self.login is not None:
-            yield from self.login.secrets
+    @property
+    def mask(self) -> KeyMask:
+        # The tokens of a login change.
+        return KeyMask((*self.secrets, *(() if self.login is None else self.login.secrets)))
 
     async def ask(self, codec: Codec, request: ModelRequest, emit: Emit) -> ModelReply:
         """The same with a codec for this call only. Also raises the errors that `failures` translates."""
+        return await masked(self.mask, emit, lambda hear: self._ask(codec, request, hear))
+
+    async def _ask(self, codec: Codec, request: ModelRequest, emit: Emit) -> ModelReply:
         body = dump_wire(codec.body(request))
         response, credentials = await self._send(body)
         try:
@@ -97,7 +101,7 @@ def model_at(
     """The model at an address. `ours`: headers that those of the agent file replace."""
     url = httpx2.URL(address).copy_merge_params(spec.query)
     headers = with_own_headers(spec, ours)
-    return HttpModel(spec.name, url, headers, secrets_of(place.key, spec.headers), codec, client)
+    return HttpModel(spec.name, url, headers, secrets_of(place, spec), codec, client)
 
 
 def with_own_headers(spec: ModelSpec, ours: Mapping[str, str]) -> dict[str, str]:

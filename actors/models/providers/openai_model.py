@@ -23,8 +23,9 @@ from ....config.models import ModelSpec
 from ..client import ModelClient
 from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
 from ..model import Model
-from .endpoints import CHAT_ONLY, RESPONSES_ONLY, Endpoint, api_of, endpoint, is_openais
+from .endpoints import CHAT_ONLY, RESPONSES_ONLY, Endpoint, api_of, endpoint, is_openais, secrets_of
 from .http_model import HttpModel, model_at, with_own_headers
+from .key_mask import KeyMask
 from .ollama_codec import OllamaCodec
 from .openai_codec import FLAVOURS, OpenAICodec
 from .refused_members import MOST, without_refused
@@ -71,13 +72,16 @@ def responses_model(
 ) -> ResponsesModel:
     """A model at this address of a Responses API. `ours`: headers that those of the agent file replace."""
     said: set[str] = set()
+    mask = KeyMask(secrets_of(place, spec))
 
     def removed(reason: str) -> None:
         # The server says it again with each later turn of the conversation.
         if reason not in said and len(said) < _MAX_REASONS:
             said.add(reason)
             logger.warning(
-                "%s: the provider left reasoning of earlier replies out of a request: %s", spec.name, reason
+                "%s: the provider left reasoning of earlier replies out of a request: %s",
+                spec.name,
+                mask.mask(reason),
             )
 
     headers = {**ours, "accept": "text/event-stream"} if spec.stream else ours
@@ -115,7 +119,7 @@ class ResponsesModel:
                 logger.warning(
                     "%s: the provider refused the reasoning of earlier replies, asking without it: %s",
                     self.http.name,
-                    failure,
+                    self.http.mask.mask(str(failure)),
                 )
             return await self.http.ask(plain, request, emit)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
-from functools import reduce
 
 import httpx2
 import trio
@@ -19,6 +18,7 @@ from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
 from .codec import Codec, ReplyStream, empty_answer, ended_early, not_understood
 from .faults import from_answer
 from .framing import Framing, framing_in, framing_of
+from .key_mask import KeyMask
 
 MAX_BYTES = 32 * 1024 * 1024
 """Maximum size of the body of an answer."""
@@ -125,17 +125,16 @@ def _feed(stream: ReplyStream, events: Iterable[str]) -> None:
 
 
 @contextmanager
-def failures_of(name: str, secrets: Iterable[str]) -> Iterator[None]:
-    """Turn exceptions of the block into `ModelFailed`, with the model's name and without its secrets.
+def failures_of(name: str, mask: KeyMask) -> Iterator[None]:
+    """Turn exceptions of the block into `ModelFailed`, with the model's name and without its keys.
 
     The messages of HTTP libraries are left out, because some quote headers.
     """
     try:
         yield
     except ModelFailed as failure:
-        sentence = f"{name}: {failure}"
         raise ModelFailed(
-            reduce(lambda told, secret: told.replace(secret, "***"), secrets, sentence),
+            mask.mask(f"{name}: {failure}"),
             status=failure.status,
             retryable=failure.retryable,
             retry_after=failure.retry_after,

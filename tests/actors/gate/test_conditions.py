@@ -175,3 +175,9 @@ def test_slow_patterns_hit_both_time_limits() -> None:
     for _ in range(100):
         assert answer(Condition(matches=SLOW), TRAP, searches) is Answer.UNDECIDED
     assert answer(Condition(matches="a"), "a", searches) is Answer.UNDECIDED
+
+
+def test_end_of_a_pattern_is_the_end_of_the_text() -> None:
+    condition = Condition(matches="^ls$")
+    assert answer(condition, "ls") is Answer.HOLDS
+    assert answer(condition, "ls\n") is Answer.FAILS

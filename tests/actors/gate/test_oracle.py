@@ -119,7 +119,8 @@ def search(pattern: str, value: Any) -> Truth:
     texts = {text_of(value)}
     if isinstance(value, float) and number(value) is not None and value == int(value):
         texts.add(str(int(value)))  # 5000.0 is also written 5000
-    found = {re.search(pattern, text) is not None for text in texts}
+    whole = pattern.removesuffix("$") + r"\Z" * pattern.endswith("$")
+    found = {re.search(whole, text) is not None for text in texts}
     return decided(found.pop()) if len(found) == 1 else "undecided"
 
 

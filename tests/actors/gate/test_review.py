@@ -23,6 +23,7 @@ from stopgo.config.approval import ApprovalConfig, Condition, Rule
 from stopgo.config.errors import ConfigError
 from stopgo.config.mcp import McpServerConfig, ToolFilter
 from stopgo.config.nodes import LlmNode
+from stopgo.config.values import Mark
 from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, llm, sequential
 
 Offers = Mapping[str, Sequence[Tool]]
@@ -313,6 +314,44 @@ def test_numeric_condition_on_other_types_is_a_warning(
         '"pay" allows other values'
     )
     assert (line in texts) == warned
+
+
+CLOSED = {"properties": {"path": {"type": "string"}}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("rule", "schema", "fails"),
+    [
+        ({"then": "deny", "tool": "read"}, CLOSED, True),
+        ({"then": "ask", "tool": "r*"}, CLOSED, True),
+        ({"then": "run", "tool": "read"}, CLOSED, False),
+        ({"then": "deny", "tool": "read", "optional": True}, CLOSED, False),
+        # Without `additionalProperties: false`, the tool may take it (JSON Schema 2020-12, 10.3.2.3).
+        ({"then": "deny", "tool": "read"}, {"properties": CLOSED["properties"]}, False),
+    ],
+    ids=str,
+)
+def test_argument_that_no_matching_tool_has_is_an_error_for_closed_schemas(
+    rule: dict[str, Any], schema: dict[str, Any], fails: bool
+) -> None:
+    read = attrs.evolve(tool("read"), input_schema={"type": "object", **schema})
+    marked = Rule(**rule, arguments={"pahts": Condition(matches="^/etc")}, mark=Mark(7, 3))
+    [finding] = found((A,), {"a": [read]}, marked)
+    assert 'no tool that this rule matches takes "pahts" (did you mean "path"?)' in finding.text
+    assert (finding.problem is not None) == fails
+    if finding.problem is not None:
+        assert (finding.problem.code, finding.problem.line) == ("unknown_argument", 7)
+        assert finding.problem.key == "approval.rules[0].arguments.pahts"
+    # Another server may have a tool that takes it.
+    [finding] = found((A, B), {"a": [read]}, marked)
+    assert finding.problem is None
+
+
+def test_argument_that_must_be_missing_is_a_warning() -> None:
+    read = attrs.evolve(tool("read"), input_schema={"type": "object", **CLOSED})
+    rule = Rule(then="ask", tool="read", arguments={"dry_run": Condition(exists=False)})
+    [finding] = found((A,), {"a": [read]}, rule)
+    assert finding.problem is None
 
 
 def test_schema_without_properties_may_take_other_values() -> None:

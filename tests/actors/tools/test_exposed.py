@@ -461,7 +461,7 @@ async def test_a_tool_that_takes_other_arguments_too_is_not_warned_of(
     warned: bool,
 ) -> None:
     world.tool("read", READ_ONLY, schema={"properties": {"path": {}}, **more})
-    world.settings["approval"] = {"rules": [{"arguments": {"zzz": "x"}, "then": "deny"}]}
+    world.settings["approval"] = {"rules": [{"arguments": {"zzz": "x"}, "then": "run"}]}
     async with world.agent():
         pass
     assert ("approval.rules[0].arguments: " in caplog.text) == warned

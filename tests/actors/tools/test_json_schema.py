@@ -241,3 +241,23 @@ def test_with_all_the_work_it_takes_it_is_done() -> None:
 def test_a_property_that_is_called_pattern_is_none() -> None:
     schema = {"properties": {"pattern": {"type": "string"}, "uniqueItems": {"type": "boolean"}}}
     assert mistakes({"pattern": "(", "uniqueItems": True}, schema) == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"n": {"pattern": "^a$"}}},
+        {"propertyNames": {"pattern": "^[nx]$"}, "properties": {"n": {"const": "a"}}},
+        {"patternProperties": {"^n$": {"const": "a"}}, "additionalProperties": False},
+        {"allOf": [{"patternProperties": {"^n$": {"const": "a"}}}], "unevaluatedProperties": False},
+    ],
+    ids=str,
+)
+def test_end_of_a_pattern_is_the_end_of_the_text(schema: dict[str, Any]) -> None:
+    # JSON Schema 2020-12, 6.4: expressions of ECMA-262, where `$` does not match before a line break.
+    def found(value: dict[str, Any]) -> list[str]:
+        return Checker(schema).mistakes(value, Work(math.inf, None))
+
+    assert found({"n": "a"}) == []
+    assert found({"n": "a\n"})
+    assert found({"n\n": "a"}) or "pattern" in schema.get("properties", {}).get("n", {})

@@ -21,6 +21,7 @@ from stopgo.actors.models.messages import (
 )
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
+from stopgo.actors.models.providers.key_mask import KeyMask
 from stopgo.actors.models.providers.openai_model import ChatModel
 from stopgo.actors.models.providers.reading import failures_of
 from stopgo.config.models import ModelSpec
@@ -113,7 +114,7 @@ async def test_compressed_answer_is_refused(model: Model, provider: Provider) ->
     ],
 )
 def test_library_errors_become_our_sentences(error: Exception, text: str, retryable: bool) -> None:
-    with pytest.raises(ModelFailed) as failed, failures_of("openai:gpt", ()):
+    with pytest.raises(ModelFailed) as failed, failures_of("openai:gpt", KeyMask(())):
         raise error
     assert (str(failed.value), failed.value.retryable) == (f"openai:gpt: {text}", retryable)
 
