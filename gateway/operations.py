@@ -31,7 +31,14 @@ from .wire import system_shapes as s
 from .wire.agui_shapes import AGUIEvent
 from .wire.frame_shapes import Frame
 
-LIMIT = query("limit", "Maximum number of items", int, minimum=1, maximum=MAX_LIMIT, default=50)
+LIMIT = query(
+    "limit",
+    "Maximum number of items; a page of long items ends early",
+    int,
+    minimum=1,
+    maximum=MAX_LIMIT,
+    default=50,
+)
 CURSOR = query("cursor", "`next_cursor` of the previous page")
 AFTER = query("after", "Only events after this seq", int, default=0)
 DELTAS = query("deltas", "Also deltas of replies and the progress of calls", Literal["true", "false"])

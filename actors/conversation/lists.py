@@ -11,11 +11,14 @@ import attrs
 
 from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import Journal
+from ...runtime.journal.question import MOST_BYTES
 from ...runtime.journal.summary import Page, Row
+from ...runtime.json_text import dump_wire
 from ..approvals.kinds import Approval
 from ..gate.gate import Action, PolicyScope, judge, offered
 from ..log import stored
 from ..log.head import Head, Headed
+from ..log.record import Message
 from ..log.state import Conversation
 from ..tools.catalogue import Catalogue, ToolGroup
 from ..tools.facade import facade_tool
@@ -114,14 +117,21 @@ class ApprovalPage:
     """The reasons why approvals of this page cannot be read, by conversation id."""
 
 
+_FRAME = 200
+"""Bytes of a message in an answer beside its texts."""
+
+
 async def conversation_page(
     page: Page, journal: Journal, read: Callable[[str], Awaitable[Conversation | None]] | None
 ) -> ConversationPage:
-    """Complete a page of rows with their approvals and, if `read` is given, the whole conversations."""
-    approvals, damaged = await stored.approvals_of(journal, *(row.stream for row in page.rows))
+    """Complete a page of rows with their approvals and, if `read` is given, the whole conversations. It ends
+    early when its approvals, or its messages, reach `MOST_BYTES`; the first conversation is always on it."""
+    count, approvals, damaged = await stored.approvals_within(journal, [row.stream for row in page.rows])
+    page = page.first(count)
     items: list[ConversationItem] = []
     broken = dict(damaged)
-    for row in page.rows:
+    left = MOST_BYTES
+    for number, row in enumerate(page.rows, 1):
         if row.stream in broken:
             continue
         try:
@@ -129,7 +139,22 @@ async def conversation_page(
             items.append(_item(row, approvals[row.stream], conversation))
         except StreamDamaged as error:
             broken[row.stream] = error.why
+            continue
+        if conversation is not None:
+            left -= sum(map(size_of, conversation.messages))
+        if left <= 0:
+            page = page.first(number)
+            broken = {id: why for id, why in broken.items() if id in {row.stream for row in page.rows}}
+            break
     return ConversationPage(tuple(items), page.tally, page.next_cursor, broken)
+
+
+def size_of(message: Message) -> int:
+    """About the bytes of a message in an answer."""
+    call = message.call
+    if call is None:
+        return len(message.content) + _FRAME
+    return 2 * len(message.content) + len(dump_wire(call.arguments)) + _FRAME
 
 
 def _item(row: Row, approvals: tuple[Approval, ...], conversation: Conversation | None) -> ConversationItem:

@@ -23,6 +23,8 @@ PAGE = 500
 """Events per page."""
 _QUESTIONS = 200
 """Questions per page."""
+_MOST_OF_A_PAGE = 20_000
+"""Approvals of all conversations on one page."""
 
 
 async def pages(journal: Journal, conversation: str) -> AsyncGenerator[Sequence[e.Entry], None]:
@@ -140,6 +142,25 @@ def _readable(page: QuestionPage) -> QuestionPage:
         except StreamDamaged as error:
             damaged[error.stream] = error.why
     return QuestionPage(tuple(readable), page.next_cursor, damaged)
+
+
+async def approvals_within(
+    journal: Journal, conversations: Sequence[str]
+) -> tuple[int, Mapping[str, tuple[Approval, ...]], Mapping[str, str]]:
+    """As `approvals_of`, for the first conversations whose approvals fit on one page, and the number of these
+    conversations: at least one."""
+    count = len(conversations)
+    while count > 1:
+        names = conversations[:count]
+        page = await questions(journal, state=None, streams=names, limit=_MOST_OF_A_PAGE, cursor=None)
+        if page.next_cursor is None:
+            found: dict[str, list[Approval]] = {id: [] for id in names}
+            for each in page.questions:
+                assert isinstance(each, Approval)
+                found[each.stream].append(each)
+            return count, {id: tuple(asked) for id, asked in found.items()}, page.damaged
+        count //= 2
+    return count, *await approvals_of(journal, *conversations[:1])
 
 
 async def approvals_of(

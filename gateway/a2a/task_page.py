@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from ...actors.a2a.remote_state import size_of
 from ...actors.a2a.wire.a2a_errors import invalid
 from ...actors.a2a.wire.task import TERMINAL, ListTasks, Message, State, Status, Task, Text
 
@@ -33,6 +34,13 @@ def with_notice(task: Task, text: str) -> Task:
     )
     message = attrs.evolve(message, parts=(Text(text), *message.parts))
     return attrs.evolve(task, status=Status(status.state, status.at, message))
+
+
+def size_of_task(task: Task) -> int:
+    """About the bytes of a task in an answer."""
+    said = task.status.message
+    holders = (*task.history, *task.artifacts, *(() if said is None else (said,)))
+    return sum(size_of(part) for holder in holders for part in holder.parts)
 
 
 def matches(task: Task, request: ListTasks) -> bool:

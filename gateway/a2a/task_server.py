@@ -35,13 +35,14 @@ from ...actors.a2a.wire.task import (
 )
 from ...actors.agent import Agent
 from ...actors.approvals.proxy_approval import ProxyQuestion
+from ...runtime.journal.question import MOST_BYTES
 from .as_a2a_error import as_a2a_error
 from .message_content import content_of
 from .message_delivery import Caller, deliver_to
 from .push import PushNotifier
 from .task_events import entries, known_task, read_own_tasks, read_tasks
 from .task_log import TaskLog
-from .task_page import context_of, ends_stream, matches, page_offset, with_history, with_notice
+from .task_page import context_of, ends_stream, matches, page_offset, size_of_task, with_history, with_notice
 
 MOST_LISTED = 1000
 """Conversations that a list without a context covers, the newest first."""
@@ -146,11 +147,19 @@ class TaskServer:
         ids = [id for _, id in found[first:following]]
         # Read again, because all tasks of all conversations would not fit into memory.
         page: dict[str, Task] = {}
-        for context in dict.fromkeys(map(context_of, ids)):
-            for task in await self._matching(context, request, hitl=hitl):
-                if task.id in ids:
-                    shown = task if request.artifacts else attrs.evolve(task, artifacts=())
-                    page[task.id] = with_history(shown, request.history_length)
+        read: set[str] = set()
+        left = MOST_BYTES
+        for number, id in enumerate(ids, 1):
+            if (context := context_of(id)) not in read:
+                read.add(context)
+                for task in await self._matching(context, request, hitl=hitl):
+                    if task.id in ids:
+                        shown = task if request.artifacts else attrs.evolve(task, artifacts=())
+                        page[task.id] = with_history(shown, request.history_length)
+                        left -= size_of_task(page[task.id])
+            if left <= 0:  # the page ends early
+                ids, following = ids[:number], first + number
+                break
         token = str(following) if following < len(found) else ""
         return TaskPage([page[id] for id in ids if id in page], token, request.page_size, len(found))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 
 import trio
 
+from .. import json_text
 from ..clock import WallClock, system_clock
 from . import cursor as cursors
 from . import note, rows
@@ -27,6 +28,7 @@ from .question import (
     Question,
     QuestionPage,
     QuestionState,
+    fitting,
 )
 from .summary import Among, Census, Page, Row
 
@@ -99,6 +101,7 @@ class MemoryReads(LocalNode):
             return Page(
                 rows=tuple(kept.row() for kept in page),
                 next_cursor=cursors.write("streams", page[-1].number) if len(found) > len(page) else None,
+                after=tuple(cursors.write("streams", kept.number) for kept in page),
                 tally=dict(Counter(kept.summary.status for kept in listed)),
             )
 
@@ -125,14 +128,15 @@ class MemoryReads(LocalNode):
                 and (kind is None or asked.kind == kind)
                 and (streams is None or asked.stream in streams)
             ]
-            page = found[: max(1, limit)]
+            page = found[: len(fitting(_sized(found[: max(1, limit)]), max(1, limit)))]
             following = cursors.write("questions", page[-1][0]) if len(found) > len(page) else None
             return QuestionPage(tuple(asked for _, asked in page), following)
 
     async def decided(self, limit: int) -> QuestionPage:
         async with handed_over():
             found = [asked for _, asked in self._questions() if asked.state == "decided"]
-            return QuestionPage(tuple(found[::-1][: max(1, limit)]), None)
+            newest = found[::-1][: max(1, limit)]
+            return QuestionPage(tuple(newest[: len(fitting(_sized(enumerate(newest)), len(newest)))]), None)
 
     def _questions(self) -> Iterator[tuple[int, Question]]:
         for id, (number, name) in self._asked.items():
@@ -183,3 +187,11 @@ class MemoryReads(LocalNode):
     async def notes(self, kind: str, *, after: int = 0) -> Mapping[str, Json | None]:
         async with handed_over():
             return self._revisions.since(kind, after, note.parsed(self._notes[kind].items()))
+
+
+def _sized(found: Iterable[tuple[int, Question]]) -> list[tuple[int, int]]:
+    """The numbers and sizes of questions."""
+    return [
+        (number, len(json_text.dump(asked.body)) + len(json_text.dump(asked.decision)))
+        for number, asked in found
+    ]

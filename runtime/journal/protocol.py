@@ -333,7 +333,8 @@ class Journal(Notes, Protocol):
         limit: int = 50,
         cursor: str | None = None,
     ) -> QuestionPage:
-        """Return a page of questions of all streams, or of `streams`, oldest first.
+        """Return a page of questions of all streams, or of `streams`, oldest first. A page with
+        `question.MOST_BYTES` may have fewer than `limit` questions and still have a next page.
 
         Raises:
             BadCursor
@@ -341,8 +342,8 @@ class Journal(Notes, Protocol):
         ...
 
     async def decided(self, limit: int) -> QuestionPage:
-        """Return at most `limit` decided questions of all streams, newest question first. There is no next
-        page."""
+        """Return at most `limit` decided questions of all streams, and at most `question.MOST_BYTES`, newest
+        question first. There is no next page."""
         ...
 
     async def due(self, after: Due | None = None) -> DuePage:

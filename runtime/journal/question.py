@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -103,6 +103,22 @@ class Already:
 @attrs.frozen
 class Unknown:
     """The question does not exist."""
+
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Bytes of the questions on one page, as stored. The first one is on its page whatever its size."""
+
+
+def fitting(sized: Sequence[tuple[int, int]], limit: int) -> list[int]:
+    """The numbers of the questions on a page, of those with these numbers and sizes in bytes."""
+    found: list[int] = []
+    left = MOST_BYTES
+    for number, size in sized[:limit]:
+        left -= size
+        if found and left < 0:
+            break
+        found.append(number)
+    return found
 
 
 @attrs.frozen

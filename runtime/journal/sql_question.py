@@ -25,6 +25,7 @@ from .question import (
     QuestionState,
     Unknown,
     Won,
+    fitting,
 )
 from .vote import Outdated, Vote, Voted
 
@@ -134,6 +135,9 @@ def get(db: sqlite3.Connection, id: str) -> Question | None:
     return rows.question(found) if found else None
 
 
+_SIZE = "length(body) + ifnull(length(decision), 0)"
+
+
 def page(
     db: sqlite3.Connection,
     state: QuestionState | None,
@@ -143,7 +147,7 @@ def page(
     after: int,
 ) -> tuple[list[tuple[Any, ...]], str | None]:
     """Return rows of questions with a number above `after`, oldest first, for `parsed`, and the cursor of the
-    next page."""
+    next page. Their sizes are read first, so that no more rows are in memory than fit on a page."""
     conditions = ["question.number > ?"]
     values: list[object] = [after]
     if state is not None:
@@ -158,28 +162,40 @@ def page(
     # Start the join with the smaller side: the requested streams, otherwise the questions in order.
     joined = "question CROSS JOIN stream" if streams is None else "stream CROSS JOIN question"
     # Select numbers first; otherwise SQLite would sort rows together with their bodies.
-    found = db.execute(
-        f"SELECT {_QUESTION} FROM (SELECT question.number AS chosen FROM {joined}"
+    sized = db.execute(
+        f"SELECT chosen, {_SIZE} FROM (SELECT question.number AS chosen FROM {joined}"
         f" ON stream.id = question.stream_id WHERE {' AND '.join(conditions)} ORDER BY chosen LIMIT ?)"
-        " CROSS JOIN question ON question.number = chosen"
-        " CROSS JOIN stream ON stream.id = question.stream_id",
+        " CROSS JOIN question ON question.number = chosen",
         (*values, limit + 1),
     ).fetchall()
+    sized.sort(key=itemgetter(0))
+    shown = fitting(sized, limit)
+    found = _numbered(db, shown)
     found.sort(key=itemgetter(0))
-    shown = found[:limit]
-    return shown, cursors.write("questions", shown[-1][0]) if len(found) > limit else None
+    return found, cursors.write("questions", shown[-1]) if len(sized) > len(shown) else None
+
+
+def _numbered(db: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return the rows with these numbers, in any order."""
+    return db.execute(
+        f"SELECT {_QUESTION} FROM (SELECT value AS chosen FROM json_each(?))"
+        " CROSS JOIN question ON question.number = chosen"
+        " CROSS JOIN stream ON stream.id = question.stream_id",
+        (json_text.dump(numbers),),
+    ).fetchall()
 
 
 def decided(db: sqlite3.Connection, limit: int) -> list[tuple[Any, ...]]:
     """Return rows of decided questions, newest question first, for `parsed`."""
     # The index by state has the numbers in order, so only the requested rows are read.
-    found = db.execute(
-        f"SELECT {_QUESTION} FROM (SELECT question.number AS chosen FROM question"
+    sized = db.execute(
+        f"SELECT chosen, {_SIZE} FROM (SELECT question.number AS chosen FROM question"
         " WHERE question.state = 'decided' ORDER BY chosen DESC LIMIT ?)"
-        " CROSS JOIN question ON question.number = chosen"
-        " CROSS JOIN stream ON stream.id = question.stream_id",
+        " CROSS JOIN question ON question.number = chosen",
         (limit,),
     ).fetchall()
+    sized.sort(key=itemgetter(0), reverse=True)
+    found = _numbered(db, fitting(sized, limit))
     found.sort(key=itemgetter(0), reverse=True)
     return found
 

@@ -231,6 +231,7 @@ def page(
     return Page(
         rows=tuple(rows.row(found[each][1:]) for each in shown),
         next_cursor=None if last is None else cursors.write("streams", last),
+        after=tuple(cursors.write("streams", each) for each in shown),
         tally=tally,
     )
 

@@ -63,6 +63,16 @@ class Page:
     next_cursor: str | None
     tally: Mapping[str, int]
     """The number of streams by status, regardless of page and filters other than `Among`."""
+    after: tuple[str, ...] = ()
+    """For each row, the cursor of the page that begins behind it."""
+
+    def first(self, count: int) -> Page:
+        """The page that ends after `count` of its rows."""
+        if count >= len(self.rows):
+            return self
+        return attrs.evolve(
+            self, rows=self.rows[:count], after=self.after[:count], next_cursor=self.after[count - 1]
+        )
 
 
 @attrs.frozen

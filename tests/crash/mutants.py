@@ -876,6 +876,13 @@ ONE_EDIT = (
         f"{REFUSED_TOOLS}::test_turn_goes_on_without_the_named_tool_and_says_so",
     ),
     (
+        "a page of conversations has all messages at once",
+        "actors/conversation/lists.py",
+        "        if left <= 0:\n",
+        "        if False:\n",
+        "tests/actors/conversation/test_page_bounds.py",
+    ),
+    (
         "a key that a provider quotes is stored",
         "actors/models/providers/key_mask.py",
         "reply = mask.reply(await ask(deltas))",

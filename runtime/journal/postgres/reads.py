@@ -11,7 +11,7 @@ from .. import cursor as cursors
 from .. import rows
 from ..errors import Reading, StreamDamaged, UnknownCommand, UnknownStream, shown
 from ..protocol import Command, Event, Json
-from ..question import MOST_DUE, Due, DuePage, Question, QuestionPage, QuestionState
+from ..question import MOST_DUE, Due, DuePage, Question, QuestionPage, QuestionState, fitting
 from ..summary import Among, Census, Page, Row
 from .tables import Connection, sql
 
@@ -142,6 +142,7 @@ def page(
     return Page(
         rows=tuple(rows.row(each[1:]) for each in shown),
         next_cursor=None if last is None else cursors.write("streams", last),
+        after=tuple(cursors.write("streams", each[0]) for each in shown),
         tally=dict(tally.fetchall()),
     )
 
@@ -188,6 +189,9 @@ def one_question(db: Connection, id: str) -> Question | None:
     return None if found is None else question(found)
 
 
+_SIZE = "octet_length(question.body) + coalesce(octet_length(question.decision), 0)"
+
+
 def questions(
     db: Connection,
     state: QuestionState | None,
@@ -203,8 +207,12 @@ def questions(
         conditions.append("question.kind = %(kind)s")
     if streams is not None:
         conditions.append("stream.name = ANY(%(streams)s::text[])")
-    found = db.execute(
-        sql(f"{QUESTION} WHERE {' AND '.join(conditions)} ORDER BY question.number LIMIT %(limit)s"),
+    # Their sizes first, so that no more rows are in memory than fit on a page.
+    sized = db.execute(
+        sql(
+            f"SELECT question.number, {_SIZE} FROM question JOIN stream ON stream.id = question.stream"
+            f" WHERE {' AND '.join(conditions)} ORDER BY question.number LIMIT %(limit)s"
+        ),
         {
             "state": state,
             "kind": kind,
@@ -213,13 +221,22 @@ def questions(
             "limit": limit + 1,
         },
     ).fetchall()
-    shown = found[:limit]
-    return _page_of(shown, cursors.write("questions", shown[-1][0]) if len(found) > limit else None)
+    shown = fitting(sized, limit)
+    return _page_of(
+        _numbered(db, shown), cursors.write("questions", shown[-1]) if len(sized) > len(shown) else None
+    )
 
 
 def decided(db: Connection, limit: int) -> QuestionPage:
-    query = f"{QUESTION} WHERE question.state = 'decided' ORDER BY question.number DESC LIMIT %s"
-    return _page_of(db.execute(query, (limit,)).fetchall(), None)
+    query = f"SELECT number, {_SIZE} FROM question WHERE state = 'decided' ORDER BY number DESC LIMIT %s"
+    shown = fitting(db.execute(sql(query), (limit,)).fetchall(), limit)
+    return _page_of(_numbered(db, shown)[::-1], None)
+
+
+def _numbered(db: Connection, numbers: Sequence[int]) -> Sequence[tuple[Any, ...]]:
+    """Return the rows with these numbers, oldest first."""
+    query = f"{QUESTION} WHERE question.number = ANY(%s::bigint[]) ORDER BY question.number"
+    return db.execute(sql(query), (list(numbers),)).fetchall()
 
 
 def _page_of(found: Sequence[tuple[Any, ...]], following: str | None) -> QuestionPage:

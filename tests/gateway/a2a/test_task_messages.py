@@ -11,6 +11,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.models.messages import UserMessage
 from stopgo.actors.tools.pictures import Picture
+from stopgo.gateway.a2a import task_server
 from stopgo.gateway.attachments import MAX_TEXT_FILE
 from stopgo.gateway.http.body import MAX_BODY
 
@@ -308,3 +309,20 @@ async def test_list_includes_queued_tasks(talk: Talk, autojump_clock: MockClock)
     second = await talk.told(V1.send("hi", context=first.context, wait=False))
     states = {task["id"]: task["status"]["state"] for task in (await listed(talk, V1))["tasks"]}
     assert states == {first.id: "TASK_STATE_WORKING", second.id: "TASK_STATE_SUBMITTED"}
+
+
+async def test_page_of_large_tasks_ends_early(
+    talk: Talk, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_server, "MOST_BYTES", 1)
+    ids: list[str] = []
+    for text in ("hi", "ho", "hey"):
+        await trio.sleep(1)
+        ids.append((await talk.told(V1.send(text))).id)
+    pages: list[list[str]] = []
+    token = ""
+    while not pages or token:
+        page = await listed(talk, V1, pageSize=50, **({"pageToken": token} if token else {}))
+        pages.append([task["id"] for task in page["tasks"]])
+        token = page.get("nextPageToken", "")
+    assert pages == [[id] for id in reversed(ids)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stopgo.runtime.journal import question
 from stopgo.runtime.journal.errors import BadCursor
 from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent
 from stopgo.runtime.journal.question import MOST_DUE, CloseQuestion, NewQuestion
@@ -269,6 +270,36 @@ async def test_questions_are_listed_oldest_first_in_pages(journal: Journal, begi
     assert await ids(streams=["a"], state="void") == ["q2"]
     assert await ids(streams=[]) == []
     assert (await journal.questions(limit=5)).next_cursor is None  # there is no sixth
+
+
+async def test_a_page_of_questions_ends_at_its_bound_in_bytes(
+    journal: Journal, begin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question, "MOST_BYTES", 250)
+    fence = await begin()
+    texts = [100, 100, 100, 1000, 1, 1]
+    for number, length in enumerate(texts):
+        await journal.save(fence, 1, questions=[NewQuestion(f"q{number}", "tool", {"text": "x" * length})])
+    found: list[list[str]] = []
+    cursor: str | None = None
+    while not found or cursor is not None:
+        page = await journal.questions(limit=50, cursor=cursor)
+        found.append([each.id for each in page.questions])
+        cursor = page.next_cursor
+    assert found == [["q0", "q1"], ["q2"], ["q3"], ["q4", "q5"]]
+    for number in range(6):
+        await journal.decide(f"q{number}", {}, f"d{number}")
+    assert [each.id for each in (await journal.decided(50)).questions] == ["q5", "q4"]
+
+
+async def test_a_page_can_end_behind_each_of_its_streams(journal: Journal, begin: Any, wall: Any) -> None:
+    names = await fill(begin, wall, 5)
+    page = await journal.list()
+    for count in range(1, 6):
+        first = page.first(count)
+        rest = () if first.next_cursor is None else (await journal.list(cursor=first.next_cursor)).rows
+        assert [row.stream for row in (*first.rows, *rest)] == names
+        assert len(first.rows) == count
 
 
 async def test_decided_questions_are_listed_newest_first(journal: Journal, begin: Any) -> None:
