@@ -41,15 +41,14 @@ from .wire.task import (
 )
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class _Pieces:
-    """An artifact as it arrives. Each part is a list: agents stream a text in pieces."""
+    """The parts of an artifact, as they have arrived."""
 
     artifact: Artifact
-    parts: list[list[Part]]
-
-    def whole(self) -> Artifact:
-        return attrs.evolve(self.artifact, parts=tuple(map(_joined, self.parts)))
+    parts: list[Part] = attrs.field(factory=list)
+    in_pieces: bool = False
+    """Whether a text was appended to a text: agents stream a text in pieces."""
 
 
 @attrs.define(eq=False)
@@ -99,7 +98,9 @@ class Arrived:
         return found
 
     def complete(self, read: Task) -> Task:
-        """The task that was read, with the artifacts that the agent has sent but does not keep."""
+        """The task that was read, with the artifacts that the agent has sent but does not keep. A text that
+        arrived in pieces is one text there, too: the stores of agents keep each piece as a part."""
+        read = attrs.evolve(read, artifacts=tuple(map(self._whole, read.artifacts)))
         mine = self.at_rest(RemoteTask(read.id, read.context))
         state = read.status.state
         if mine is None or mine.status.state != state or state not in TERMINAL or read.artifacts:
@@ -113,25 +114,33 @@ class Arrived:
 
     def _with(self, task: RemoteTask, status: Status) -> Task:
         whole = self._task or Task(id=task.id, context=task.context, status=status)
-        artifacts = tuple(each.whole() for each in self._artifacts.values())
-        return attrs.evolve(whole, status=status, artifacts=artifacts)
+        artifacts = [
+            attrs.evolve(each.artifact, parts=tuple(each.parts)) for each in self._artifacts.values()
+        ]
+        return attrs.evolve(whole, status=status, artifacts=tuple(map(self._whole, artifacts)))
+
+    def _whole(self, artifact: Artifact) -> Artifact:
+        pieces = self._artifacts.get(artifact.id)
+        if pieces is None or not pieces.in_pieces:
+            return artifact
+        return attrs.evolve(artifact, parts=_joined(artifact.parts))
 
     def _add(self, artifact: Artifact, *, append: bool) -> None:
         pieces = self._artifacts.get(artifact.id)
         if pieces is None or not append:
             if pieces is None and len(self._artifacts) >= MOST_PARTS:
                 return
-            pieces = self._artifacts[artifact.id] = _Pieces(artifact, [])
+            pieces = self._artifacts[artifact.id] = _Pieces(artifact)
         for part in artifact.parts:
             if self._size > self._most or self._parts > MOST_PARTS:
                 return
-            if append and isinstance(part, Text) and pieces.parts and _continues(pieces.parts[-1][-1], part):
-                pieces.parts[-1].append(part)
+            if append and isinstance(part, Text) and pieces.parts and _continues(pieces.parts[-1], part):
+                pieces.in_pieces = True
                 self._size += len(json.dumps(part.text))
             else:
-                pieces.parts.append([part])
                 self._size += size_of(part)
                 self._parts += 1
+            pieces.parts.append(part)
 
 
 def _continues(last: Part, part: Text) -> bool:
@@ -141,8 +150,19 @@ def _continues(last: Part, part: Text) -> bool:
     return isinstance(last, Text) and kind(last) == kind(part)
 
 
-def _joined(pieces: Sequence[Part]) -> Part:
-    first = pieces[0]
+def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts, with one part for each row of texts."""
+    rows: list[list[Part]] = []
+    for part in parts:
+        if isinstance(part, Text) and rows and _continues(rows[-1][-1], part):
+            rows[-1].append(part)
+        else:
+            rows.append([part])
+    return tuple(map(_one, rows))
+
+
+def _one(row: Sequence[Part]) -> Part:
+    first = row[0]
     if not isinstance(first, Text):
         return first
-    return attrs.evolve(first, text="".join(each.text for each in pieces if isinstance(each, Text)))
+    return attrs.evolve(first, text="".join(each.text for each in row if isinstance(each, Text)))

@@ -28,6 +28,8 @@ EXTENSIONS: Mapping[str, str] = {
 }
 INPUT_MODES = ("text/plain", "application/json", *get_args(MediaType), "text", "data", "file")
 """The last three are the names of older clients."""
+_MODES = {"inputModes": INPUT_MODES, "outputModes": OFFERED}
+"""Of each skill: the defaults, which the client of fasta2a 2.1.1 (schema.py, `Skill`) does not infer."""
 
 
 @attrs.frozen
@@ -64,6 +66,7 @@ def card(about: About, offered: Offered, *, extended: bool = False) -> Json:
     """
     endpoint, auth = f"{about.url}/a2a", about.auth
     tools = about.tools if auth is None or extended else ()
+    skills = [_skill(listed, extended=extended) for listed in tools] or [_talk(about)]
     body: Json = {
         "name": about.name,
         "description": about.description or about.name,
@@ -71,7 +74,7 @@ def card(about: About, offered: Offered, *, extended: bool = False) -> Json:
         "capabilities": _capabilities(offered),
         "defaultInputModes": list(INPUT_MODES),
         "defaultOutputModes": list(OFFERED),
-        "skills": [_skill(listed, extended=extended) for listed in tools] or [_talk(about)],
+        "skills": [{**each, **_MODES} for each in skills],
     }
     if "1.0" in offered.versions:
         body["supportedInterfaces"] = [

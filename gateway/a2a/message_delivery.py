@@ -3,6 +3,7 @@
 | the message | becomes |
 |---|---|
 | decides pending questions of its task, or of its context (`task_answer`) | `decide` for each question |
+| names neither, and is nothing but a decision with the id of a question | `decide` for it |
 | the task waits for a token, and the request has one | `resume` |
 | the task waits for a decision, and the message has none | nothing; the task is returned with `UNDECIDED` |
 | anything else | a message that starts a run: of the task, of a new task, or in a new conversation |
@@ -33,8 +34,15 @@ from .as_a2a_error import as_a2a_error
 from .message_content import content_of
 from .push import PushNotifier
 from .push_hook import SetBy
-from .task_answer import Decisions, decision_in_words, is_yes_or_no, named_decisions, words_of
-from .task_events import known_task, read_own_tasks
+from .task_answer import (
+    Decisions,
+    decision_in_words,
+    is_yes_or_no,
+    named_alone,
+    named_decisions,
+    words_of,
+)
+from .task_events import known_task, read_own_tasks, read_tasks
 from .task_log import TaskLog
 from .task_page import context_of
 
@@ -143,7 +151,8 @@ class Delivery:
         of_another = {asked.id for asked in log.pending if asked not in pending}
         if named and (pending or log.asked.keys() & named.keys() - of_another):
             return named
-        if self._caller.hitl or not (pending or log.is_live(self.task)):
+        is_late = named_alone(message) in log.asked  # and refused, with the earlier decision
+        if self._caller.hitl or not (pending or log.is_live(self.task) or is_late):
             return {}
         said = decision_in_words(message, pending, log.asked)
         if not said or said.keys() & of_another:
@@ -271,6 +280,8 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
         log = await read_own_tasks(agent, context, hitl=caller.hitl)
         known_task(log, message.task)
         return Delivery(agent, push, send, caller, message.task, key, log)
+    if message.context is None and (answer := await _by_id(agent, push, send, caller, key)) is not None:
+        return answer
     if caller.key is None and message.context is None:  # a new context
         context = str(uuid.uuid4())
         set_conversation(context, caller.session_id)
@@ -296,3 +307,26 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
             return answer
     task = known or (later if log.ids else context)
     return Delivery(agent, push, send, caller, task, key, log, is_new)
+
+
+async def _by_id(
+    agent: Agent, push: PushNotifier | None, send: Send, caller: Caller, key: str
+) -> Delivery | None:
+    """The delivery of a message that names neither a task nor a context, but the id of a question. None: it
+    decides nothing, or the question is one of another principal."""
+    id = named_alone(send.message)
+    if id is None:
+        return None
+    try:
+        with as_a2a_error():
+            question = await agent.approval(id)
+        log = await read_tasks(agent, question.conversation_id, hitl=caller.hitl)
+    except A2AError as error:
+        if error.reason not in {"INVALID_PARAMS", "TASK_NOT_FOUND"}:  # there is none that the client may see
+            raise
+        return None
+    answer = Delivery(agent, push, send, caller, log.waiting or log.ids[-1], key, log)
+    if not answer.decisions():
+        return None
+    set_conversation(log.context, log.session_id)
+    return answer

@@ -8,11 +8,14 @@ The first rule that matches applies:
 3. A text decides if it has one word such as "yes", and nothing else but perhaps the id of the approval.
    Without an id, exactly one question must be pending. Case and punctuation do not count, except for question
    marks: "Approve?" is no consent. If the extension is active, texts decide nothing.
-4. Any other message decides nothing.
+4. A data part ``{"decision_type": "approve"}``, or "reject", perhaps with `rejection_reason`, decides like
+   that word. kagent's module for ADK, 0.10.4, sends it (kagent/adk/_remote_a2a_tool.py, `_handle_resume`).
+5. Any other message decides nothing.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -28,6 +31,7 @@ Decisions = Mapping[str, Mapping[str, Any]]
 
 _YES = frozenset({"yes", "y", "true", "approve", "approved", "ok", "confirm"})
 _NO = frozenset({"no", "n", "false", "reject", "rejected"})
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LONGEST = 500
 """Maximum characters of a text that may be a decision."""
 _NAMES = ("id", "approval_id", "uuid")
@@ -61,15 +65,36 @@ def named_decisions(message: Message, pending: Sequence[Asked[Any]]) -> Decision
 def decision_in_words(
     message: Message, pending: Sequence[Asked[Any]], asked: Mapping[str, Asked[Any]]
 ) -> Decisions:
-    """The decision in a message's text (rule 3); empty: none. `asked`: all questions of the conversation."""
-    said = words_of(message)
+    """The decision that need not name its question (rules 3 and 4); empty: none. `asked`: all questions of
+    the conversation."""
+    said, reason = words_of(message), None
+    match message.parts:
+        case [Data(data={"decision_type": "approve" | "reject" as word, **more})] if more.keys() <= {
+            "rejection_reason"
+        }:
+            said, reason = (word,), more.get("rejection_reason")
+        case _:
+            pass
     ids = [word for word in said if word in asked]
     rest = [word.lower() for word in said if word not in asked]
     if len(rest) != 1 or len(ids) > 1 or (not ids and len(pending) != 1):
         return {}
     question = asked[ids[0]] if ids else pending[0]
     words = _decision_of(rest[0], question)
-    return {} if words is None else {question.id: words}
+    if words is None:
+        return {}
+    given = isinstance(reason, str) and reason and words == {"approved": False}
+    return {question.id: {**words, "reason": reason} if given else words}
+
+
+def named_alone(message: Message) -> str | None:
+    """The id in a message that is nothing but a decision with an id (rules 2 and 3)."""
+    said = words_of(message)
+    words = said if len(said) == 2 else ()
+    data = [part.data for part in message.parts if isinstance(part, Data)]
+    named = [names for value in data for names, _ in _structured(value)]
+    ids = {word for word in words if _ID.fullmatch(word)} | {id for names in named for id in names}
+    return min(ids) if len(ids) == 1 else None
 
 
 def _decision_of(word: str, question: Asked[Any]) -> Mapping[str, Any] | None:

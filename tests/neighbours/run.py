@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from tests.neighbours import tool_servers
+from tests.neighbours import agents, tool_servers
 
 
 class Neighbour(Protocol):
@@ -35,6 +35,7 @@ def main(words: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     seen = [
         *table(tool_servers.HEAD, tool_servers.NEIGHBOURS, tool_servers.rows_of, words),
+        *table(agents.HEAD, agents.MAKES, agents.rows_of, words),
     ]
     return int(not all(seen))
 

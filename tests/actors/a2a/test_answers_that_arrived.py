@@ -238,6 +238,32 @@ async def test_task_that_can_be_read_counts(read: Task, content: str, autojump_c
     assert (await outcome(link)).result.content == content
 
 
+# Section 4.2.2: `append` adds the parts to those of the artifact. The stores of a2a-sdk and of strands-agents
+# 1.62.0 (multiagent/a2a/executor.py: an update for each delta of the model) keep each as a part of its own.
+PIECES: dict[str, tuple[list[StreamItem], tuple[str, ...], str]] = {
+    "each is a part": ([chunk("fine"), chunk(" books", append=True)], ("fine", " books"), "fine books"),
+    "the first in a task": (
+        [task("working", artifact("fi", "ne")), chunk(" books", append=True)],
+        ("fi", "ne", " books"),
+        "fine books",
+    ),
+    "some were missed": (
+        [chunk("fine"), chunk(" boo", append=True)],
+        ("fine", " boo", "ks"),
+        "fine books",
+    ),
+    "no pieces": ([chunk("fine", "books")], ("fine", "books"), "fine\nbooks"),
+}
+
+
+@pytest.mark.parametrize(("items", "kept", "content"), PIECES.values(), ids=PIECES)
+async def test_text_that_came_in_pieces_is_read_as_one(
+    items: list[StreamItem], kept: tuple[str, ...], content: str, autojump_clock: object
+) -> None:
+    link = Link([*items, update("completed")], task("completed", artifact(*kept)))
+    assert (await outcome(link)).result.content == content
+
+
 PARTS = st.lists(st.text(max_size=400), max_size=4)
 ITEMS = st.lists(
     st.builds(

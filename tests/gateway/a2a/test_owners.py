@@ -251,6 +251,19 @@ async def test_approver_decides_a_task_of_another(site: Site, autojump_clock: Mo
     assert await site.outcome("ann", words(V1, (await site.waiting("ann")).id)) == DENIED
 
 
+async def test_id_of_an_approval_alone_is_no_way_into_the_task_of_another(
+    site: Site, autojump_clock: MockClock
+) -> None:
+    task = await site.waiting("ann")
+    [asked] = task.pending
+    for said in f"yes {asked['id']}", {"data": {"id": asked["id"], "approved": True}}:
+        assert (await site.talk.told(V1.send(said), **site.by("bob"))).context != task.context
+        assert await site.outcome("desk", V1.send(said)) == "ok"  # its own new task
+    assert site.talk.world.called("wipe") == 0
+    done = await site.talk.told(V1.send(f"yes {asked['id']}"), **site.by("boss"))
+    assert (done.id, done.state) == (task.id, "completed")
+
+
 async def test_unknown_field_of_a_decision_is_named(site: Site, autojump_clock: MockClock) -> None:
     task = await site.waiting("desk")
     [asked] = task.pending

@@ -73,6 +73,30 @@ def test_one_of_several_questions_needs_its_id() -> None:
     assert decision_in_words(message(Text("approve a b")), pending, both) == {}
 
 
+@pytest.mark.parametrize(
+    ("kind", "data", "decision"),
+    [
+        # What `KAgentRemoteA2ATool` sends: kagent-adk 0.10.4, kagent/adk/_remote_a2a_tool.py.
+        ("tool", {"decision_type": "approve"}, YES),
+        ("tool", {"decision_type": "reject"}, NO),
+        ("tool", {"decision_type": "reject", "rejection_reason": "not today"}, {**NO, "reason": "not today"}),
+        ("tool", {"decision_type": "approve", "rejection_reason": "not today"}, YES),
+        ("tool", {"decision_type": "approve", "ask_user_answers": [{"answer": ["a"]}]}, None),
+        ("tool", {"decision_type": "batch", "decisions": {"c": "approve"}}, None),
+        ("tool", {"decision_type": "later"}, None),
+        ("elicitation", {"decision_type": "approve"}, None),
+    ],
+)
+def test_decision_of_kagents_tool_is_one_of_the_only_question(
+    kind: str, data: Mapping[str, Any], decision: Mapping[str, Any] | None
+) -> None:
+    question, other = asked(kind, id="q"), asked(id="p")
+    known = {"q": question, "p": other}
+    assert decision_in_words(message(Data(data)), [question], known).get("q") == decision
+    assert decision_in_words(message(Data(data)), [question, other], known) == {}
+    assert decision_in_words(message(Data(data), Text("no")), [question], known) == {}
+
+
 def test_text_that_asks_names_the_form_that_works() -> None:
     """Each form decides what it says, in the message in which it stands."""
     form = asked("elicitation", id="e")

@@ -316,6 +316,29 @@ async def test_message_with_only_the_context_answers_its_pending_task(
     assert (new.id != task.id, new.answer) == (True, "you said yes")
 
 
+@pytest.mark.parametrize("words", ["yes {id}", "Approve `{id}`.", "data"])
+@pytest.mark.parametrize("tongue", TONGUES, ids=lambda tongue: tongue.name)
+async def test_decision_with_the_id_needs_neither_task_nor_context(
+    talk: Talk, autojump_clock: MockClock, tongue: Tongue, words: str
+) -> None:
+    """Clients that keep neither: `A2AAgent` of strands-agents 1.62.0 (multiagent/a2a/_converters.py)."""
+    task, other = await talk.waiting("use wipe:a"), await talk.waiting("use wipe:b")
+    [item] = task.pending
+    said: Any = words.format(id=item["id"])
+    if words == "data":
+        said = {"data": {"id": item["id"], "approved": True}}
+    key: Any = {"Idempotency_Key": "k"}
+    for _ in range(2):
+        done = await talk.told(tongue.send(said), **key)
+        assert (done.id, done.state) == (task.id, "completed")
+    assert talk.world.ledger == [("wipe", {"name": "a"})]
+    late = await talk.refused(tongue.send(f"no {item['id']}"))
+    assert (late.code in {-32004, 400}, late.message.endswith("approved")) == (True, True)
+    for text in (f"yes please {item['id']}", f"{item['id']}", "yes 00000000-0000-4000-8000-000000000000"):
+        assert (await talk.told(tongue.send(text))).answer == f"you said {text}"
+    assert (await talk.get(other.id)).state == "input-required"
+
+
 async def test_one_message_decides_two_approvals(talk: Talk, autojump_clock: MockClock) -> None:
     task = await talk.waiting("use wipe:a wipe:b")
     first, second = (item["id"] for item in task.pending)
