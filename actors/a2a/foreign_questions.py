@@ -141,7 +141,8 @@ def foreign_answer(
 
 def _adk_response(answer: RemoteAnswer) -> Part:
     said = {"id": answer.item.id, "name": CONFIRMATION, "response": {"confirmed": _agrees(answer)}}
-    return Data(said, metadata={"adk_type": "function_response"})
+    # kagent's module for ADK, 0.10.4, reads its own name only (kagent/adk/converters/part_converter.py).
+    return Data(said, metadata=dict.fromkeys(("adk_type", "kagent_type"), "function_response"))
 
 
 def _interrupt_response(answer: RemoteAnswer) -> Part:

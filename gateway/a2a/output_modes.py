@@ -47,7 +47,8 @@ class OutputModes:
             raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", f"the agent answers in {offered}")
 
     def item(self, item: StreamItem) -> StreamItem | None:
-        """The item without the parts of artifacts that the client does not accept; None: nothing is left."""
+        """The item without the parts of artifacts that the client does not accept; None: nothing is left. A
+        text is sent nevertheless if it is all that an artifact has."""
         match item:
             case Task():
                 shown = (self._artifact(artifact) for artifact in item.artifacts)
@@ -61,7 +62,10 @@ class OutputModes:
                 assert_never(item)
 
     def _artifact(self, artifact: Artifact) -> Artifact | None:
-        parts = tuple(part for part in artifact.parts if self._accepts(_type_of(part)))
+        accepted = tuple(part for part in artifact.parts if self._accepts(_type_of(part)))
+        # Rather a text than no answer. By default, CrewAI 1.15.30 accepts JSON only (crewai/a2a/config.py)
+        # and reads texts only.
+        parts = accepted or tuple(part for part in artifact.parts if _type_of(part) == "text/plain")
         return attrs.evolve(artifact, parts=parts) if parts else None
 
     def _accepts(self, media_type: str) -> bool:

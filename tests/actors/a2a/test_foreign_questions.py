@@ -191,7 +191,7 @@ def test_answers_to_adk_are_function_responses() -> None:
     assert sent(ADK, YES, NO).parts == [
         Data(
             {"id": id, "name": "adk_request_confirmation", "response": {"confirmed": confirmed}},
-            metadata={"adk_type": "function_response"},
+            metadata={"adk_type": "function_response", "kagent_type": "function_response"},
         )
         for id, confirmed in (("c1", True), ("c2", False))
     ]
