@@ -59,7 +59,9 @@ class RemoteAgentConfig:
     headers: Mapping[str, str] = attrs.field(
         factory=dict,
         repr=False,
-        metadata=about("Headers of every HTTP request; write API keys as `${VAR}`.", **HEADERS),
+        metadata=about(
+            "Headers of every HTTP request; write API keys as `${VAR}`.", empty="nothing", **HEADERS
+        ),
     )
     api_key: str | None = attrs.field(
         default=None,

@@ -204,10 +204,14 @@ class AgentConfig:
         metadata=about("Seconds that in-flight work gets to finish at shutdown.", minimum=0, maximum=_DAY),
     )
     llm: LlmConfig = attrs.field(
-        default=LlmConfig(), metadata=about("The default model, and the default settings of all models.")
+        default=LlmConfig(),
+        metadata=about("The default model, and the default settings of all models.", empty="nothing"),
     )
     models: Mapping[str, ModelConfig] = attrs.field(
-        factory=dict, metadata=about("Models by names of your choice, for use in `model` and `fallbacks`.")
+        factory=dict,
+        metadata=about(
+            "Models by names of your choice, for use in `model` and `fallbacks`.", empty="nothing"
+        ),
     )
     context: ContextConfig | None = attrs.field(
         default=None,
@@ -218,6 +222,7 @@ class AgentConfig:
         metadata=about(
             "The tool servers, as a list or as a mapping by name.",
             alias="mcpServers",
+            empty="nothing",
             unique_names=True,
             by_name=True,
         ),
@@ -226,6 +231,7 @@ class AgentConfig:
         default=(),
         metadata=about(
             "The remote agents to delegate to, as a list or as a mapping by name.",
+            empty="nothing",
             unique_names=True,
             by_name=True,
         ),

@@ -16,7 +16,6 @@ MOST_VOTES = 16
 APPROVERS = about(
     "Who may approve: names of roles, and `subject:` with names of principals. Needs `auth`. Default: every "
     "principal that may decide the approval.",
-    not_empty=True,
     items=SOME_TEXT,
 )
 QUORUM = about(
@@ -43,7 +42,7 @@ class Condition:
 
     equals: Plain = attrs.field(default=None, metadata=about("The value must equal this."))
     one_of: tuple[Plain, ...] | None = attrs.field(
-        default=None, metadata=about("The value must be one of these.", not_empty=True)
+        default=None, metadata=about("The value must be one of these.")
     )
     matches: str | None = attrs.field(
         default=None,

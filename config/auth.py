@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -24,6 +24,8 @@ _A_HEADER = {**{name: getattr(HEADERS["keys"], name) for name in ("pattern", "me
 @attrs.frozen(kw_only=True)
 class ScopeConfig:
     """A role that approves in a part of the agent only. An omitted key matches everything."""
+
+    NOT_EMPTY: ClassVar = True
 
     servers: tuple[str, ...] | None = attrs.field(
         default=None,
@@ -63,7 +65,7 @@ class OidcConfig:
     issuer: str = attrs.field(metadata=about("Address of the issuer, exactly as in its tokens.", **HTTPS))
     audience: str = attrs.field(metadata=about("The audience that a token must have.", not_empty=True))
     algorithms: tuple[Algorithm, ...] = attrs.field(
-        default=("RS256",), metadata=about("Signature algorithms that are accepted.", not_empty=True)
+        default=("RS256",), metadata=about("Signature algorithms that are accepted.")
     )
     subject_claim: str = attrs.field(
         default="sub", metadata=about("The claim that names the person.", not_empty=True)

@@ -123,7 +123,7 @@ class McpServerConfig:
         ),
     )
     args: tuple[str, ...] = attrs.field(
-        default=(), repr=False, metadata=about("Arguments of `command`.", needs="command")
+        default=(), repr=False, metadata=about("Arguments of `command`.", needs="command", empty="nothing")
     )
     transport: Literal["stdio", "http", "sse"] | None = attrs.field(
         default=None,
@@ -150,6 +150,7 @@ class McpServerConfig:
             "`KEY=VALUE`.",
             needs="command",
             pairs=True,
+            empty="nothing",
             keys=About("", pattern="[^=]+", meaning="the name of a variable"),
         ),
     )
@@ -180,6 +181,7 @@ class McpServerConfig:
         metadata=about(
             "Headers of every HTTP request; write API keys as `${VAR}`.",
             needs="url",
+            empty="nothing",
             **HEADERS,
         ),
     )
@@ -278,9 +280,7 @@ class McpServerConfig:
     )
     oauth: OAuthConfig | None = attrs.field(
         default=None,
-        metadata=about(
-            "Credentials with which the agent gets its own token. Default: none.", needs="url", not_empty=True
-        ),
+        metadata=about("Credentials with which the agent gets its own token. Default: none.", needs="url"),
     )
     forward_bearer: bool | None = attrs.field(
         default=None,

@@ -164,7 +164,7 @@ class LlmConfig:
     )
     fallbacks: tuple[str, ...] = attrs.field(
         default=(),
-        metadata=about(f"{_FALLBACKS}.", items=SOME_TEXT),
+        metadata=about(f"{_FALLBACKS}.", empty="nothing", items=SOME_TEXT),
     )
     stream: bool = attrs.field(default=True, metadata=about(_STREAM))
     timeout: float | None = attrs.field(
@@ -186,7 +186,9 @@ class LlmConfig:
         default=None,
         metadata=about(f"{_TEMPERATURE} Default: the provider's.", minimum=0, maximum=2),
     )
-    options: Mapping[str, Any] = attrs.field(factory=dict, repr=False, metadata=about(_OPTIONS))
+    options: Mapping[str, Any] = attrs.field(
+        factory=dict, repr=False, metadata=about(_OPTIONS, empty="nothing")
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -254,6 +256,7 @@ class ModelConfig:
         default=None,
         metadata=about(
             f"{_FALLBACKS}; `[]`: none. Default: `llm.fallbacks`.",
+            empty="none",
             items=SOME_TEXT,
         ),
     )
@@ -267,7 +270,7 @@ class ModelConfig:
     options: Mapping[str, Any] = attrs.field(
         factory=dict,
         repr=False,
-        metadata=about(f"{_OPTIONS} They are added to those of `llm` and override them."),
+        metadata=about(f"{_OPTIONS} They are added to those of `llm` and override them.", empty="nothing"),
     )
     headers: Mapping[str, str] = attrs.field(
         factory=dict,
@@ -276,13 +279,16 @@ class ModelConfig:
             "Headers of every request, for instance of a gateway; write keys as `${VAR}`. They replace those "
             "that the agent would send. A model with an `Authorization`, `api-key`, `x-api-key` or "
             "`x-goog-api-key` here needs no other key, except Claude.",
+            empty="nothing",
             **HEADERS,
         ),
     )
     query: Mapping[str, str] = attrs.field(
         factory=dict,
         repr=False,
-        metadata=about("Parameters of the address of every request, for instance `api-version`."),
+        metadata=about(
+            "Parameters of the address of every request, for instance `api-version`.", empty="nothing"
+        ),
     )
     context: ContextConfig | None = attrs.field(
         default=None, metadata=about("How much is sent to the model. Default: the top-level `context`.")

@@ -41,21 +41,24 @@ class BaseNode:
         default=None,
         metadata=about(
             "Names of the servers whose tools this node and the nodes below it may use; `[]`: none. "
-            "Default: inherited; at the root, all."
+            "Default: inherited; at the root, all.",
+            empty="none",
         ),
     )
     tools: tuple[str, ...] | None = attrs.field(
         default=None,
         metadata=about(
-            "Names of the tools that this node and the nodes below it may use; `*` and `?` are wildcards. "
-            "Default: inherited; at the root, all."
+            "Names of the tools that this node and the nodes below it may use; `*` and `?` are wildcards; "
+            "`[]`: none. Default: inherited; at the root, all.",
+            empty="none",
         ),
     )
     a2a: tuple[RemoteAgentEntry, ...] | None = attrs.field(
         default=None,
         metadata=about(
             "Remote agents that the models of this node and of the nodes below it may delegate to; `[]`: "
-            "none. Default: inherited; at the root, the top-level `a2a`."
+            "none. Default: inherited; at the root, the top-level `a2a`.",
+            empty="none",
         ),
     )
     timeout: float | None = attrs.field(
@@ -124,6 +127,7 @@ class LlmNode(FallibleNode):
         metadata=about(
             "Models to try in order when the model fails; `[]`: none. Default: the fallbacks of the model "
             "in `models`, else `llm.fallbacks`.",
+            empty="none",
             items=SOME_TEXT,
         ),
     )
@@ -168,7 +172,7 @@ class SequentialNode(OrderedNode):
 
     TYPE: ClassVar = "sequential"
 
-    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to run, in order.", not_empty=True))
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to run, in order."))
 
 
 @attrs.frozen(kw_only=True)
@@ -177,9 +181,7 @@ class ParallelNode(BaseNode):
 
     TYPE: ClassVar = "parallel"
 
-    agents: tuple[Node, ...] = attrs.field(
-        metadata=about("The nodes to run at the same time.", not_empty=True)
-    )
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to run at the same time."))
     max_concurrency: int | None = attrs.field(
         default=None,
         metadata=about(
@@ -201,9 +203,7 @@ class LoopNode(OrderedNode):
 
     TYPE: ClassVar = "loop"
 
-    agents: tuple[Node, ...] = attrs.field(
-        metadata=about("The nodes of one iteration, in order.", not_empty=True)
-    )
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes of one iteration, in order."))
     max_iterations: int = attrs.field(
         default=10,
         metadata=about("Maximum number of iterations; then the loop ends.", minimum=1, maximum=1000),
@@ -217,8 +217,7 @@ class Route:
     when: Mapping[str, Condition] = attrs.field(
         metadata=about(
             "Conditions on the answers of earlier nodes, by their `output_key`, and on `user_message`; all "
-            "must hold.",
-            not_empty=True,
+            "must hold."
         )
     )
     agent: str = attrs.field(metadata=about("Name of the agent to run.", not_empty=True))
@@ -231,7 +230,7 @@ class RouterNode(FallibleNode):
     TYPE: ClassVar = "router"
     EXACTLY_ONE_OF: ClassVar = (("model", "prompt", "fallbacks"), ("routes",))
 
-    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to choose from.", not_empty=True))
+    agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to choose from."))
     model: str | None = attrs.field(
         default=None,
         metadata=about(
@@ -245,6 +244,7 @@ class RouterNode(FallibleNode):
         metadata=about(
             "Models to try in order when the model fails; `[]`: none. Default: the fallbacks of the model "
             "in `models`, else `llm.fallbacks`.",
+            empty="none",
             items=SOME_TEXT,
         ),
     )
@@ -257,7 +257,7 @@ class RouterNode(FallibleNode):
     )
     routes: tuple[Route, ...] | None = attrs.field(
         default=None,
-        metadata=about("Checked in order; the first route whose conditions hold decides.", not_empty=True),
+        metadata=about("Checked in order; the first route whose conditions hold decides."),
     )
     default: str | None = attrs.field(
         default=None,

@@ -38,7 +38,7 @@ from .shape import (
 )
 from .values import Invalid, KeyPath, Mark, Scalar, Sequence, Table, Value, as_list, dotted, is_blank, quoted
 from .variables import UnreadableFile, Variables
-from .wording import correction, describe, invisible, kind, meant, nearest, one_of, section_with, shown
+from .wording import OMIT, correction, describe, invisible, kind, meant, nearest, one_of, section_with, shown
 
 T = TypeVar("T")
 
@@ -65,14 +65,17 @@ class Reader:
         data_dir: Path | None = None,
         *,
         references: bool = True,
+        may_be_empty: bool = False,
     ) -> None:
-        """`references`: whether `${NAME}` in texts stands for a value."""
+        """`references`: whether `${NAME}` in texts stands for a value. `may_be_empty`: whether no content is
+        the default, as in trees that older versions stored."""
         self.data_dir = data_dir
         """The value of `${data_dir}`; None until it is known."""
         self.problems: list[Problem] = []
         self._file = file
         self._variables = variables
         self._references = references
+        self._may_be_empty = may_be_empty
         self._reported: set[tuple[str, str, Mark]] = set()
         self._top: type | None = None
         self._form_only = False
@@ -239,8 +242,6 @@ class Reader:
     # Collections
 
     def _list(self, value: Sequence, shape: ListOf, path: KeyPath) -> Read:
-        if shape.not_empty and not value.items:
-            return self.report("empty_list", "the list is empty; it needs at least one", value.mark, path)
         if shape.unique_names:
             self.check_unique(((item, path) for item in value.items), "name")
         items = [self.read(item, shape.item, (*path, index)) for index, item in enumerate(value.items)]
@@ -279,8 +280,6 @@ class Reader:
             )
 
     def _map(self, value: Table, shape: MapOf, path: KeyPath) -> Read:
-        if shape.not_empty and not value.entries:
-            return self.report("empty_mapping", "the mapping is empty", value.mark, path)
         items = {key: self.read(item, shape.item, (*path, key)) for key, item in value.entries.items()}
         fit = [self._fits(key, shape, value.key_marks.get(key), (*path, key)) for key in items]
         return items if all(fit) and _BAD not in items.values() else _BAD
@@ -352,8 +351,8 @@ class Reader:
             if (needed and item is None) or (key.required and item is not None and is_blank(item)):
                 mark = item.mark if item else value.mark
                 given[key.field] = self.report("missing_key", f"{key.name} is required", mark, path)
-            elif item is not None and not key.may_mean_default(item):
-                read = self.read(item, key.shape, (*path, key.name))
+            elif item is not None and not self._means_default(key, item):
+                read = self._with_content(key, item, (*path, key.name))
                 if read is not _LEFT_OUT:
                     given[key.field] = not read if key.is_opposite and isinstance(read, bool) else read
         self._form_only = form_only
@@ -362,6 +361,25 @@ class Reader:
             at = path if misfit.key is None else (*path, misfit.key)
             self.report(misfit.code, misfit.message, misfit.mark, at)
         return _BAD if apart or _BAD in given.values() else cls(**given, **mark_of(cls, value))
+
+    def _means_default(self, key: Key, value: Value) -> bool:
+        """Whether the value stands for the default of its key."""
+        allowed = key.may_be_blank or (self._may_be_empty and key.is_collection)
+        return allowed and isinstance(value, Scalar) and value.value is None
+
+    def _with_content(self, key: Key, value: Value, path: KeyPath) -> Read:
+        """Read a value that must have content if its key needs some."""
+        hint = None if key.required else OMIT
+        match value:
+            case Scalar(value=None) if key.is_collection:
+                return self._wrong_type(value, key.shape, path, hint)
+            case Sequence(items=()) if key.needs_content and not self._may_be_empty:
+                message = "the list is empty; it needs at least one"
+                return self.report("empty_list", message, value.mark, path)
+            case Table(entries=entries) if key.needs_content and not (entries or self._may_be_empty):
+                return self.report("empty_mapping", "the mapping is empty", value.mark, path, hint=hint)
+            case _:
+                return self.read(value, key.shape, path)
 
     def _is_off(self, value: Table, keys: Mapping[str, Key], path: KeyPath) -> bool:
         """Whether a section says that it is not used, with `enabled` or its opposite."""
@@ -386,9 +404,9 @@ class Reader:
 
     # Error messages
 
-    def _wrong_type(self, value: Value, shape: Shape, path: KeyPath) -> _Bad:
+    def _wrong_type(self, value: Value, shape: Shape, path: KeyPath, hint: str | None = None) -> _Bad:
         expected, found = describe(shape), kind(value)
-        hint = correction(value, shape)
+        hint = hint or correction(value, shape)
         message = f"expected {expected}, found {found}"
         return self.report("wrong_type", message, value.mark, path, expected=expected, found=found, hint=hint)
 

@@ -104,7 +104,9 @@ def _given(cls: type, name: str) -> Json:
 
 def _key(key: Key, definitions: dict[str, Json]) -> Json:
     schema = _shape(key.shape, definitions)
-    if key.may_be_blank and not key.required:
+    if key.needs_content:
+        schema = {**schema, "minItems": 1, "minProperties": 1}
+    if key.may_be_blank:
         schema = {"anyOf": [schema, {"type": "null"}]}
     described: Json = {"description": key.about.text, **schema}
     if key.default is not None:
@@ -149,8 +151,6 @@ def _shape(shape: Shape, definitions: dict[str, Json]) -> Json:
 
 def _list(shape: ListOf, definitions: dict[str, Json]) -> Json:
     schema: Json = {"type": "array", "items": _shape(shape.item, definitions)}
-    if shape.not_empty:
-        schema["minItems"] = 1
     if not shape.by_name:
         return schema
     assert isinstance(shape.item, Section)
@@ -164,8 +164,6 @@ def _list(shape: ListOf, definitions: dict[str, Json]) -> Json:
 
 def _map(shape: MapOf, definitions: dict[str, Json]) -> Json:
     schema: Json = {"type": "object", "additionalProperties": _shape(shape.item, definitions)}
-    if shape.not_empty:
-        schema["minProperties"] = 1
     if shape.key.pattern:
         schema["propertyNames"] = {"pattern": f"^(?:{shape.key.pattern})$"}
     return {"anyOf": [schema, {"type": "array", "items": _text(PAIR)}]} if shape.pairs else schema

@@ -16,9 +16,18 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from .values import Mark, Plain, Scalar, Table, Value
+from .values import Mark, Plain, Table
 
 _ABOUT = "stopgo.about"
+
+Empty: TypeAlias = Literal["refused", "nothing", "none"]
+"""What a list, a mapping or a section means that has no content.
+
+`refused`: it is an error, because an omitted key can permit more than a written one. With `auth:` and only
+comments below it, anyone could use the agent.
+`nothing`: no value and an empty one both mean that nothing is added to what the agent can use.
+`none`: an empty list means none, which is less than the default; no value is an error.
+"""
 
 
 @attrs.frozen
@@ -38,7 +47,9 @@ class About:
     regex: bool = False
     """The text is a Python regular expression."""
     not_empty: bool = False
-    """An empty text, list or mapping is refused."""
+    """An empty text is refused."""
+    empty: Empty = "refused"
+    """What a list, a mapping or a section without content means."""
     unique_names: bool = False
     """The items of the list have unique `name`s."""
     by_name: bool = False
@@ -123,7 +134,6 @@ class Choice:
 @attrs.frozen
 class ListOf:
     item: Shape
-    not_empty: bool = False
     unique_names: bool = False
     by_name: bool = False
 
@@ -133,7 +143,6 @@ class MapOf:
     """A mapping from texts to items of one shape."""
 
     item: Shape
-    not_empty: bool = False
     key: Text = Text()
     pairs: bool = False
 
@@ -164,8 +173,6 @@ class Key:
     """The key must be in the file."""
     default: str | float | Path | None = None
     """The default of an omitted key; None if it is not a plain value."""
-    may_be_blank: bool = False
-    """A key without a value means its default, for instance if everything below it is commented out."""
     alias_of: str | None = None
     """The key that this key is another name of."""
     is_opposite: bool = False
@@ -173,9 +180,26 @@ class Key:
     field: str = ""
     """The field for the value."""
 
-    def may_mean_default(self, value: Value) -> bool:
-        """Whether the value stands for the default, as `mcp_servers:` with all entries commented out."""
-        return self.may_be_blank and isinstance(value, Scalar) and value.value is None
+    @property
+    def may_be_blank(self) -> bool:
+        """Whether no value means the default, as `mcp_servers:` with all entries commented out."""
+        return self.about.empty == "nothing"
+
+    @property
+    def is_collection(self) -> bool:
+        return isinstance(self.shape, ListOf | MapOf | Section)
+
+    @property
+    def needs_content(self) -> bool:
+        """Whether an empty list or mapping is refused here. A section with keys that it needs names them."""
+        match self.shape:
+            case ListOf() | MapOf():
+                return self.about.empty == "refused"
+            case Section(cls):
+                needs_keys = any(key.required for key in keys_of(cls).values()) or exactly_one_of(cls)
+                return self.about.empty == "refused" and not needs_keys
+            case _:
+                return False
 
 
 @functools.cache
@@ -190,20 +214,17 @@ def keys_of(cls: type) -> Mapping[str, Key]:
         if described.derived:
             continue
         shape = _shape_of(hints[field.name], described)
-        # If None is the default of a list, a blank value could mean None or an empty list.
-        ambiguous = isinstance(shape, ListOf) and field.default is None
         name = described.key or field.name
         keys[name] = Key(
             name=name,
             shape=shape,
-            may_be_blank=isinstance(shape, ListOf | MapOf | Section) and not ambiguous,
             about=described,
             required=field.default is attrs.NOTHING and not described.filled_in,
             default=field.default if isinstance(field.default, str | int | float | Path) else None,
             field=field.name,
         )
         if described.alias:
-            other = About(f"The same as `{name}`.", needs=described.needs)
+            other = About(f"The same as `{name}`.", needs=described.needs, empty=described.empty)
             keys[described.alias] = Key(
                 described.alias, shape, other, required=False, alias_of=name, field=field.name
             )
@@ -284,11 +305,11 @@ def _shape_of(hint: Any, described: About) -> Shape:
         return Choice(arguments, described.synonyms)
     if origin is tuple:
         item = _shape_of(arguments[0], described.items or About(""))
-        return ListOf(item, described.not_empty, described.unique_names, described.by_name)
+        return ListOf(item, described.unique_names, described.by_name)
     if origin is not None and issubclass(origin, Mapping):
         item = _shape_of(arguments[1], described.items or About(""))
         key = Text(described.keys.pattern, described.keys.meaning) if described.keys else Text()
-        return MapOf(item, described.not_empty, key, described.pairs)
+        return MapOf(item, key, described.pairs)
     if attrs.has(hint):
         return Section(hint)
     if members := _variants(hint):

@@ -60,7 +60,7 @@ def tree_from_stored(
 
     Raises `ConfigError`, for instance if a variable is no longer set.
     """
-    reader = Reader("stored tree", Variables(environ, Path()), data_dir)
+    reader = Reader("stored tree", Variables(environ, Path()), data_dir, may_be_empty=True)
     node = reader.read(from_plain(stored), NODE, ("agent",))
     if reader.problems:
         raise ConfigError(tuple(reader.problems))

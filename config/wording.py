@@ -122,6 +122,9 @@ def kind(value: Value) -> str:
             assert_never(value)
 
 
+OMIT = "leave the key out for its default"
+
+
 def correction(value: Value, shape: Shape) -> str | None:
     """A hint for a value of the wrong kind."""
     if isinstance(value, Table) and isinstance(shape, ListOf):
@@ -132,9 +135,7 @@ def correction(value: Value, shape: Shape) -> str | None:
         case Text() if value.value is not None:
             return "put it in quotes"
         case Text() | Choice() if value.value is None:
-            return "leave the key out for its default"
-        case ListOf() if value.value is None:
-            return "leave the key out for its default, or write [] for none"
+            return OMIT
         case ListOf(item=Text()):
             return "write a list as [a, b]"
         case Number(seconds=True) if (seconds := _seconds(value.value)) is not None:

@@ -48,7 +48,7 @@ class CallKeys:
     """A tool call of the reply."""
 
     name: str = attrs.field(metadata=about("Name of the tool."))
-    arguments: Mapping[str, Any] = attrs.field(factory=dict, metadata=about("JSON."))
+    arguments: Mapping[str, Any] = attrs.field(factory=dict, metadata=about("JSON.", empty="nothing"))
     problem: str | None = attrs.field(
         default=None, metadata=about("Error in the arguments, as in a malformed reply of a provider.")
     )
@@ -95,12 +95,10 @@ class ArtifactKeys:
 
     text: tuple[str, ...] | None = attrs.field(
         default=None,
-        metadata=about(
-            "Chunks, each sent by itself to a client that streams. A text is one chunk.", not_empty=True
-        ),
+        metadata=about("Chunks, each sent by itself to a client that streams. A text is one chunk."),
     )
-    file: FileKeys | None = attrs.field(default=None, metadata=about("A file."))
-    data: Mapping[str, Any] | None = attrs.field(default=None, metadata=about("JSON."))
+    file: FileKeys | None = attrs.field(default=None, metadata=about("A file.", empty="nothing"))
+    data: Mapping[str, Any] | None = attrs.field(default=None, metadata=about("JSON.", empty="nothing"))
 
 
 @attrs.frozen(kw_only=True)
@@ -108,7 +106,9 @@ class A2AKeys:
     """How the reply ends its task for A2A clients."""
 
     state: A2AState = attrs.field(default="completed", metadata=about("State of the task."))
-    artifact: ArtifactKeys | None = attrs.field(default=None, metadata=about("Default: the reply's text."))
+    artifact: ArtifactKeys | None = attrs.field(
+        default=None, metadata=about("Default: the reply's text.", empty="nothing")
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -117,17 +117,25 @@ class ReplyKeys:
 
     EXACTLY_ONE_OF: ClassVar = (("text", "tool_calls", "a2a"), ("error",))
 
-    when: WhenKeys = attrs.field(default=WhenKeys(), metadata=about("When this is the reply."))
+    when: WhenKeys = attrs.field(
+        default=WhenKeys(), metadata=about("When this is the reply.", empty="nothing")
+    )
     text: str = attrs.field(default="", metadata=about("Text of the reply."))
     tool_calls: tuple[CallKeys, ...] | None = attrs.field(
-        default=None, metadata=about("Tool calls of the reply.", not_empty=True)
+        default=None, metadata=about("Tool calls of the reply.")
     )
     delay: float = attrs.field(
         default=0.0, metadata=about("Seconds until the reply.", minimum=0, maximum=_DAY)
     )
-    usage: UsageKeys = attrs.field(default=UsageKeys(), metadata=about("Tokens of the call."))
-    error: ErrorKeys | None = attrs.field(default=None, metadata=about("A failure in place of a reply."))
-    a2a: A2AKeys | None = attrs.field(default=None, metadata=about("How the task ends for A2A clients."))
+    usage: UsageKeys = attrs.field(
+        default=UsageKeys(), metadata=about("Tokens of the call.", empty="nothing")
+    )
+    error: ErrorKeys | None = attrs.field(
+        default=None, metadata=about("A failure in place of a reply.", empty="nothing")
+    )
+    a2a: A2AKeys | None = attrs.field(
+        default=None, metadata=about("How the task ends for A2A clients.", empty="nothing")
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -135,5 +143,5 @@ class ScriptKeys:
     """A script file."""
 
     replies: tuple[ReplyKeys, ...] = attrs.field(
-        metadata=about("The first reply whose conditions hold is given.", not_empty=True)
+        metadata=about("The first reply whose conditions hold is given.")
     )

@@ -197,9 +197,9 @@ def test_an_agent_needs_no_server(load: Load, text: str) -> None:
     assert load(text).mcp_servers == ()
 
 
-def test_an_empty_section_is_its_default(load: Load) -> None:
-    config = load("llm:\ntools:\napproval:\nmcp_servers:\n  - name: a\n    command: b\n    args:\n    env:\n")
-    assert (config.llm, config.tools, config.approval) == (LlmConfig(), ToolsConfig(), ApprovalConfig())
+def test_an_empty_section_that_only_adds_is_its_default(load: Load) -> None:
+    config = load("llm:\nmodels:\nmcp_servers:\n  - name: a\n    command: b\n    args:\n    env:\n")
+    assert (config.llm, config.models) == (LlmConfig(), {})
     assert (config.mcp_servers[0].args, config.mcp_servers[0].env) == ((), {})
 
 

@@ -354,8 +354,7 @@ def condition(text: str) -> str:
         (
             node(LLM + ", mcp_servers: "),
             "wrong_type",
-            "2:36: agent.mcp_servers: expected a list, found nothing "
-            "(leave the key out for its default, or write [] for none)",
+            "2:36: agent.mcp_servers: expected a list, found nothing (leave the key out for its default)",
         ),
         (
             node(LLM + ", tools: resources_*"),
@@ -508,7 +507,7 @@ def condition(text: str) -> str:
                 "missing_key",
                 "1:1: auth: auth accepts no credential (give api_keys: true, oidc or proxy)",
             )
-            for text in ("{}", "{api_keys: false}", "{limits: {streams: 1}}")
+            for text in ("{api_keys: false}", "{limits: {streams: 1}}")
         ),
         (
             "auth: {api_keys: true, roles: {viewer: {tools: [x]}}}",

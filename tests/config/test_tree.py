@@ -7,11 +7,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stopgo.config.approval import Condition
+from stopgo.config.approval import ApprovalOverride, Condition, Rule
 from stopgo.config.errors import ConfigError
 from stopgo.config.nodes import (
     ROUTER_PROMPT,
     LlmNode,
+    LoopNode,
     Node,
     ParallelNode,
     Route,
@@ -35,13 +36,13 @@ rule = st.fixed_dictionaries(
     {"then": st.sampled_from(["run", "ask", "deny"])},
     optional={
         "tool": st.sampled_from(["resources_*", "${A}"]),
-        "arguments": st.dictionaries(st.sampled_from(["a", "b.c"]), condition, max_size=2),
+        "arguments": st.dictionaries(st.sampled_from(["a", "b.c"]), condition, min_size=1, max_size=2),
     },
 )
 approval = st.fixed_dictionaries(
-    {},
+    {"unannotated": st.just("ask")},
     optional={
-        "rules": st.lists(rule, max_size=2),
+        "rules": st.lists(rule, min_size=1, max_size=2),
         "in_loop": st.sampled_from(["run", "${NOT:-ask}"]),
         "expires_after": st.sampled_from([1.5, "${N}"]),
         "on_expiry": st.just("fail"),
@@ -126,6 +127,25 @@ def test_a_stored_tree_comes_back(
     stored = json.loads(json.dumps(config.stored_tree))
     assert stored == config.stored_tree
     assert tree_from_stored(stored, environ=ENVIRON, data_dir=config.data_dir) == config.agent
+
+
+def test_a_stored_tree_may_have_empty_values() -> None:
+    """Older versions stored them, and read each as its default."""
+    tree = {
+        "type": "llm",
+        "name": "a",
+        "prompt": "",
+        "model": "offline:rules",
+        "approval": {"rules": []},
+    }
+    inner = {**tree, "name": "b", "approval": {"rules": [{"then": "ask", "arguments": None}]}}
+    node = tree_from_stored({"type": "loop", "name": "c", "approval": None, "agents": [tree, inner]})
+    assert isinstance(node, LoopNode)
+    assert [each.approval for each in (node, *node.agents)] == [
+        None,
+        ApprovalOverride(rules=()),
+        ApprovalOverride(rules=(Rule(then="ask"),)),
+    ]
 
 
 TEXT = """
