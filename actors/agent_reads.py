@@ -37,6 +37,7 @@ from .conversation.precedents import Precedent, precedents
 from .conversation.watch import BUFFER, Filter, Watch, Watched
 from .gate.gate import PolicyScope, descend, root_scope
 from .gate.halt import HaltState
+from .gate.unapproved import Unapproved, unapproved_tools
 from .log import stored
 from .log.deltas import AnyDelta
 from .log.inbox import Received
@@ -245,6 +246,11 @@ class AgentReads:
         """Warnings about contradictory tools, about rules that do not match the listed tools, and about tools
         that the provider of a model refuses."""
         return (*self._cast.directory.warnings, *self._cast.model_warnings())
+
+    @property
+    def unapproved(self) -> tuple[Unapproved, ...]:
+        """The listed tools that may do harm and run without approval, with each node where they do."""
+        return tuple(unapproved_tools(self.config, self._cast.directory.catalogue.tools))
 
     def health(self) -> Health:
         """Return the health of the servers, the models and the journal, as last published."""

@@ -38,9 +38,9 @@ from .conversation.other_nodes import OtherNodes
 from .conversation.remote_questions import RemoteQuestions
 from .conversation.timers import timers
 from .gate import halt
-from .gate.gate import unapproved_tools
 from .gate.halt import Halts
 from .gate.review import Finding, refuse, review
+from .gate.unapproved import summary, unapproved_tools
 from .log.branches import ActiveRuns
 from .log.observer import Observer
 from .log.topics import EVERYTHING
@@ -162,7 +162,7 @@ async def _start(
     await models.check()
     servers = await _start_servers(kernel, config, open_server, registry_ref, directory)
     await _start_agents(kernel, config, open_remote_agent, registry_ref, directory)
-    lists = tool_lists(directory, registry_ref, lambda: _warn(directory, _review(config, directory)))
+    lists = tool_lists(directory, registry_ref, lambda: _warn(config, directory, _review(config, directory)))
     await kernel.start("tool lists", lists)
     _check_rules(config, directory)
 
@@ -241,17 +241,20 @@ def _check_rules(config: AgentConfig, directory: ServerDirectory) -> None:
     """Log the findings about rules. Raises `ConfigError` if a rule names a tool that no server has."""
     findings = _review(config, directory)
     refuse(findings)
-    for sentence in unapproved_tools(config, directory.catalogue.tools):
-        logger.warning(sentence)
-    _warn(directory, findings)
+    _warn(config, directory, findings)
 
 
 def _review(config: AgentConfig, directory: ServerDirectory) -> tuple[Finding, ...]:
     return tuple(review(config, directory.catalogue.tools, directory.listed))
 
 
-def _warn(directory: ServerDirectory, findings: Sequence[Finding]) -> None:
-    """Publish the findings, and log the new ones."""
+def _warn(config: AgentConfig, directory: ServerDirectory, findings: Sequence[Finding]) -> None:
+    """Publish the findings, and log the new ones and, if it is new, the summary of the tools that run
+    without approval."""
+    unapproved = summary(config, tuple(unapproved_tools(config, directory.catalogue.tools)))
+    if unapproved not in (None, directory.unapproved):
+        logger.warning(unapproved)
+    directory.unapproved = unapproved
     before, directory.warnings = directory.warnings, tuple(finding.text for finding in findings)
     for sentence in directory.warnings:
         if sentence not in before:

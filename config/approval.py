@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 
@@ -11,6 +11,9 @@ from .shape import SOME_TEXT, about
 from .values import Mark, Plain
 
 _YEAR = 366 * 86_400.0
+
+RunOrAsk: TypeAlias = Literal["run", "ask"]
+Setting: TypeAlias = Literal["unannotated", "in_parallel", "in_loop"]
 
 MOST_VOTES = 16
 APPROVERS = about(
@@ -141,6 +144,7 @@ _ON_WEAKER_HINTS = (
     "If a tool's hints become weaker than those in the data directory: `hold`, the stricter hints apply "
     "until a person accepts the new ones; `trust`, the new hints apply at once."
 )
+_RUN_OR_ASK = "Default: `run`; with `defaults: strict`, `ask`."
 _EXPIRES = "Seconds until an approval expires."
 _ON_EXPIRY = "How an expired approval counts: `reject`, as a rejection; `fail`, the run fails."
 _AS_ABOVE = "Default: inherited."
@@ -157,17 +161,35 @@ class ApprovalConfig:
             unique_names=True,
         ),
     )
-    unannotated: Literal["run", "ask"] = attrs.field(default="run", metadata=about(_UNANNOTATED))
-    contradictory_hints: Literal["ask", "read_only"] = attrs.field(
-        default="read_only", metadata=about(_CONTRADICTORY_HINTS)
+    defaults: Literal["strict", "permissive"] = attrs.field(
+        default="permissive",
+        metadata=about(
+            "The defaults of `unannotated`, `in_parallel`, `in_loop` and `contradictory_hints`: with "
+            "`strict`, such calls ask; with `permissive`, they run."
+        ),
     )
-    in_parallel: Literal["run", "ask"] = attrs.field(default="run", metadata=about(_IN_PARALLEL))
-    in_loop: Literal["run", "ask"] = attrs.field(default="run", metadata=about(_IN_LOOP))
+    unannotated: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_UNANNOTATED} {_RUN_OR_ASK}"))
+    contradictory_hints: Literal["ask", "read_only"] | None = attrs.field(
+        default=None,
+        metadata=about(f"{_CONTRADICTORY_HINTS} Default: `read_only`; with `defaults: strict`, `ask`."),
+    )
+    in_parallel: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_IN_PARALLEL} {_RUN_OR_ASK}"))
+    in_loop: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_IN_LOOP} {_RUN_OR_ASK}"))
     expires_after: float | None = attrs.field(
         default=None, metadata=about(f"{_EXPIRES} Default: never.", above=0, maximum=_YEAR)
     )
     on_expiry: Literal["reject", "fail"] = attrs.field(default="reject", metadata=about(_ON_EXPIRY))
     on_weaker_hints: Literal["hold", "trust"] = attrs.field(default="hold", metadata=about(_ON_WEAKER_HINTS))
+
+    def action(self, setting: Setting) -> RunOrAsk:
+        """What a setting says: its own key or, without it, `defaults`."""
+        given: RunOrAsk | None = getattr(self, setting)
+        return given or ("ask" if self.defaults == "strict" else "run")
+
+    @property
+    def contradiction_asks(self) -> bool:
+        """Whether a tool with contradictory hints counts as destructive."""
+        return (self.contradictory_hints or self.defaults) in ("ask", "strict")
 
 
 @attrs.frozen(kw_only=True)
@@ -177,15 +199,9 @@ class ApprovalOverride:
     rules: tuple[Rule, ...] | None = attrs.field(
         default=None, metadata=about("Checked before the inherited rules.", unique_names=True)
     )
-    unannotated: Literal["run", "ask"] | None = attrs.field(
-        default=None, metadata=about(f"{_UNANNOTATED} {_AS_ABOVE}")
-    )
-    in_parallel: Literal["run", "ask"] | None = attrs.field(
-        default=None, metadata=about(f"{_IN_PARALLEL} {_AS_ABOVE}")
-    )
-    in_loop: Literal["run", "ask"] | None = attrs.field(
-        default=None, metadata=about(f"{_IN_LOOP} {_AS_ABOVE}")
-    )
+    unannotated: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_UNANNOTATED} {_AS_ABOVE}"))
+    in_parallel: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_IN_PARALLEL} {_AS_ABOVE}"))
+    in_loop: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_IN_LOOP} {_AS_ABOVE}"))
     expires_after: float | None = attrs.field(
         default=None, metadata=about(f"{_EXPIRES} {_AS_ABOVE}", above=0, maximum=_YEAR)
     )

@@ -42,13 +42,14 @@ def _lines(pasted: Pasted, source: str) -> Iterator[str]:
     yield "mcp_servers:" if used else "mcp_servers: {}"
     for server in pasted.servers:
         yield from _server(server)
+    yield ""
+    yield "approval:"
+    yield "  defaults: strict  # also tools without hints ask a person"
     if pasted.rules:
-        yield ""
-        yield "# In the pasted file these tools ran without a person. Here their hints decide. To let one"
-        yield "# run in any case, remove the # before its rule and before the lines above the rules:"
-        yield "#approval:"
-        yield "#  rules:"
-        yield from (f"#    - {rule}" for rule in pasted.rules)
+        yield "  # In the pasted file these tools ran without a person. Here their hints decide. To let one"
+        yield "  # run in any case, remove the # before its rule and before the line above the rules:"
+        yield "  #rules:"
+        yield from (f"  #  - {rule}" for rule in pasted.rules)
 
 
 def _server(server: PastedServer) -> Iterator[str]:

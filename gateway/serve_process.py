@@ -27,6 +27,7 @@ import trio
 
 from ..actors.agent import Agent
 from ..actors.common.errors import Misconfigured, StartError, sentences
+from ..actors.gate.unapproved import summary
 from ..actors.open_agent import open_agent
 from ..config.agent_config import AgentConfig
 from ..config.errors import ConfigError
@@ -77,6 +78,8 @@ class Serving:
     """The URL at which other processes on the journal reach this one; None: they get no deltas of it."""
     any_port: str = "`stopgo serve --port 0`"
     """What a person enters to serve at a free port."""
+    strict: bool = False
+    """Whether to refuse an agent whose harmful tools run without approval, unless a rule says so."""
     traces: str | None = None
     """The URL to export traces to; empty: that of the environment; None: no traces."""
 
@@ -113,7 +116,7 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
                     observers=observation.runs,
                 ) as agent,
                 # Next after the agent, before a run is resumed: with a taken port, nothing happens.
-                _bound(config, serving) as (sockets, scraped),
+                _bound(agent, serving) as (sockets, scraped),
                 open_push(agent) as push,
                 open_authenticator(agent) as authenticator,
                 exchange_deltas(agent, serving.advertise_url) as deltas,
@@ -145,9 +148,18 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
 
 @asynccontextmanager
 async def _bound(
-    config: AgentConfig, serving: Serving
+    agent: Agent, serving: Serving
 ) -> AsyncIterator[tuple[tuple[socket.socket, ...], tuple[socket.socket, ...]]]:
-    """Bind the addresses of the agent and of the metrics, without a checkpoint. Raises `BindError`."""
+    """Bind the addresses of the agent and of the metrics, without a checkpoint.
+
+    Raises:
+        BindError
+        Misconfigured: with `strict`, if a tool that may do harm runs without approval, and no rule says so.
+    """
+    config = agent.config
+    surprising = [each for each in agent.unapproved if not each.by_rule] if serving.strict else []
+    if (found := summary(config, surprising)) is not None:
+        raise Misconfigured(f"--strict: {found}")
     with ExitStack() as stack:
         sockets = bind(serving.host, serving.port, any_port=serving.any_port)
         for sock in sockets:

@@ -97,14 +97,14 @@ def _hints(tool: Tool, scope: PolicyScope) -> Iterator[Step]:
     if hints.destructive is False:
         yield Step("destructiveHint: false runs", True, said)
         return
-    asks = bool(hints.destructive) or policy.unannotated == "ask"
+    asks = bool(hints.destructive) or policy.action("unannotated") == "ask"
     above = settings_above(scope)
     relaxed = asks and bool(above) and all(action == "run" for _, action in above)
     if hints.destructive:
         yield Step("destructiveHint: true asks", not relaxed, said)
     else:
         yield Step("destructiveHint: true asks, destructiveHint: false runs", False, said)
-        setting = f"approval.unannotated: {policy.unannotated}"
+        setting = f"approval.unannotated: {policy.action('unannotated')}"
         yield Step(setting, not relaxed, "the tool does not say whether it is destructive")
     if asks and above:
         setting = " and ".join(f"approval.{key}: {action}" for key, action in above)

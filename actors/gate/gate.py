@@ -17,7 +17,8 @@ A tool with both `readOnlyHint: true` and `destructiveHint: true` counts as one 
 `contradictory_hints: ask`, as one with only the second.
 
 Below a parallel node or a loop, a call that would ask by step 4 or 5 runs, unless `in_parallel` or `in_loop`
-is `ask`. Below both kinds, one `ask` is enough.
+is `ask`. Below both kinds, one `ask` is enough. With `defaults: strict`, `ask` is the default of all these
+settings.
 
 A path in a rule may have several readings (`readings` in `conditions.py`), and a reading may be undecided:
 
@@ -34,7 +35,7 @@ So an argument that the gate cannot read never makes the verdict more permissive
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
@@ -248,7 +249,8 @@ def by_hints(tool: Tool, scope: PolicyScope) -> Verdict:
     if hints.destructive:
         verdict = Verdict("ask", "destructiveHint: true")
     else:
-        verdict = Verdict(policy.unannotated, f"approval.unannotated: {policy.unannotated}")
+        action = policy.action("unannotated")
+        verdict = Verdict(action, f"approval.unannotated: {action}")
     above = settings_above(scope)
     if verdict.action == "ask" and above and all(action == "run" for _, action in above):
         return Verdict("run", " and ".join(f"approval.{key}: run" for key, _ in above))
@@ -259,9 +261,9 @@ def settings_above(scope: PolicyScope) -> tuple[tuple[str, Literal["run", "ask"]
     """The settings for calls below a parallel node or a loop that apply in this policy scope, by key."""
     settings: list[tuple[str, Literal["run", "ask"]]] = []
     if scope.in_parallel:
-        settings.append(("in_parallel", scope.policy.in_parallel))
+        settings.append(("in_parallel", scope.policy.action("in_parallel")))
     if scope.in_loop:
-        settings.append(("in_loop", scope.policy.in_loop))
+        settings.append(("in_loop", scope.policy.action("in_loop")))
     return tuple(settings)
 
 
@@ -292,47 +294,3 @@ def effect_class(tool: Tool, *, approved: bool) -> EffectClass:
 def stricter(one: EffectClass, other: EffectClass) -> EffectClass:
     """The stricter of two effect classes."""
     return EFFECTS[max(EFFECTS.index(one), EFFECTS.index(other))]
-
-
-# -------------------------------------------------------------------- start-up
-
-
-def unapproved_tools(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
-    """A sentence for every tool that may do harm and would run without approval, and the node where."""
-    tools = tuple(tools)
-    for node, scope in policy_scopes(config.agent, root_scope(config)):
-        if not isinstance(node, LlmNode | RemoteAgentNode):
-            continue
-        for tool in tools:
-            hints = tool.hints.in_effect
-            if hints.read_only or hints.destructive is False or not offered(tool, scope):
-                continue
-            verdict, sometimes = _most_permissive(tool, scope)
-            if verdict.action == "run":
-                kind = "destructive" if hints.destructive else "unannotated"
-                runs = "runs with some arguments" if sometimes else "runs"
-                yield (
-                    f'{kind} tool "{tool.name}" of server "{tool.server}" {runs} without approval'
-                    f' in node "{node.name}" ({verdict.rule})'
-                )
-
-
-def _most_permissive(tool: Tool, scope: PolicyScope) -> tuple[Verdict, bool]:
-    """The most permissive verdict that a call of the tool can get, and whether it depends on the
-    arguments."""
-    conditional: Verdict | None = None
-    stricter = False
-    last = by_hints(tool, scope)
-    for rule in scope.policy.rules:
-        if mismatch(rule, tool, scope) is not None:
-            continue
-        if not rule.arguments:
-            last = Verdict(rule.then, rule_text(rule))
-            break
-        if rule.then != "run":
-            stricter = True
-        elif conditional is None:
-            conditional = Verdict("run", rule_text(rule))
-    if last.action == "run" or conditional is None:
-        return last, stricter
-    return conditional, True

@@ -274,9 +274,10 @@ def _contradictory(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
     for server, names in by_server.items():
         example = next(filter(_can_be_named, names), None)
         advice = f"; a rule lets it run: {run_rule(server, example)}" if example else ""
+        setting = "contradictory_hints: ask" if config.approval.contradictory_hints else "defaults: strict"
         yield (
             f'MCP server "{server}": readOnlyHint and destructiveHint are both true for {_listing(names)}, '
-            f"and approval.contradictory_hints: ask makes such a tool ask{advice}"
+            f"and approval.{setting} makes such a tool ask{advice}"
         )
 
 

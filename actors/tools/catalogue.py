@@ -161,7 +161,7 @@ def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) 
 
 def _hinted(config: AgentConfig, tool: Tool) -> Tool:
     """Return a tool whose hints say how a contradiction counts."""
-    hints = attrs.evolve(tool.listed_hints, contradiction_asks=config.approval.contradictory_hints == "ask")
+    hints = attrs.evolve(tool.listed_hints, contradiction_asks=config.approval.contradiction_asks)
     return attrs.evolve(tool, hints=hints, listed_hints=hints)
 
 

@@ -96,7 +96,7 @@ class KnownTools:
         return cls(
             journal,
             trust=approval.on_weaker_hints == "trust",
-            contradiction_asks=approval.contradictory_hints == "ask",
+            contradiction_asks=approval.contradiction_asks,
         )
 
     async def load(self, servers: Iterable[str]) -> None:

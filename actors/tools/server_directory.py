@@ -34,6 +34,8 @@ class ServerDirectory:
     """The slots of servers and agents, by name."""
     warnings: tuple[str, ...] = ()
     """Warnings about tools and rules that do not match, for the current lists."""
+    unapproved: str | None = None
+    """The logged summary of the tools that may do harm and run without approval."""
     changed: dict[str, None] = attrs.field(factory=dict)
     """The servers that have reported a change that the registry does not know yet."""
     news: trio.Event = attrs.field(factory=trio.Event)

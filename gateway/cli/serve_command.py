@@ -73,6 +73,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="serve an agent file without `auth:` to other machines, too",
     )
     serve.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse to start if a tool that may do harm runs without approval, and no rule says so",
+    )
+    serve.add_argument(
         "--metrics",
         type=listen_address,
         metavar="[HOST:]PORT",
@@ -128,6 +133,7 @@ def run(args: argparse.Namespace) -> int:
         port,
         metrics=args.metrics,
         record=args.record,
+        strict=args.strict,
         any_port=f"`{os.environ.get(ANY_PORT) or 'stopgo serve --port 0'}`",
         traces=args.traces,
         log_format=args.log_format,

@@ -229,7 +229,7 @@ class World:
             "llm": {"model": "test:model"},
             "data_dir": str(self.folder / "data"),
             "mcp_servers": [{"name": name, "command": "none"} for name in names],
-            **self.settings,
+            **{key: value for key, value in self.settings.items() if value != {}},
         }
         path, data_dir = self.folder / "agent.yaml", self.folder / "data"
         key = json.dumps(file | {"data_dir": ""})

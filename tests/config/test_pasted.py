@@ -228,13 +228,11 @@ def test_tools_that_ran_without_a_person_get_a_rule_to_write(tmp_path: Path) -> 
         "{server: t, tool: '*', then: run}",
     )
     assert loaded(found, tmp_path).approval.rules == ()
-    lines = agent_file(found, "f").splitlines()
-    (tmp_path / "agent.yaml").write_text("\n".join(lines).replace("\n#", "\n"), encoding="utf-8")
-    start = lines.index("#approval:")
-    text = "\n".join([*lines[:start], *(line[1:] for line in lines[start:])])
+    text = agent_file(found, "f").replace("  #rules", "  rules").replace("  #  -", "    -")
     (tmp_path / "agent.yaml").write_text(text, encoding="utf-8")
-    rules = load_config(tmp_path / "agent.yaml", environ={}).approval.rules
-    assert [(rule.server, rule.tool, rule.then) for rule in rules][1] == ("a b", "x y", "run")
+    approval = load_config(tmp_path / "agent.yaml", environ={}).approval
+    assert approval.defaults == "strict"
+    assert [(rule.server, rule.tool, rule.then) for rule in approval.rules][1] == ("a b", "x y", "run")
 
 
 # ---------------------------------------------------------------------- secrets

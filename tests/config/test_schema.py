@@ -162,6 +162,7 @@ approval = section(
     {},
     {
         "rules": st.lists(rule, max_size=2),
+        "defaults": st.sampled_from(["strict", "permissive", "${X:-strict}"]),
         "unannotated": ask,
         "contradictory_hints": st.sampled_from(["ask", "read_only"]),
         "in_parallel": ask,

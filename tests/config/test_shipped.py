@@ -37,7 +37,8 @@ def test_the_keys_it_offers_to_try_can_be_tried(tmp_path: Path) -> None:
     assert isinstance(config.agent, SequentialNode)
     assert [server.name for server in config.mcp_servers] == ["resources", "remote"]
     assert config.mcp_servers[0].env == {"LANG": "C.UTF-8"}
-    assert (config.approval.unannotated, config.approval.in_parallel) == ("ask", "ask")
+    assert config.approval.defaults == "strict"
+    assert [(rule.tool, rule.then) for rule in config.approval.rules] == [("resources_add", "run")]
     assert config.warnings == ()
 
 

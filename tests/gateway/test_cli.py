@@ -504,6 +504,46 @@ def test_serve_works_and_stops_while_its_log_is_not_read(serve: Callable[..., Se
     assert served.process.wait() == 0
 
 
+UNAPPROVED = (
+    '1 tool may do harm and runs without approval: "plain" of server "echo" in node "bare" '
+    "(approval.unannotated: run)"
+)
+
+
+@pytest.mark.parametrize("settings", ["", "approval: {unannotated: run}\n"])
+def test_strict_start_is_refused_if_a_setting_lets_harm_run(
+    agent_dir: Path, in_process: InProcess, settings: str
+) -> None:
+    (agent_dir / "agent.yaml").write_text(f"{BARE}mcp_servers: {{echo: {ECHO_ENTRY}}}\n{settings}")
+    done = in_process("serve", "--config", "agent.yaml", "--port", "0", "--strict")
+    assert (done.returncode, "listening" in done.stdout) == (2, False)
+    remedy = "" if settings else "; approval.defaults: strict stops it"
+    assert f"stopgo serve: --strict: {UNAPPROVED}{remedy}\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "said"),
+    [
+        ("", (), f"{UNAPPROVED}; approval.defaults: strict stops it"),
+        ("approval: {defaults: strict}", ("--strict",), ""),
+        (
+            "approval: {rules: [{tool: plain, then: run}]}",
+            ("--strict",),
+            "(approval.rules[0] (tool: plain): run)",
+        ),
+    ],
+)
+def test_start_says_in_one_line_what_runs_unapproved(
+    serve: Callable[..., Served], agent_dir: Path, settings: str, options: tuple[str, ...], said: str
+) -> None:
+    (agent_dir / "agent.yaml").write_text(f"{BARE}mcp_servers: {{echo: {ECHO_ENTRY}}}\n{settings}\n")
+    served = serve(*options)
+    assert served.url()
+    lines = [line for line in served.lines if "may do harm" in line]
+    assert len(lines) == bool(said)
+    assert all(line.endswith(said) for line in lines)
+
+
 def test_connections_leave_file_descriptors_for_the_agent(
     serve: Callable[..., Served], agent_dir: Path
 ) -> None:

@@ -26,7 +26,7 @@ def test_written_file_is_valid_and_complete(folder: Path, in_process: InProcess)
     ]
     file = folder / "my agent.yaml"
     assert load_config(file).warnings == ()
-    for topic in ("llm:", "mcp_servers:", "#approval:", "#auth:", "${file:PATH}", "#agent:"):
+    for topic in ("llm:", "mcp_servers:", "defaults: strict", "#auth:", "${file:PATH}", "#agent:"):
         assert topic in file.read_text()
 
 

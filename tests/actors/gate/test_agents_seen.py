@@ -96,7 +96,7 @@ def test_agents_are_offered_by_node_settings(
 def test_rules_judge_delegations(
     tmp_path: Path, rules: list[Any], agent: dict[str, Any], verdicts: dict[str, str]
 ) -> None:
-    loaded = config(tmp_path, agent, approval={"rules": rules})
+    loaded = config(tmp_path, agent, **({"approval": {"rules": rules}} if rules else {}))
     scope = next(scope for node, scope in policy_scopes(loaded.agent, root_scope(loaded)) if node.name == "n")
     tools: dict[str, Tool] = {tool.server.removeprefix("a2a:"): tool for tool in catalogue(loaded, {}).agents}
     arguments = {"message": "deploy to prod"}

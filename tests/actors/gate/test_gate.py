@@ -19,7 +19,6 @@ from stopgo.actors.gate.gate import (
     offered,
     policy_scopes,
     root_scope,
-    unapproved_tools,
 )
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.agent_config import AgentConfig
@@ -98,6 +97,25 @@ def override(*rules: Rule, **more: Any) -> ApprovalOverride:
 )
 def test_hints_decide_without_a_rule(hints: Hints, unannotated: str, action: Any, rule: str) -> None:
     assert judge(tool(hints), {}, at(unannotated=unannotated)) == Verdict(action, rule)
+
+
+@pytest.mark.parametrize(
+    ("own", "unannotated", "parallel", "loop"),
+    [
+        ({}, "ask", "ask", "ask"),
+        ({"unannotated": "run"}, "run", "ask", "ask"),
+        ({"in_parallel": "run"}, "ask", "run", "ask"),
+        ({"in_loop": "run"}, "ask", "ask", "run"),
+    ],
+)
+def test_strict_defaults_ask_and_single_keys_win(
+    own: dict[str, Any], unannotated: str, parallel: str, loop: str
+) -> None:
+    wipe, odd = tool(Hints(destructive=True)), tool(Hints())
+    for defaults, expected in (("strict", (unannotated, parallel, loop)), ("permissive", ("run",) * 3)):
+        scope = at(defaults=defaults, **own)
+        below = [attrs.evolve(scope, **{key: True}) for key in ("in_parallel", "in_loop")]
+        assert (judge(odd, {}, scope).action, *(judge(wipe, {}, each).action for each in below)) == expected
 
 
 @pytest.mark.parametrize(
@@ -301,65 +319,6 @@ def test_offered_tools_by_filters(servers: Any, tools: Any, seen: bool) -> None:
 )
 def test_effect_classes(hints: Hints, approved: bool, effect: str) -> None:
     assert effect_class(tool(hints), approved=approved) == effect
-
-
-# ------------------------------------------------------------ what start-up says
-
-WIPE, ODD = tool(Hints(destructive=True), "wipe"), tool(Hints(), "odd")
-
-
-def startup_warnings(root: Node, *tools: Tool, **approval: Any) -> list[str]:
-    return list(unapproved_tools(AgentConfig(agent=root, approval=ApprovalConfig(**approval)), tools))
-
-
-def test_startup_warns_of_tools_that_run_unapproved() -> None:
-    tree = SequentialNode(name="s", agents=(llm("one"), ParallelNode(name="p", agents=(llm("two"),))))
-    harmless = tool(Hints(read_only=True), "look"), tool(Hints(destructive=False), "add")
-    unannotated = 'unannotated tool "odd" of server "s" runs without approval in node'
-    destructive = 'destructive tool "wipe" of server "s" runs without approval in node'
-    assert startup_warnings(tree, WIPE, ODD, *harmless) == [
-        f'{unannotated} "one" (approval.unannotated: run)',
-        f'{destructive} "two" (approval.in_parallel: run)',
-        f'{unannotated} "two" (approval.unannotated: run)',
-    ]
-
-
-def test_startup_is_silent_if_everything_asks() -> None:
-    tree = ParallelNode(name="p", agents=(llm("one"), LoopNode(name="l", agents=(llm("two"),))))
-    assert startup_warnings(tree, WIPE, ODD, unannotated="ask", in_parallel="ask", in_loop="ask") == []
-    assert startup_warnings(tree, WIPE, ODD, rules=(Rule(then="deny"),)) == []
-    assert startup_warnings(llm("one", mcp_servers=()), ODD) == []
-    assert startup_warnings(llm("one", tools=("wipe",)), ODD) == []
-
-
-def test_startup_warning_mentions_arguments() -> None:
-    small = Rule(then="run", tool="wipe", arguments={"count": Condition(below=3)})
-    [line] = startup_warnings(llm("one"), WIPE, rules=(small,))
-    assert 'tool "wipe" of server "s" runs with some arguments without approval' in line
-    assert startup_warnings(llm("one"), WIPE, rules=(Rule(then="ask"), small)) == []
-    assert startup_warnings(llm("one"), WIPE, rules=(attrs.evolve(small, then="deny"),)) == []
-    assert startup_warnings(llm("one"), WIPE, rules=(attrs.evolve(small, tool="other"),)) == []
-
-
-def test_startup_warning_without_arguments_if_all_run() -> None:
-    small = Rule(then="run", tool="wipe", arguments={"count": Condition(below=3)})
-    loop = LoopNode(name="l", agents=(llm("one"),))
-    assert startup_warnings(loop, WIPE, rules=(small,)) == [
-        'destructive tool "wipe" of server "s" runs without approval in node "one" (approval.in_loop: run)'
-    ]
-    [line] = startup_warnings(loop, WIPE, rules=(small, attrs.evolve(small, then="ask")))
-    assert line.endswith('runs with some arguments without approval in node "one" (approval.in_loop: run)')
-
-
-@given(st.lists(RULE, max_size=3).map(tuple), TOOL, ARGUMENTS)
-def test_tool_without_startup_warning_never_runs_unapproved(
-    rules: tuple[Rule, ...], tool: Tool, arguments: dict[str, Any]
-) -> None:
-    config = AgentConfig(agent=llm("a"), approval=ApprovalConfig(rules=rules))
-    scope = descend(root_scope(config), config.agent)
-    if tool.hints.read_only or tool.hints.destructive is False or list(unapproved_tools(config, [tool])):
-        return
-    assert judge(tool, arguments, scope).action != "run"
 
 
 PAY = {"amount": Condition(above=1000)}

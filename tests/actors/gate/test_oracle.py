@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from stopgo.actors.gate import conditions
 from stopgo.actors.gate.gate import Action, PolicyScope, judge
 from stopgo.actors.tools.tool import EffectClass, Hints, Tool
-from stopgo.config.approval import ApprovalConfig, Condition, Rule
+from stopgo.config.approval import ApprovalConfig, Condition, Rule, RunOrAsk
 
 Truth = Literal["fails", "undecided", "holds"]
 MISSING, BLOCKED = object(), object()
@@ -176,8 +176,9 @@ def effect(hints: Hints) -> str:
 def by_annotations(hints: Hints, scope: PolicyScope) -> str:
     if only_reads(hints) or hints.destructive is False:
         return "run"
-    asks = hints.destructive or scope.policy.unannotated == "ask"
-    above = [scope.policy.in_parallel] * scope.in_parallel + [scope.policy.in_loop] * scope.in_loop
+    policy, strict = scope.policy, "ask" if scope.policy.defaults == "strict" else "run"
+    asks = hints.destructive or (policy.unannotated or strict) == "ask"
+    above = [policy.in_parallel or strict] * scope.in_parallel + [policy.in_loop or strict] * scope.in_loop
     return "ask" if asks and (not above or "ask" in above) else "run"
 
 
@@ -337,13 +338,17 @@ def test_all_annotations_and_settings() -> None:
     undecided = Rule(then="run", arguments={"a": Condition(above=1)})
     effects: tuple[EffectClass, ...] = ("read", "idempotent", "once")
     of_effects = [(Rule(then="deny", effect=each),) for each in effects]
-    actions: tuple[Literal["run", "ask"], ...] = ("run", "ask")
+    actions: tuple[RunOrAsk | None, ...] = ("run", "ask", None)
+    defaults: tuple[Literal["strict", "permissive"], ...] = ("strict", "permissive")
     places = [
         PolicyScope(
             in_parallel=parallel,
             in_loop=loop,
-            policy=ApprovalConfig(rules=rules, unannotated=each, in_parallel=in_parallel, in_loop=in_loop),
+            policy=ApprovalConfig(
+                rules=rules, defaults=default, unannotated=each, in_parallel=in_parallel, in_loop=in_loop
+            ),
         )
+        for default in defaults
         for parallel, loop in itertools.product((True, False), repeat=2)
         for each, in_parallel, in_loop in itertools.product(actions, repeat=3)
         for rules in ((), (undecided,), (undecided, Rule(then="run")), *of_effects)

@@ -345,10 +345,22 @@ async def test_setting_for_contradictory_hints_applies_at_once(
     """mcp-go sets `destructiveHint` on every tool (mcp/tools.go, `NewTool`)."""
     world.tool("list", Hints(read_only=True, destructive=True))
     world.plan("agent", use(call("list")), say("done"))
-    for setting, asks in ((None, False), ("ask", True), ("read_only", False), ("ask", True)):
-        world.settings["approval"] = {} if setting is None else {"contradictory_hints": setting}
+    ask, read_only, strict = (
+        {"contradictory_hints": "ask"},
+        {"contradictory_hints": "read_only"},
+        {"defaults": "strict"},
+    )
+    for settings, asks in (
+        ({}, False),
+        (ask, True),
+        (read_only, False),
+        (strict, True),
+        ({**strict, **read_only}, False),
+        (ask, True),
+    ):
+        world.settings["approval"] = settings
         async with world.agent() as agent:
-            assert (await waits(agent), held(agent)) == (asks, {}), setting
+            assert (await waits(agent), held(agent)) == (asks, {}), settings
 
 
 @pytest.mark.parametrize(("setting", "still"), [("read_only", True), ("ask", False)])
