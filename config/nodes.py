@@ -277,8 +277,8 @@ class CheckpointNode(FallibleNode):
 
     message: str = attrs.field(
         metadata=about(
-            "Question to the person, in Markdown. The values of its placeholders, such as `{key}` for the answer "
-            "of an earlier node with `output_key: key`, are shown below it, whole and without formatting.",
+            "Question to the person, in Markdown. The values of its placeholders, such as `{key}` for the "
+            "answer of an earlier node with `output_key: key`, are shown below it, whole and without formatting.",
             not_empty=True,
         )
     )
