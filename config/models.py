@@ -21,6 +21,7 @@ Provider: TypeAlias = Literal[
     "ollama",
     "openai_compatible",
     "azure",
+    "vertex",
     "offline",
     "script",
 ]
@@ -50,6 +51,11 @@ USUAL_TIMEOUT = 60.0
 """Seconds for one call of a model, including its retries."""
 _TIMEOUT_WITH_REASONING = 600.0
 """The same for a model that reasons: it may send nothing for minutes before its answer begins."""
+
+
+def is_claude(model: str) -> bool:
+    """Whether a model of a cloud, by the cloud's name for it, is one of Anthropic."""
+    return "claude" in model.lower()
 
 
 def reasons(model: str) -> bool:

@@ -56,6 +56,10 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
             from .providers.azure_model import azure_model
 
             return azure_model(spec, os.environ, client)
+        case "vertex":
+            from .providers.vertex_model import vertex_model
+
+            return vertex_model(spec, os.environ, client)
         case "google":
             from .providers.http_model import google_model
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import attrs
 
-from ...config.models import ModelSpec
+from ...config.models import ModelSpec, is_claude
 
 Patterns = Literal["any", "no lookaround", "none"]
 _STRICTER: tuple[Patterns, ...] = ("any", "no lookaround", "none")
@@ -168,6 +168,8 @@ _OF_FAMILY: Mapping[str, Dialect] = {"claude": ANTHROPIC, "gemini": GEMINI, "gro
 
 def dialect_for(spec: ModelSpec) -> Dialect:
     """The dialect for the tools of a model."""
+    if spec.provider == "vertex":
+        return ANTHROPIC if is_claude(spec.model) else GEMINI
     found = _OF_PROVIDER.get(spec.provider, OPENAI)
     for family, dialect in _OF_FAMILY.items():
         if family in spec.model.lower() and dialect is not found:

@@ -47,7 +47,8 @@ QUICK = {
 """Rows that are also tried by default."""
 ROWS = {
     "anthropic": (*COMMON, *BROKEN_ARGUMENTS),
-    "google": (*COMMON, *GEMINI),
+    "vertex_claude": (*COMMON, *BROKEN_ARGUMENTS),
+    **dict.fromkeys(("google", "vertex"), (*COMMON, *GEMINI)),
     "openai": (*COMMON, *BROKEN_ARGUMENTS),
     "azure": (*COMMON, *BROKEN_ARGUMENTS),
     # A refusal, and the text before a filter, are the text of the reply.
@@ -65,8 +66,11 @@ ROWS = {
     # It has no mark for a filter or a refusal.
     "ollama_native": tuple(row for row in COMMON if row.name not in ("content filter", "refusal")),
 }
-ALIKE = {"mistral", "openrouter", "ollama", "openai_compatible", "azure", "azure_responses"}
-"""Spoken to by the same code as OpenAI: a part of the rows is enough."""
+ALIKE = {
+    *("mistral", "openrouter", "ollama", "openai_compatible", "azure", "azure_responses"),
+    *("vertex", "vertex_claude"),
+}
+"""Spoken to by the same code as another: a part of the rows is enough."""
 
 
 def table(*, without: tuple[str, ...] = ()) -> Iterator[object]:

@@ -30,7 +30,7 @@ from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
 from stopgo.config.models import Api, ModelSpec, Provider
 from tests.providers.servers.azure import VERSION
-from tests.providers.servers.model_server import DIALECTS
+from tests.providers.servers.model_server import DIALECTS, SETTINGS
 from tests.providers.servers.talk import Heard, Json, Said, SaidCall
 from tests.providers.servers.transport import ServersTransport, servers_without_sockets
 
@@ -69,6 +69,8 @@ VARIANTS = (
     Variant("azure", "my-deployment", query={"api-version": VERSION}),
     Variant("azure", "another-deployment", server="azure_responses"),
     Variant("azure", "third", {"reasoning_effort": "low"}, server="azure_responses"),
+    Variant("vertex", "gemini-3-pro-of-vertex", INCLUDE),
+    Variant("vertex", "claude-opus-5", {"thinking": {"type": "adaptive"}}, server="vertex_claude"),
     Variant("openai_compatible", "Qwen/Qwen3-8B"),
 )
 NAMES = ("resources_add", "files/read.all", "9 lives ü", 100 * "x")
@@ -204,6 +206,7 @@ async def talk() -> AsyncIterator[Talk]:
                 model=variant.model,
                 api=variant.api,
                 base_url=transport.servers[variant.server].base_url,
+                api_key_env=SETTINGS.get(variant.server, {}).get("api_key_env"),
                 stream=stream,
                 max_tokens=variant.max_tokens,
                 options=variant.options,

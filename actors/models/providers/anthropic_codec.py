@@ -357,6 +357,8 @@ class AnthropicStream:
                 self._count(body.get("usage"))
             case "error":
                 raise from_error(body.get("error"))
+            case None if body.get("error"):  # of a cloud in front of the API
+                raise from_error(body["error"])
 
     def _count(self, usage: object) -> None:
         """Update the usage. The API sends totals, not increments."""

@@ -1,4 +1,4 @@
-"""Access tokens of clouds, from their official libraries, which are extras.
+"""Access tokens of clouds, from the official libraries of Azure and Google, which are extras.
 
 * The libraries block and may ask a server, so they run in a thread, and they are imported there.
 * One login at a time: calls that wait for a token get the same one, or the same failure.
@@ -11,7 +11,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
 from importlib import import_module
+from typing import Any
 
 import attrs
 import httpx2
@@ -25,11 +27,14 @@ PAUSE = 30.0
 """Seconds until a renewal that failed is tried again while the token is still valid."""
 _REMEMBERED = 4
 """Tokens that no error may show, the newest ones."""
+_USUAL = 3600.0
+"""Seconds for which a token is valid if the library does not say it."""
 MAX_SENTENCE = 300
 """Characters of a library's error that are repeated."""
 
 SCOPE_AZURE_V1 = "https://ai.azure.com/.default"
 SCOPE_AZURE = "https://cognitiveservices.azure.com/.default"
+SCOPE_GOOGLE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 @attrs.frozen
@@ -37,6 +42,8 @@ class Token:
     text: str = attrs.field(repr=False)
     ends: float
     """Seconds since the epoch."""
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    """Further headers that belong to it."""
 
 
 @attrs.define(eq=False)
@@ -61,7 +68,7 @@ class TokenLogin:
         token = self._token
         if token is None or token.ends - time.time() < RENEW_BEFORE:
             token = await self._renewed(token, trio.current_time())
-        return {"authorization": f"Bearer {token.text}"}
+        return {**token.headers, "authorization": f"Bearer {token.text}"}
 
     def refused(self, headers: Mapping[str, str]) -> bool:
         """Forget the token of a request that was refused. Whether another attempt has a new one."""
@@ -107,3 +114,26 @@ def azure_login(scope: str) -> TokenLogin:
         return Token(found.token, float(found.expires_on))
 
     return TokenLogin(fetch)
+
+
+def google_login() -> TokenLogin:
+    """Tokens by Google's application default credentials."""
+    found: list[Any] = []
+
+    def fetch() -> Token:
+        request = import_module("google.auth.transport.requests").Request()
+        if not found:
+            credentials, _ = import_module("google.auth").default(scopes=[SCOPE_GOOGLE])
+            found.append(credentials)
+        found[0].refresh(request)
+        return _google_token(found[0])
+
+    return TokenLogin(fetch)
+
+
+def _google_token(credentials: Any) -> Token:
+    # `expiry` is in UTC, without a zone.
+    expiry = credentials.expiry
+    ends = expiry.replace(tzinfo=UTC).timestamp() if expiry is not None else time.time() + _USUAL
+    payer = getattr(credentials, "quota_project_id", None)
+    return Token(credentials.token, ends, {"x-goog-user-project": payer} if payer else {})

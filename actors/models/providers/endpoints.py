@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import ClassVar
+from urllib.parse import quote
 
 import attrs
 import httpx2
@@ -66,6 +67,7 @@ _PLACES: Mapping[Provider, _Place] = {
     "ollama": _Place(None, "OLLAMA_BASE_URL", "http://localhost:11434/v1"),
     "openai_compatible": _Place(None, None, None),
     "azure": _Place("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", None, "azure.identity"),
+    "vertex": _Place(None, "GOOGLE_VERTEX_BASE_URL", None, "google.auth.transport.requests"),
 }
 
 
@@ -167,13 +169,15 @@ def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | No
         return spec.api_key
     name = spec.api_key_env or place.key_env
     if name is None:
+        if place.library is not None and not _has_credentials(spec):
+            _require(place.library, spec, "`api_key`")
         return None
     # The SDK of Anthropic needs a key even then.
     if spec.provider != "anthropic" and _has_credentials(spec):
         return None
     key = environ.get(name, "").strip()
     if not key and place.library is not None and spec.api_key_env is None:
-        _require(place.library, spec, name)
+        _require(place.library, spec, f"the environment variable {name}")
         return None
     if not key:
         needs = f'model "{spec.name}" needs an API key: set the environment variable {name}'
@@ -188,7 +192,7 @@ def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | No
     return key
 
 
-def _require(library: str, spec: ModelSpec, name: str) -> None:
+def _require(library: str, spec: ModelSpec, key: str) -> None:
     """Raise `MissingLibrary` if the library cannot be imported, without importing it."""
     try:
         found = find_spec(library) is not None
@@ -196,7 +200,7 @@ def _require(library: str, spec: ModelSpec, name: str) -> None:
         found = False
     if not found:
         raise MissingLibrary(
-            f'model "{spec.name}" needs a key or a login: set the environment variable {name}, or install '
+            f'model "{spec.name}" needs a key or a login: set {key}, or install '
             f"the library that logs in: pip install 'agent-stop-and-go[{spec.provider}]'"
         )
 
@@ -204,6 +208,8 @@ def _require(library: str, spec: ModelSpec, name: str) -> None:
 def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str:
     from_environment = environ.get(place.url_env, "").strip() if place.url_env is not None else ""
     url = spec.base_url or from_environment or place.url
+    if url is None and spec.provider == "vertex":
+        url = vertex_host(_location(environ))
     if url is None:
         place_of = "resource" if spec.provider == "azure" else "server, with /v1"
         raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: the address of its {place_of}')
@@ -213,7 +219,13 @@ def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str
             f'{source} of model "{spec.name}" is not an address: expected http:// or https:// and a host'
         )
     url = url.rstrip("/")
-    return _resource(spec, url) if spec.provider == "azure" else url
+    match spec.provider:
+        case "azure":
+            return _resource(spec, url)
+        case "vertex":
+            return _project(spec, url, environ)
+        case _:
+            return url
 
 
 def _resource(spec: ModelSpec, url: str) -> str:
@@ -225,6 +237,39 @@ def _resource(spec: ModelSpec, url: str) -> str:
             "and the name of the deployment as `model`"
         )
     return found
+
+
+def _project(spec: ModelSpec, url: str, environ: Mapping[str, str]) -> str:
+    """The address of a project and location of Vertex, if it is not in the address."""
+    if re.search(r"/projects/[^/]+/locations/[^/]+$", url):
+        return url
+    project = environ.get("GOOGLE_CLOUD_PROJECT", "").strip()
+    if not project:
+        raise MissingBaseUrl(
+            f'model "{spec.name}" needs a project: set the environment variable GOOGLE_CLOUD_PROJECT, or a '
+            "base_url that ends with /projects/PROJECT/locations/LOCATION"
+        )
+    root = url if re.search(r"/v1(beta1)?$", url) else f"{url}/v1"
+    return f"{root}/projects/{quote(project, safe=':')}/locations/{quote(_location(environ), safe='')}"
+
+
+def _location(environ: Mapping[str, str]) -> str:
+    return environ.get("GOOGLE_CLOUD_LOCATION", "").strip() or "global"
+
+
+def vertex_host(location: str) -> str:
+    """The address of Vertex for a location: a region, `global`, or a group of regions, `us` or `eu`.
+
+    Source: Google's page "Deployments and endpoints" of Vertex, and the SDK of Anthropic, 2.12.
+    """
+    match location:
+        case "global":
+            host = "aiplatform"
+        case "us" | "eu":
+            host = f"aiplatform.{location}.rep"
+        case _:
+            host = f"{quote(location, safe='')}-aiplatform"
+    return f"https://{host}.googleapis.com"
 
 
 def _is_url(text: str) -> bool:

@@ -67,17 +67,23 @@ _FAULTS = ("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CAL
 def path(spec: ModelSpec) -> str:
     """The path of the model's endpoint below the base URL."""
     model = spec.model if "/" in spec.model else f"models/{spec.model}"
-    method = "streamGenerateContent?alt=sse" if spec.stream else "generateContent"
-    return f"/v1beta/{quote(model)}:{method}"
+    return f"/v1beta/{quote(model)}:{method(spec)}"
+
+
+def method(spec: ModelSpec) -> str:
+    """The method of the API, at the end of the path."""
+    return "streamGenerateContent?alt=sse" if spec.stream else "generateContent"
 
 
 @attrs.frozen
 class GoogleCodec:
     spec: ModelSpec
+    origin: str = "google"
+    """The service. Signatures of another one are not sent to it."""
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         spec = self.spec
-        body: dict[str, Any] = {"contents": _contents(request)}
+        body: dict[str, Any] = {"contents": _contents(request, self.origin)}
         if request.system.strip():
             body["systemInstruction"] = {"parts": [{"text": request.system}]}
         if request.tools:
@@ -129,7 +135,7 @@ class GoogleCodec:
             *_text_part(reply_text),
             *({"functionCall": dict(_call(call.name, call.arguments))} for call in calls),
         ]
-        verbatim = None if parts == plain else Verbatim(self.spec.provider, [dict(part) for part in parts])
+        verbatim = None if parts == plain else Verbatim(self.origin, [dict(part) for part in parts])
         return make_reply(reply_text, calls, usage, reason=why, cut=reason == "MAX_TOKENS", verbatim=verbatim)
 
     def stream(self, request: ModelRequest, emit: Emit) -> GoogleStream:
@@ -139,10 +145,10 @@ class GoogleCodec:
 # ------------------------------------------------------------------------- requests
 
 
-def _contents(request: ModelRequest) -> list[dict[str, Any]]:
+def _contents(request: ModelRequest, origin: str) -> list[dict[str, Any]]:
     contents: list[dict[str, Any]] = []
     ids: list[object] = []
-    for turn in turns(request.messages, provider="google", ids=ANY_ID):
+    for turn in turns(request.messages, provider=origin, ids=ANY_ID):
         parts: list[dict[str, Any]] = []
         match turn:
             case UserTurn(results=results, texts=texts, pictures=pictures):

@@ -22,6 +22,7 @@ from tests.providers.servers.http import Answer, Chunk, Drop, Pause, Request, cu
 from tests.providers.servers.ollama import OllamaNative
 from tests.providers.servers.responses import Responses
 from tests.providers.servers.talk import Frame, Heard, Json, Refusal, Said, answer
+from tests.providers.servers.vertex import PROJECT, VertexClaude, VertexGemini
 
 
 class Dialect(Protocol):
@@ -46,6 +47,8 @@ DIALECTS: Mapping[str, Dialect] = {
     "ollama_native": OllamaNative(),
     "azure": AzureChat(),
     "azure_responses": AzureResponses(),
+    "vertex": VertexGemini(),
+    "vertex_claude": VertexClaude(),
 }
 MODELS: Mapping[str, str] = {
     "anthropic": "claude-sonnet-5-5",
@@ -58,6 +61,8 @@ MODELS: Mapping[str, str] = {
     "ollama_native": "qwen3:4b",
     "azure": DEPLOYMENT,
     "azure_responses": "another-deployment",
+    "vertex": "gemini-3-flash",
+    "vertex_claude": "claude-sonnet-4-5@20250929",
     "openai_compatible": "Qwen/Qwen3-8B",
 }
 SETTINGS: Mapping[str, Json] = {
@@ -69,10 +74,15 @@ SETTINGS: Mapping[str, Json] = {
     },
     "azure": {"query": {"api-version": VERSION}},
     "azure_responses": {"provider": "azure"},
+    "vertex": {"api_key_env": "OPENAI_API_KEY"},
+    "vertex_claude": {"provider": "vertex", "api_key_env": "OPENAI_API_KEY"},
 }
 """Settings of a model of a dialect whose name is not that of its provider."""
-AT_ROOT = {"anthropic", "google", "azure", "azure_responses"}
-"""Whose addresses have no `/v1`."""
+BELOW: Mapping[str, str] = {
+    **dict.fromkeys(("anthropic", "google", "azure", "azure_responses"), ""),
+    **dict.fromkeys(("vertex", "vertex_claude"), PROJECT),
+}
+"""The paths of addresses; `/v1` of all others."""
 
 STREAM_TYPES: Mapping[str, str] = {"ollama_native": "application/x-ndjson"}
 """Types of streams that are no server-sent events."""
@@ -184,7 +194,7 @@ class ModelServer:
     @property
     def base_url(self) -> str:
         """Settings of a client for this provider."""
-        return self.url if self.dialect.name in AT_ROOT else f"{self.url}/v1"
+        return self.url + BELOW.get(self.dialect.name, "/v1")
 
     @property
     def model(self) -> str:
