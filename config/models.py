@@ -22,6 +22,7 @@ Provider: TypeAlias = Literal[
     "openai_compatible",
     "azure",
     "vertex",
+    "bedrock",
     "offline",
     "script",
 ]

@@ -289,7 +289,8 @@ class ModelFailed(Refused):
     @classmethod
     def from_status(cls, message: str, status: int, retry_after: float | None = None) -> ModelFailed:
         """The failure for an HTTP status of 400 or more."""
-        retryable = status in {408, 409, 429} or 500 <= status <= 599
+        # 424: a model of Bedrock failed.
+        retryable = status in {408, 409, 424, 429} or 500 <= status <= 599
         return cls(
             f"{message} (status {status})", status=status, retryable=retryable, retry_after=retry_after
         )

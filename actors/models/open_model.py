@@ -56,6 +56,10 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
             from .providers.azure_model import azure_model
 
             return azure_model(spec, os.environ, client)
+        case "bedrock":
+            from .providers.bedrock_model import bedrock_model
+
+            return bedrock_model(spec, os.environ, client)
         case "vertex":
             from .providers.vertex_model import vertex_model
 

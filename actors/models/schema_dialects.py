@@ -157,6 +157,7 @@ PLAIN = ANTHROPIC | OPENAI
 _OF_PROVIDER: Mapping[str, Dialect] = {
     "anthropic": ANTHROPIC,
     "google": GEMINI,
+    "vertex": GEMINI,
     "ollama": LLAMA_CPP | OLLAMA,
     "openai_compatible": LLAMA_CPP | OPENAI,
     "openrouter": LLAMA_CPP | OPENAI,
@@ -168,8 +169,8 @@ _OF_FAMILY: Mapping[str, Dialect] = {"claude": ANTHROPIC, "gemini": GEMINI, "gro
 
 def dialect_for(spec: ModelSpec) -> Dialect:
     """The dialect for the tools of a model."""
-    if spec.provider == "vertex":
-        return ANTHROPIC if is_claude(spec.model) else GEMINI
+    if spec.provider in ("bedrock", "vertex") and is_claude(spec.model):
+        return ANTHROPIC
     found = _OF_PROVIDER.get(spec.provider, OPENAI)
     for family, dialect in _OF_FAMILY.items():
         if family in spec.model.lower() and dialect is not found:

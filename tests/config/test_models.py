@@ -173,19 +173,22 @@ def test_model_option_replaces_fallbacks_too(load: Load) -> None:
             "llm: {model: '${SECRET:-offline:rules}:x'}",
             "unknown_model",
             '1:14: llm.model: there is no model "${SECRET:-offline:rules}:x" (providers: anthropic, google, '
-            "openai, mistral, openrouter, ollama, openai_compatible, azure, vertex, offline, script)",
+            "openai, mistral, openrouter, ollama, openai_compatible, azure, vertex, bedrock, "
+            "offline, script)",
         ),
         (
             "models:\n  m: {provider: google, model: x, fallbacks: ['xyz:y']}",
             "unknown_model",
             '2:47: models.m.fallbacks[0]: there is no model "xyz:y" (providers: anthropic, google, openai, '
-            "mistral, openrouter, ollama, openai_compatible, azure, vertex, offline, script)",
+            "mistral, openrouter, ollama, openai_compatible, azure, vertex, bedrock, "
+            "offline, script)",
         ),
         (
             "agent:\n  {type: llm, name: a, fallbacks: ['nobody:${SECRET}']}",
             "unknown_model",
             '2:36: agent.fallbacks[0]: there is no model "nobody:${SECRET}" (providers: anthropic, google, '
-            "openai, mistral, openrouter, ollama, openai_compatible, azure, vertex, offline, script)",
+            "openai, mistral, openrouter, ollama, openai_compatible, azure, vertex, bedrock, "
+            "offline, script)",
         ),
         (
             "models:\n  openai:x: {provider: openai, model: x}",
@@ -197,7 +200,8 @@ def test_model_option_replaces_fallbacks_too(load: Load) -> None:
             "models: {m: {provider: opnai, model: x}}",
             "unknown_word",
             "1:24: models.m.provider: expected anthropic, google, openai, mistral, openrouter, ollama, "
-            'openai_compatible, azure, vertex, offline or script, found "opnai" (did you mean "openai"?)',
+            "openai_compatible, azure, vertex, bedrock, offline or script, "
+            'found "opnai" (did you mean "openai"?)',
         ),
         ("models: {m: {provider: openai}}", "missing_key", "1:13: models.m: model is required"),
         ("models: {m: {provider: openai, model: x, prices: {input: 1}}}", "missing_key", None),

@@ -72,6 +72,8 @@ SHARED_NOTES = "tests/actors/test_shared_notes.py"
 GATE_TESTS = "tests/actors/gate/test_gate.py"
 WIRE = "tests/actors/mcp/test_wire.py"
 STREAMED = "tests/actors/models/providers/test_stream_calls.py"
+FRAMES = "tests/actors/models/providers/test_framing.py"
+CONVERSE = "tests/actors/models/providers/test_converse_codec.py"
 ARGUMENTS_READ = "tests/actors/models/providers/test_json_fields.py"
 SESSIONS = "tests/actors/mcp/test_failures.py"
 MISTAKES = "tests/config/test_mistakes.py"
@@ -2317,6 +2319,50 @@ MUTANTS = (
             ),
         ),
         (STREAMED,),
+    ),
+    Mutant(
+        "frames: a damaged frame is an event",
+        (
+            Edit(
+                "actors/models/providers/framing.py",
+                '    if crc32(frame[:-4]) != int.from_bytes(frame[-4:], "big"):\n',
+                "    if False:\n",
+            ),
+        ),
+        (FRAMES,),
+    ),
+    Mutant(
+        "frames: a damaged length is waited for",
+        (
+            Edit(
+                "actors/models/providers/framing.py",
+                "if crc32(self._pending[begin : begin + 8]) != checksum or length",
+                "if length",
+            ),
+        ),
+        (FRAMES,),
+    ),
+    Mutant(
+        "converse: the pieces of a block whose index is used again belong to the second call",
+        (
+            Edit(
+                "actors/models/providers/converse_codec.py",
+                "            before.input.unclear = begun.input.unclear = True\n",
+                "            pass\n",
+            ),
+        ),
+        (CONVERSE,),
+    ),
+    Mutant(
+        "converse: a stream without the reason of its end is a reply",
+        (
+            Edit(
+                "actors/models/providers/converse_codec.py",
+                "        if not self._reason:\n            raise",
+                "        if False:\n            raise",
+            ),
+        ),
+        (CONVERSE,),
     ),
     Mutant(
         "calls: the same call twice is made twice",

@@ -47,6 +47,7 @@ QUICK = {
 """Rows that are also tried by default."""
 ROWS = {
     "anthropic": (*COMMON, *BROKEN_ARGUMENTS),
+    **dict.fromkeys(("bedrock", "bedrock_invoke", "bedrock_converse"), (*COMMON, *BROKEN_ARGUMENTS)),
     "vertex_claude": (*COMMON, *BROKEN_ARGUMENTS),
     **dict.fromkeys(("google", "vertex"), (*COMMON, *GEMINI)),
     "openai": (*COMMON, *BROKEN_ARGUMENTS),
@@ -68,7 +69,7 @@ ROWS = {
 }
 ALIKE = {
     *("mistral", "openrouter", "ollama", "openai_compatible", "azure", "azure_responses"),
-    *("vertex", "vertex_claude"),
+    *("vertex", "vertex_claude", "bedrock", "bedrock_invoke"),
 }
 """Spoken to by the same code as another: a part of the rows is enough."""
 

@@ -73,11 +73,13 @@ _CUT = ("max_tokens", "model_context_window_exceeded")
 @attrs.frozen
 class AnthropicCodec:
     spec: ModelSpec
+    origin: str = "anthropic"
+    """The service. Thoughts of another one are not sent to it: which models read which thoughts differs."""
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         spec, options = self.spec, self.spec.options
         manual = mapping(options.get("thinking")).get("type") == "enabled"
-        messages = _messages(request, manual=manual)
+        messages = _messages(request, self.origin, manual=manual)
         dialect = dialect_for(spec)
         tools = [_tool(tool.name, *tool.shown(dialect)) for tool in request.tools]
         body: dict[str, Any] = {"model": spec.model, "max_tokens": self._max_tokens(), "messages": messages}
@@ -131,7 +133,7 @@ class AnthropicCodec:
         if reason == "model_context_window_exceeded" and not reply_text and not calls:
             raise ModelFailed("the conversation fills the context window of the model", usage=usage)
         plain = [*_text_block(reply_text), *(_call_block(call) for call in calls)]
-        verbatim = None if blocks == plain else Verbatim("anthropic", [dict(block) for block in blocks])
+        verbatim = None if blocks == plain else Verbatim(self.origin, [dict(block) for block in blocks])
         return make_reply(reply_text, calls, usage, reason=reason, cut=reason in _CUT, verbatim=verbatim)
 
     def stream(self, request: ModelRequest, emit: Emit) -> AnthropicStream:
@@ -141,9 +143,9 @@ class AnthropicCodec:
 # ------------------------------------------------------------------------- requests
 
 
-def _messages(request: ModelRequest, *, manual: bool) -> list[dict[str, Any]]:
+def _messages(request: ModelRequest, origin: str, *, manual: bool) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
-    for turn in turns(_with_valid_thoughts(request, manual), provider="anthropic", ids=_IDS):
+    for turn in turns(_with_valid_thoughts(request, origin, manual), provider=origin, ids=_IDS):
         match turn:
             case UserTurn(results=results, texts=texts, pictures=pictures):
                 blocks = [_result_block(result) for result in results]
@@ -158,7 +160,7 @@ def _messages(request: ModelRequest, *, manual: bool) -> list[dict[str, Any]]:
     return messages
 
 
-def _with_valid_thoughts(request: ModelRequest, manual: bool) -> list[ChatMessage]:
+def _with_valid_thoughts(request: ModelRequest, origin: str, manual: bool) -> list[ChatMessage]:
     """The messages, without thoughts whose signatures are no longer valid.
 
     A signature covers everything that was sent before its thought: tools and prompt, which change between
@@ -167,16 +169,18 @@ def _with_valid_thoughts(request: ModelRequest, manual: bool) -> list[ChatMessag
     """
     end = len(request.messages) if request.trimmed and not manual else request.before
     return [
-        _without_thoughts(message) if isinstance(message, AssistantMessage) and index < end else message
+        _without_thoughts(message, origin)
+        if isinstance(message, AssistantMessage) and index < end
+        else message
         for index, message in enumerate(request.messages)
     ]
 
 
-def _without_thoughts(message: AssistantMessage) -> AssistantMessage:
-    if message.verbatim is None or message.verbatim.provider != "anthropic":
+def _without_thoughts(message: AssistantMessage, origin: str) -> AssistantMessage:
+    if message.verbatim is None or message.verbatim.provider != origin:
         return message
     kept = [block for block in array(message.verbatim.content) if block.get("type") not in _THOUGHTS]
-    return attrs.evolve(message, verbatim=Verbatim("anthropic", kept) if kept else None)
+    return attrs.evolve(message, verbatim=Verbatim(origin, kept) if kept else None)
 
 
 def _tool(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:

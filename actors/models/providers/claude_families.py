@@ -25,9 +25,14 @@ WITH_SAMPLING = "2023-06-01"
 """The last version with `SAMPLING`."""
 
 _TAKES_SAMPLING = re.compile(
-    r"claude-(?:[123](?:[.-]\d)?-|2\.[01]|instant-|(?:haiku|sonnet|opus)-4(?:[.-][0-6])?(?:[@-]\d{8}|-latest|$)).*"
+    r"claude-(?:[123](?:[.-]\d)?-|2\.[01]|instant-|(?:haiku|sonnet|opus)-4(?:[.-][0-6])?(?:[@-]\d{8}|-latest|-v\d|$)).*"
 )
-"""Up to 4.6: "claude-3-5-haiku-latest", "claude-opus-4-20250514", "claude-sonnet-4-6"."""
+"""Up to 4.6: "claude-3-5-haiku-latest", "claude-opus-4-20250514", "eu.anthropic.claude-opus-4-6-v1"."""
+
+
+def takes_sampling(model: str) -> bool:
+    """Whether a model is one up to 4.6. What a cloud puts before its name does not count."""
+    return _TAKES_SAMPLING.fullmatch(model[max(model.find("claude"), 0) :]) is not None
 
 
 def version_for(spec: ModelSpec) -> str | None:
@@ -41,7 +46,7 @@ def version_for(spec: ModelSpec) -> str | None:
         return None
     if spec.base_url is not None and "claude" not in spec.model.lower():
         return WITH_SAMPLING  # a model of another maker, whose server knows what it accepts
-    if not _TAKES_SAMPLING.fullmatch(spec.model):
+    if not takes_sampling(spec.model):
         names, verb = " and ".join(given), "is" if len(given) == 1 else "are"
         raise UnacceptedSetting(f'model "{spec.name}": {names} {verb} accepted by Claude up to 4.6 only')
     if {"temperature", "top_p"} <= settings:

@@ -90,7 +90,7 @@ class TokenLogin:
             try:
                 self._token = await trio.to_thread.run_sync(self._fetch, abandon_on_cancel=True)
             except Exception as error:  # of any class: those of the libraries have no common base
-                self._failed = trio.current_time(), f"no access token: {_told(error)}"
+                self._failed = trio.current_time(), f"no access token: {told(error)}"
                 if valid and old is not None:
                     return old
                 raise ModelFailed(self._failed[1]) from None
@@ -99,7 +99,8 @@ class TokenLogin:
             return self._token
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
+    """The sentence of a library's error, on one line."""
     said = " ".join(str(error).split()) or type(error).__name__
     return said if len(said) <= MAX_SENTENCE else said[:MAX_SENTENCE] + "..."
 

@@ -14,6 +14,8 @@ import httpx2
 from ....config.models import Api, ModelSpec, Provider, reasons
 from ....config.secrets import secrets_in, secrets_of_values
 from ..errors import ModelUnusable
+from .aws_login import region_of_profile
+from .cloud_tokens import told
 from .ollama_options import NATIVE_ONLY
 
 
@@ -67,6 +69,7 @@ _PLACES: Mapping[Provider, _Place] = {
     "ollama": _Place(None, "OLLAMA_BASE_URL", "http://localhost:11434/v1"),
     "openai_compatible": _Place(None, None, None),
     "azure": _Place("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", None, "azure.identity"),
+    "bedrock": _Place("AWS_BEARER_TOKEN_BEDROCK", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME", None, "botocore"),
     "vertex": _Place(None, "GOOGLE_VERTEX_BASE_URL", None, "google.auth.transport.requests"),
 }
 
@@ -210,9 +213,11 @@ def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str
     url = spec.base_url or from_environment or place.url
     if url is None and spec.provider == "vertex":
         url = vertex_host(_location(environ))
+    if url is None and spec.provider == "bedrock" and (region := aws_region(spec, "", environ)):
+        url = f"https://bedrock-runtime.{quote(region, safe='')}.amazonaws.com"
     if url is None:
-        place_of = "resource" if spec.provider == "azure" else "server, with /v1"
-        raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: the address of its {place_of}')
+        needed = _NEEDED.get(spec.provider, "the address of its server, with /v1")
+        raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: {needed}')
     if not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", url) or not _is_url(url):
         source = "base_url" if spec.base_url else f"the environment variable {place.url_env}"
         raise InvalidBaseUrl(
@@ -226,6 +231,27 @@ def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str
             return _project(spec, url, environ)
         case _:
             return url
+
+
+_NEEDED: Mapping[Provider, str] = {
+    "azure": "the address of its resource",
+    "bedrock": "the address of its region, or its region in a profile or the environment variable AWS_REGION",
+}
+
+
+def aws_region(spec: ModelSpec, url: str, environ: Mapping[str, str]) -> str:
+    """The region of an address of Bedrock, else that of the environment, else that of the profile; "": there
+    is none. Raises `MissingBaseUrl`: the profile cannot be read."""
+    found = re.search(r"//(?:[^/]*\.)?bedrock-(?:runtime|mantle)(?:-fips)?\.([a-z0-9-]+)\.", url)
+    if found:
+        return found[1]
+    named = (environ.get(name, "").strip() for name in ("AWS_REGION", "AWS_DEFAULT_REGION"))
+    if region := next(filter(None, named), ""):
+        return region
+    try:
+        return region_of_profile()
+    except Exception as error:  # of any class: botocore raises its own and those of files
+        raise MissingBaseUrl(f'model "{spec.name}" needs a region: {told(error)}') from None
 
 
 def _resource(spec: ModelSpec, url: str) -> str:

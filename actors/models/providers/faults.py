@@ -51,6 +51,13 @@ _STATUS_OF = {
     "unsupported_value": 400,
     "invalid_api_key": 401,
     "model_not_found": 404,
+    # Exceptions in streams of Bedrock: its API reference, `ResponseStream` and `ConverseStreamOutput`.
+    "validationException": 400,
+    "modelTimeoutException": 408,
+    "modelStreamErrorException": 424,
+    "throttlingException": 429,
+    "internalServerException": 500,
+    "serviceUnavailableException": 503,
     "slow_down": 429,
     **dict.fromkeys(_OUT_OF_MONEY, 429),
     "server_is_overloaded": 503,
@@ -86,7 +93,12 @@ def from_answer(status: int, headers: Mapping[str, str], raw: bytes, *, now: flo
         _short(sentence) or _phrase(status), status, _retry_after(headers, body, now)
     )
     failure.answer = raw[:MAX_ANSWER].decode(errors="replace")
-    return _judged(failure, body)
+    failure = _judged(failure, body)
+    if failure.provider_code is None:  # AWS: "ThrottlingException:http://..."
+        failure.provider_code = headers.get("x-amzn-errortype", "").partition(":")[0] or None
+    # A quota of Bedrock, with the same status and name as a limit of its rate.
+    failure.retryable &= "tokens per day" not in sentence
+    return failure
 
 
 def from_error(error: object) -> ModelFailed:
@@ -142,6 +154,8 @@ def _sentence(body: object) -> str:
             return f"{sentence} (parameter {param})" if sentence else ""
         case {"message": (dict() | list() | str()) as message}:
             return _sentence(message)
+        case {"Message": str(sentence)}:  # some services of AWS
+            return sentence
         case {"detail": (dict() | list() | str()) as detail}:
             return _sentence(detail)
     return ""

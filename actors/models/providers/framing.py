@@ -1,17 +1,21 @@
-"""Cut the body of a stream into events: server-sent events, lines of JSON. Pure."""
+"""Cut the body of a stream into events: server-sent events, lines of JSON, frames of AWS. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Mapping
 from typing import Protocol
+from zlib import crc32
 
 import attrs
 
+from ....runtime.json_text import dump
 from ...common.sse_parser import MAX_EVENT_BYTES, EventTooLarge, SseParser
+from ..messages import ModelFailed
 
 
 class Framing(Protocol):
-    """Cuts one body. Raises `EventTooLarge`; then it cannot be used any more."""
+    """Cuts one body. Raises `EventTooLarge` or `ModelFailed`; then it cannot be used any more."""
 
     def feed(self, chunk: bytes) -> Iterable[str]:
         """The events that these bytes complete."""
@@ -32,6 +36,8 @@ def framing_of(content_type: str) -> Framing | None:
         return ServerSentEvents()
     if "ndjson" in content_type.lower():
         return JsonLines()
+    if "vnd.amazon.eventstream" in content_type.lower():
+        return AwsFrames()
     return None
 
 
@@ -88,6 +94,84 @@ class JsonLines:
 
     def whole(self) -> bytes:
         return b""
+
+
+_PRELUDE = 12
+"""Bytes before the headers of a frame: its length, that of its headers, and the checksum of both."""
+_AROUND = _PRELUDE + 4
+"""Bytes of a frame around headers and payload: a checksum of everything is at its end."""
+_SIZES: Mapping[int, int] = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+"""Bytes of the value of a header, by its type; types 6 and 7 have a length before it."""
+
+
+@attrs.define(eq=False)
+class AwsFrames:
+    """Frames of `application/vnd.amazon.eventstream`, https://smithy.io/2.0/aws/amazon-eventstream.html.
+
+    Each becomes a JSON text, `{KIND: NAME, "payload": ...}`. KIND is "event", "exception" or "error"."""
+
+    _pending: bytearray = attrs.field(factory=bytearray)
+
+    def feed(self, chunk: bytes) -> Iterable[str]:
+        self._pending += chunk
+        found: list[str] = []
+        begin = 0
+        while len(self._pending) - begin >= _PRELUDE:
+            length, headers, checksum = struct.unpack_from(">III", self._pending, begin)
+            if crc32(self._pending[begin : begin + 8]) != checksum or length < headers + _AROUND:
+                raise _damaged()
+            if length > MAX_EVENT_BYTES:
+                raise EventTooLarge
+            if len(self._pending) - begin < length:
+                break
+            found.append(_opened(bytes(self._pending[begin : begin + length]), headers))
+            begin += length
+        del self._pending[:begin]
+        return found
+
+    def end(self) -> Iterable[str]:
+        return ()
+
+    def whole(self) -> bytes:
+        return b""
+
+
+def _opened(frame: bytes, length: int) -> str:
+    if crc32(frame[:-4]) != int.from_bytes(frame[-4:], "big"):
+        raise _damaged()
+    headers = _headers(frame[_PRELUDE : _PRELUDE + length])
+    payload = _text(frame[_PRELUDE + length : -4]).strip() or "{}"
+    kind = headers.get(":message-type", "event")
+    name = headers.get(":error-code" if kind == "error" else f":{kind}-type", "")
+    if kind == "error":
+        payload = dump({"message": headers.get(":error-message", "")})
+    return f'{{{dump(kind)}: {dump(name)}, "payload": {payload}}}'
+
+
+def _headers(raw: bytes) -> dict[str, str]:
+    """The headers whose values are texts. Raises `ModelFailed`."""
+    found: dict[str, str] = {}
+    at = 0
+    try:
+        while at < len(raw):
+            name = raw[at + 1 : at + 1 + raw[at]].decode()
+            at += 1 + raw[at]
+            kind, at = raw[at], at + 1
+            if kind in (6, 7):
+                size = int.from_bytes(raw[at : at + 2], "big")
+                at += 2
+            else:
+                size = _SIZES[kind]
+            if kind == 7:
+                found[name] = raw[at : at + size].decode()
+            at += size
+    except (IndexError, KeyError, UnicodeDecodeError):
+        raise _damaged() from None
+    return found
+
+
+def _damaged() -> ModelFailed:
+    return ModelFailed("a frame of the answer is damaged", retryable=True)
 
 
 def _text(raw: bytes) -> str:

@@ -1,8 +1,6 @@
 """Models of Google Vertex: Gemini, and Claude by the Messages API, below a project and location.
 
-Claude's model is in the address, not in the body; the version of its API is in the body, not in a header. Its
-thoughts may come from Anthropic or another cloud: signatures are valid on all of them, says Anthropic's page
-"Extended thinking". Google does not say so of Gemini.
+Claude's model is in the address, not in the body; the version of its API is in the body, not in a header.
 
 Sources: Google's pages "Use Claude models on Vertex AI" and "Method: models.streamGenerateContent"; the SDK
 of Anthropic, 2.12.
@@ -43,7 +41,7 @@ def vertex_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClien
     model = quote(spec.model, safe="@")
     if is_claude(spec.model):
         version_for(spec)  # `_VERSION` is one that accepts what it allows
-        codec: AnthropicCodec | GoogleCodec = VertexClaudeCodec(spec)
+        codec: AnthropicCodec | GoogleCodec = VertexClaudeCodec(spec, origin="vertex claude")
         below = f"anthropic/models/{model}:{'streamRawPredict' if spec.stream else 'rawPredict'}"
     else:
         codec = GoogleCodec(spec, origin="vertex")

@@ -15,6 +15,7 @@ import trio
 from tests.canary import KEY
 from tests.providers.servers.anthropic_messages import AnthropicMessages
 from tests.providers.servers.azure import DEPLOYMENT, VERSION, AzureChat, AzureResponses
+from tests.providers.servers.bedrock import BedrockConverse, BedrockInvoke, BedrockMessages
 from tests.providers.servers.chat import Chat
 from tests.providers.servers.flavours import COMPATIBLE, MISTRAL, OLLAMA, OPENAI, OPENROUTER
 from tests.providers.servers.gemini import Gemini
@@ -47,6 +48,9 @@ DIALECTS: Mapping[str, Dialect] = {
     "ollama_native": OllamaNative(),
     "azure": AzureChat(),
     "azure_responses": AzureResponses(),
+    "bedrock": BedrockMessages(),
+    "bedrock_invoke": BedrockInvoke(),
+    "bedrock_converse": BedrockConverse(),
     "vertex": VertexGemini(),
     "vertex_claude": VertexClaude(),
 }
@@ -61,6 +65,9 @@ MODELS: Mapping[str, str] = {
     "ollama_native": "qwen3:4b",
     "azure": DEPLOYMENT,
     "azure_responses": "another-deployment",
+    "bedrock": "anthropic.claude-opus-4-8",
+    "bedrock_invoke": "eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "bedrock_converse": "eu.amazon.nova-pro-v1:0",
     "vertex": "gemini-3-flash",
     "vertex_claude": "claude-sonnet-4-5@20250929",
     "openai_compatible": "Qwen/Qwen3-8B",
@@ -74,17 +81,23 @@ SETTINGS: Mapping[str, Json] = {
     },
     "azure": {"query": {"api-version": VERSION}},
     "azure_responses": {"provider": "azure"},
+    "bedrock_invoke": {"provider": "bedrock"},
+    "bedrock_converse": {"provider": "bedrock"},
     "vertex": {"api_key_env": "OPENAI_API_KEY"},
     "vertex_claude": {"provider": "vertex", "api_key_env": "OPENAI_API_KEY"},
 }
 """Settings of a model of a dialect whose name is not that of its provider."""
 BELOW: Mapping[str, str] = {
     **dict.fromkeys(("anthropic", "google", "azure", "azure_responses"), ""),
+    **dict.fromkeys(("bedrock", "bedrock_invoke", "bedrock_converse"), ""),
     **dict.fromkeys(("vertex", "vertex_claude"), PROJECT),
 }
 """The paths of addresses; `/v1` of all others."""
 
-STREAM_TYPES: Mapping[str, str] = {"ollama_native": "application/x-ndjson"}
+STREAM_TYPES: Mapping[str, str] = {
+    "ollama_native": "application/x-ndjson",
+    **dict.fromkeys(("bedrock_invoke", "bedrock_converse"), "application/vnd.amazon.eventstream"),
+}
 """Types of streams that are no server-sent events."""
 
 

@@ -26,8 +26,8 @@ class ServersTransport(httpx2.AsyncBaseTransport):
         await trio.lowlevel.checkpoint()
         server = self.servers[request.url.host]
         headers = {name.lower(): value for name, value in request.headers.items()}
-        query = request.url.query.decode()
-        arrived = Request(request.method, request.url.path, query, headers, await request.aread())
+        path, _, query = request.url.raw_path.decode().partition("?")
+        arrived = Request(request.method, path, query, headers, await request.aread())
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:

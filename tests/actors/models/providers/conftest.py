@@ -170,6 +170,8 @@ class Provider:
     """One for each request, in order."""
     heads: list[bytes] = attrs.field(factory=list)
     bodies: list[Any] = attrs.field(factory=list)
+    raw: list[bytes] = attrs.field(factory=list)
+    """The same as bytes."""
     connections: int = 0
     gone: trio.Event = attrs.field(factory=trio.Event)
     """The client closed a connection."""
@@ -188,6 +190,7 @@ class Provider:
                 while len(buffer) < length:
                     buffer += await stream.receive_some()
                 self.heads.append(head)
+                self.raw.append(buffer[:length])
                 self.bodies.append(json.loads(buffer[:length]))
                 buffer = buffer[length:]
                 if not await self._answer(stream, self.answers.pop(0)):

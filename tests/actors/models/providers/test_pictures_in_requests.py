@@ -15,6 +15,7 @@ import attrs
 
 from stopgo.actors.models.messages import AssistantMessage, ChatMessage, ToolCall, ToolMessage, UserMessage
 from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
+from stopgo.actors.models.providers.converse_codec import ConverseCodec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.ollama_codec import OllamaCodec
 from stopgo.actors.models.providers.openai_codec import FLAVOURS, GO_ON, OpenAICodec
@@ -121,6 +122,9 @@ def test_picture_of_a_user_is_before_the_text() -> None:
     assert body["input"][-1]["content"] == [INPUT_IMAGE, {"type": "input_text", "text": SAID["text"]}]
     ollama = OllamaCodec(ModelSpec("m", "ollama", "gemma3")).body(request(ASKED))
     assert ollama["messages"][-1] == {"role": "user", "content": SAID["text"], "images": [PICTURE.data]}
+    converse = ConverseCodec(ModelSpec("m", "bedrock", "nova")).body(request(ASKED))
+    inside = {"image": {"format": "png", "source": {"bytes": PICTURE.data}}}
+    assert converse["messages"][-1]["content"] == [inside, {"text": SAID["text"]}]
 
 
 def test_pictures_of_results_are_before_those_of_the_user() -> None:

@@ -90,19 +90,19 @@ async def test_temperature_is_refused_for_claude_after_4_6(make: Make) -> None:
 
 
 @pytest.mark.parametrize("model", [CLAUDE, GEMINI])
-@pytest.mark.parametrize("origin", ["anthropic", "google", "vertex"])
-async def test_signatures_go_to_services_that_know_them(
+@pytest.mark.parametrize("origin", ["anthropic", "bedrock claude", "google", "vertex", "vertex claude"])
+async def test_signatures_go_to_their_own_service_only(
     make: Make, provider: Provider, model: str, origin: str
 ) -> None:
     parts = [
         {"type": "thinking", "thinking": "hm", "signature": "s1"},
         {"text": "ok", "thoughtSignature": "s1"},
     ]
-    content = parts[:1] if origin == "anthropic" else parts[1:]
+    content = parts[1:] if origin in ("google", "vertex") else parts[:1]
     past = AssistantMessage("ok", verbatim=Verbatim(origin, content))
     provider.answers = [events(*HELLO_ANTHROPIC.events) if model == CLAUDE else events(SAID)]
     await make(model).complete(request(UserMessage("a"), past, UserMessage("b")), unheard)
-    known = origin == ("anthropic" if model == CLAUDE else "vertex")
+    known = origin == ("vertex claude" if model == CLAUDE else "vertex")
     assert ("s1" in json.dumps(provider.bodies[0])) == known
 
 
