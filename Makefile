@@ -183,7 +183,8 @@ reference: $(SETUP)
 	@"$(BIN)/python" -m tests.reference_tables
 
 lock: $(SETUP)
-	@$(LOCK) --build-deps-for wheel --extra metrics --extra postgres --extra traces -o requirements.lock $(ARGS) pyproject.toml
+	@$(LOCK) --build-deps-for wheel \
+		$(foreach extra,azure bedrock metrics postgres traces vertex,--extra $(extra)) -o requirements.lock $(ARGS) pyproject.toml
 	@mkdir -p build
 	@"$(BIN)/python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' > build/dev.in
 	@$(LOCK) --constraint requirements.lock -o requirements-dev.lock $(ARGS) build/dev.in

@@ -41,8 +41,21 @@ PYTHONS = [
     for classifier in PROJECT["classifiers"]
     if (found := re.search(r":: Python :: (3\.\d+)$", classifier))
 ]
-NEEDS = {"metrics": ("--metrics", "0"), "postgres": ("--journal", "postgresql:///"), "traces": ("--traces",)}
+NEEDS = {
+    "azure": ("--model", "azure:m"),
+    "bedrock": ("--model", "bedrock:m"),
+    "metrics": ("--metrics", "0"),
+    "postgres": ("--journal", "postgresql:///"),
+    "traces": ("--traces",),
+    "vertex": ("--model", "vertex:m"),
+}
 """The options that need the extras."""
+PLACES = {
+    "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com",
+    "AWS_REGION": "eu-west-1",
+    "GOOGLE_CLOUD_PROJECT": "p",
+}
+"""What the models of clouds need as well."""
 EXTRAS = tuple(NEEDS)
 """The extras in the lock, each with an option of `stopgo serve`."""
 TIMEOUT = 600.0
@@ -163,9 +176,9 @@ def do_without_extras(bin: Path) -> None:
     smoke(bin, "prometheus_client", "psycopg", "opentelemetry")
     for extra in EXTRAS:
         option = NEEDS[extra]
-        said = run(bin / "stopgo", "serve", "--port", "0", *option, code=2)
+        said = run(bin / "stopgo", "serve", "--port", "0", *option, code=2, cwd=ROOT, **PLACES)
         if f"pip install 'agent-stop-and-go[{extra}]'" not in said:
-            raise Failed(f"`stopgo serve {option[0]}` without the extra said:\n{said}")
+            raise Failed(f"`stopgo serve {' '.join(option)}` without the extra said:\n{said}")
 
 
 def try_here(version: str, wheel: Path) -> str | None:

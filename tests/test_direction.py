@@ -63,7 +63,7 @@ SHARED_NAMES = {"__init__.py", "errors.py"}
 RUNTIME_LIBRARIES = {"attrs", "trio"}
 # Each takes longer to import than everything else that a start needs.
 HEAVY = {"anthropic", "cryptography", "jwt", "mcp"}
-OF_EXTRAS = {"prometheus_client", "opentelemetry", "psycopg"}
+OF_EXTRAS = {"azure", "botocore", "google", "prometheus_client", "opentelemetry", "psycopg"}
 MCP_NAMES = {"mcp", "mcp_types"}
 MCP_SDK = ROOT / "actors/mcp/sdk.py"
 # Other packages import these at any time.
