@@ -278,7 +278,7 @@ class CheckpointNode(FallibleNode):
     message: str = attrs.field(
         metadata=about(
             "Question to the person, in Markdown. The values of its placeholders, such as `{key}` for the "
-            "answer of an earlier node with `output_key: key`, are shown below it, whole and without formatting.",
+            "answer of an earlier node with `output_key: key`, are shown below it, whole and not formatted.",
             not_empty=True,
         )
     )
