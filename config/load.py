@@ -42,8 +42,8 @@ from .warnings import warnings_of
 Callee = TypeVar("Callee", McpServerConfig, RemoteAgentConfig)
 
 MAX_BYTES = 1024 * 1024
-DEFAULT_FILE = Path("config", "agent.yaml")
-"""Relative to the working directory."""
+DEFAULT_FILES = (Path("config", "agent.yaml"), Path("agent.yaml"))
+"""Relative to the working directory; the first that exists is read."""
 
 
 def load_config(
@@ -57,13 +57,13 @@ def load_config(
 ) -> AgentConfig:
     """Read an agent file.
 
-    Without `path`, it is `config/agent.yaml` in the working directory or, if there is none, the default file
-    of the package; `source` and `packaged` of the result say which. `data_dir` and `model` replace those of
-    the file, `model` that of every node, and are taken literally. `mcp` are further tool servers, each as
-    `[label:]command-or-url` (see `flag_servers`). `own_providers` are provider names of models that the
-    program provides itself. Raises `ConfigError` with all problems.
+    Without `path`, it is `config/agent.yaml` or `agent.yaml` in the working directory or, if there is none,
+    the default file of the package; `source` and `packaged` of the result say which. `data_dir` and `model`
+    replace those of the file, `model` that of every node, and are taken literally. `mcp` are further tool
+    servers, each as `[label:]command-or-url` (see `flag_servers`). `own_providers` are provider names of
+    models that the program provides itself. Raises `ConfigError` with all problems.
     """
-    source, packaged = locate(None if path is None else Path(path), DEFAULT_FILE)
+    source, packaged = locate(None if path is None else Path(path), *DEFAULT_FILES)
     root, problems = read_mapping(source, "name: my-agent")
     root = _own_names(root)
     has_tree = "agent" in root.entries
@@ -131,13 +131,13 @@ def _model_places(reader: Reader, root: Table, source: Path, *, is_given: bool) 
     return places
 
 
-def locate(path: Path | None, default: Path) -> tuple[Path, bool]:
-    """The file to read, and whether it is the default of the package."""
-    if path is not None:
-        return path, False
-    if default.exists():
-        return default, False
-    return Path(str(importlib.resources.files("stopgo.config").joinpath(default.name))), True
+def locate(path: Path | None, *defaults: Path) -> tuple[Path, bool]:
+    """The file to read, the first of the defaults that exists or that of the package, and whether it is that
+    of the package."""
+    found = path or next((default for default in defaults if default.exists()), None)
+    if found is not None:
+        return found, False
+    return Path(str(importlib.resources.files("stopgo.config").joinpath(defaults[0].name))), True
 
 
 def read_mapping(source: Path, example: str) -> tuple[Table, tuple[Problem, ...]]:

@@ -46,7 +46,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         type=path,
         metavar="FILE",
         nargs="?",
-        help="agent file; default: config/agent.yaml or, without it, the file of the package",
+        help="agent file; default: config/agent.yaml, else agent.yaml, else the file of the package",
     )
     check.set_defaults(run=check_file)
 

@@ -32,7 +32,7 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=path,
         metavar="FILE",
-        help="agent file; default: config/agent.yaml or, without it, the file of the package",
+        help="agent file; default: config/agent.yaml, else agent.yaml, else the file of the package",
     )
 
 

@@ -114,7 +114,7 @@ def test_strict_defaults_ask_and_single_keys_win(
     wipe, odd = tool(Hints(destructive=True)), tool(Hints())
     for defaults, expected in (("strict", (unannotated, parallel, loop)), ("permissive", ("run",) * 3)):
         scope = at(defaults=defaults, **own)
-        below = [attrs.evolve(scope, in_parallel=True), attrs.evolve(scope, in_loop=True)]
+        below = attrs.evolve(scope, in_parallel=True), attrs.evolve(scope, in_loop=True)
         assert (judge(odd, {}, scope).action, *(judge(wipe, {}, each).action for each in below)) == expected
 
 
