@@ -831,8 +831,8 @@ ONE_EDIT = (
     (
         "a rejection counts in its own node only",
         REPEAT,
-        "for each in questions if each.asked.key in rejected",
-        "for each in questions if each.asked.key.rpartition(':')[0] == key.rpartition(':')[0]",
+        "if each.asked.key in rejected)",
+        "if each.asked.key in rejected and each.asked.key.rpartition(':')[0] == key.rpartition(':')[0])",
         REPEATED,
     ),
     (
