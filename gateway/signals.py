@@ -13,8 +13,15 @@ REPEAT = 0.5
 """Seconds after a signal in which another one counts as the same: Ctrl-C reaches every process of a terminal,
 and our parent process may forward it again."""
 
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""By default, SIGHUP would end the process in the middle of a call, when its terminal is closed."""
+
+def stops() -> tuple[signal.Signals, ...]:
+    """The signals that stop this process.
+
+    By default, SIGHUP would end it in the middle of a call, when its terminal is closed. A process that
+    `nohup` has started ignores SIGHUP and outlives the terminal.
+    """
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM, *(() if ignored else (signal.SIGHUP,)))
 
 
 @contextmanager
@@ -24,11 +31,12 @@ def receive_stops() -> Iterator[AsyncIterator[int]]:
     The exit code is decided by then, and a late second signal would change it: trio re-raises signals that
     were not consumed, under the previous handlers, and an interpreter that shuts down has no handlers.
     """
-    masked = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until the receiver is there
+    numbers = stops()
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # until the receiver is there
     try:
-        for number in STOPS:
+        for number in numbers:
             signal.signal(number, signal.SIG_IGN)
-        with trio.open_signal_receiver(*STOPS) as signals:
+        with trio.open_signal_receiver(*numbers) as signals:
             signal.pthread_sigmask(signal.SIG_SETMASK, masked)
             yield signals
     finally:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, TypeVar
 import attrs
 import trio
 
-from ..signals import distinct
+from ..signals import distinct, stops
 from .options import FAILED, WAITING
 
 T = TypeVar("T")
@@ -21,7 +21,8 @@ Outcome: TypeAlias = Literal["finished", "failed", "waiting", "cancelled"]
 
 @attrs.define(eq=False)
 class Interrupt:
-    """Handles SIGINT and SIGTERM: the first cancels the run and waits for its end, the second stops at once.
+    """Handles the signals that stop a process: the first cancels the run and waits for its end, the second
+    stops at once.
 
     Before there is a run, the first stops at once. Stopping is trio's cancellation, so cleanup, such as
     ending the processes of tool servers, still happens.
@@ -37,7 +38,7 @@ class Interrupt:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         """Handle signals in the block. A stop ends the block silently."""
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with trio.open_signal_receiver(*stops()) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.listen, signals, nursery.cancel_scope)
                 yield

@@ -53,7 +53,7 @@ from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.cli import run_command, serve_command, web_command
 from stopgo.gateway.cli.main import main
 from stopgo.gateway.http.http_server import Server, bind, open_server
-from stopgo.gateway.signals import STOPS
+from stopgo.gateway.signals import stops
 from stopgo.runtime.journal.protocol import Event, NewEvent
 from tests.contract import hold_async
 from tests.http_client import http_client
@@ -325,7 +325,7 @@ def in_process(
     for command in (serve_command, run_command, web_command):
         monkeypatch.setattr(command, "make_undumpable", lambda: None)
     handlers, level, raises = logging.root.handlers[:], logging.root.level, logging.raiseExceptions
-    signals = {number: signal.getsignal(number) for number in STOPS}
+    signals = {number: signal.getsignal(number) for number in stops()}
     with open(os.devnull) as nobody:
         monkeypatch.setattr(sys, "stdin", nobody)
 

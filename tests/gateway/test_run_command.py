@@ -479,6 +479,16 @@ def test_a_data_directory_in_use_is_refused(
     assert run.end() == (143, "")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_each_signal_cancels_the_run_and_its_end_is_kept(
+    start: Start, scripted: Path, number: signal.Signals
+) -> None:
+    run = start(scripted, "slow")
+    run.see("conversation ")
+    run.process.send_signal(number)
+    assert run.end() == (128 + number, "")
+
+
 UNDUMPABLE = """
 import ctypes, sys
 from stopgo.gateway.cli.main import main

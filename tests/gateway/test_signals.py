@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import AsyncIterator
 
@@ -12,7 +13,7 @@ from trio.testing import MockClock
 
 from stopgo.gateway import serve_process
 from stopgo.gateway.cli.interrupt import Interrupt
-from stopgo.gateway.signals import REPEAT, distinct
+from stopgo.gateway.signals import REPEAT, distinct, stops
 
 
 async def signals(*pauses: float) -> AsyncIterator[int]:
@@ -25,6 +26,16 @@ async def test_signals_in_quick_succession_count_once(autojump_clock: MockClock)
     almost = REPEAT * 0.9
     heard = [number async for number in distinct(signals(0, 0, almost, almost, almost, 10, 0))]
     assert heard == [0, 3, 5]
+
+
+@pytest.mark.parametrize(("handler", "counts"), [(signal.SIG_DFL, True), (signal.SIG_IGN, False)])
+def test_hangup_stops_only_a_process_that_does_not_ignore_it(handler: signal.Handlers, counts: bool) -> None:
+    """nohup(1) ignores it and starts the command, which then outlives the terminal (nohup of POSIX)."""
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        assert (signal.SIGHUP in stops()) == counts
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize(("pause", "at_once"), [(0, False), (REPEAT, True)])
