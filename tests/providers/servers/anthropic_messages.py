@@ -48,6 +48,8 @@ class AnthropicMessages:
     """The server of `https://api.anthropic.com`."""
 
     name: str = "anthropic"
+    cloud: str = ""
+    """In its ids, as on Bedrock and Vertex. It does not know the thoughts of another one."""
 
     def open(self, request: Request, key: str) -> tuple[str, bool]:
         """Model and whether it is to be streamed. Raises `Refusal`."""
@@ -118,14 +120,19 @@ class AnthropicMessages:
     # ------------------------------------------------------------------- replies
 
     def body(self, said: Said, heard: Heard) -> Json:
-        return {**_envelope(said, heard), "content": _content(said), **_stop(said), "usage": _usage(said)}
+        return {
+            **_envelope(said, heard),
+            "content": _content(said, self.cloud),
+            **_stop(said),
+            "usage": _usage(said),
+        }
 
     def frames(self, said: Said, heard: Heard) -> Iterator[Frame]:
         usage = {**_usage(said), "output_tokens": 1}
         start = {**_envelope(said, heard), "content": [], "stop_reason": None, "stop_sequence": None}
         yield _frame("begin", {"type": "message_start", "message": {**start, "usage": usage}})
         yield _frame("begin", {"type": "ping"})
-        for index, block in enumerate(_content(said)):
+        for index, block in enumerate(_content(said, self.cloud)):
             mark, empty, deltas = _in_pieces(block)
             yield _frame(mark, {"type": "content_block_start", "index": index, "content_block": empty})
             for delta in deltas:
@@ -150,17 +157,18 @@ def _envelope(said: Said, heard: Heard) -> Json:
     return {"id": id, "type": "message", "role": "assistant", "model": heard.model}
 
 
-def _content(said: Said) -> list[Json]:
+def _content(said: Said, cloud: str) -> list[Json]:
     blocks: list[Json] = []
     if said.thinking:
-        signature = seal("thinking", said.thinking)
+        signature = seal(f"{cloud}thinking", said.thinking)
         blocks.append({"type": "thinking", "thinking": said.thinking, "signature": signature})
-        blocks.append({"type": "redacted_thinking", "data": seal("redacted")})
+        blocks.append({"type": "redacted_thinking", "data": seal(f"{cloud}redacted")})
     thoughts = list(blocks)
     if said.text:
         blocks.append({"type": "text", "text": said.text})
     for index, call in enumerate(said.calls):
-        id = call.id if call.id is not None else f"toolu_01{marked_id(f'{said.nonce}{index}', thoughts)}"
+        own = f"toolu_{cloud}01{marked_id(f'{said.nonce}{index}', thoughts)}"
+        id = call.id if call.id is not None else own
         blocks.append({"type": "tool_use", "id": id, "name": call.name, "input": call.arguments})
     return blocks
 
@@ -242,6 +250,7 @@ class _Check:
         raise self._server.refusal(400, why)
 
     def _block(self, where: str, block: Json) -> None:
+        cloud = self._server.cloud
         match block["type"]:
             case "text" if not block["text"].strip():
                 self._no(f"{where}.text: text content blocks must contain non-whitespace text")
@@ -251,9 +260,9 @@ class _Check:
                 self._no(f"{where}.tool_use.name: String should have at most 200 characters")
             case "tool_result" if not block.get("content") and block.get("is_error"):
                 self._no(f"{where}.tool_result: content cannot be empty if `is_error` is true")
-            case "thinking" if not is_sealed(block["signature"], "thinking", block["thinking"]):
+            case "thinking" if not is_sealed(block["signature"], f"{cloud}thinking", block["thinking"]):
                 self._no(f"{where}: Invalid `signature` in `thinking` block")
-            case "redacted_thinking" if not is_sealed(block["data"], "redacted"):
+            case "redacted_thinking" if not is_sealed(block["data"], f"{cloud}redacted"):
                 self._no(f"{where}: Invalid `data` in `redacted_thinking` block")
 
     def _pairs(self, messages: list[Json]) -> None:
@@ -308,7 +317,7 @@ class _Check:
             thoughts = [block for block in blocks if block["type"] in THINKING]
             bare = [{key: block[key] for key in block if key != "cache_control"} for block in thoughts]
             for block in blocks:
-                id = block.get("id", "").removeprefix("toolu_01")
+                id = block.get("id", "").removeprefix(f"toolu_{self._server.cloud}01")
                 if block["type"] == "tool_use" and is_ours(id) and not came_with(id, bare):
                     self._no(
                         f"messages.{index}.content.0: `thinking` or `redacted_thinking` blocks in the latest "

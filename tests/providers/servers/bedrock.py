@@ -83,6 +83,7 @@ def _check_key(request: Request, key: str) -> None:
 @attrs.frozen
 class BedrockMessages(AnthropicMessages):
     name: str = "bedrock"
+    cloud: str = "bdrk_"
 
     def open(self, request: Request, key: str) -> tuple[str, bool]:
         if request.path != "/anthropic/v1/messages":
@@ -96,6 +97,7 @@ class BedrockInvoke(AnthropicMessages):
     """Claude by InvokeModel."""
 
     name: str = "bedrock_invoke"
+    cloud: str = "bdrk_"
 
     def open(self, request: Request, key: str) -> tuple[str, bool]:
         model, stream = _open(request, key, "invoke", "invoke-with-response-stream")

@@ -57,6 +57,7 @@ class VertexGemini(Gemini):
 @attrs.frozen
 class VertexClaude(AnthropicMessages):
     name: str = "vertex_claude"
+    cloud: str = "vrtx_"
 
     def open(self, request: Request, key: str) -> tuple[str, bool]:
         model, stream = _open(self, request, key, "anthropic")
