@@ -69,6 +69,7 @@ docs/guides/mcp-servers.md
     messages in a batch > test_batch_is_split_into_its_messages
   tests/actors/mcp/test_wire.py
     a result with a block > test_malformed_result_keeps_all_that_can_be_read
+    a tool with `[]` > test_tool_with_an_odd_schema_is_kept
   tests/actors/mcp/test_incoming.py
     a reply without > test_result_of_a_reply_that_breaks_the_rules_is_kept
   tests/actors/mcp/test_wire.py

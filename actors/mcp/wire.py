@@ -247,7 +247,7 @@ def repair_listing(
     """Remove malformed and overlong tools from a page of `tools/list`, in place; return the reasons.
 
     One malformed tool would make the whole page invalid. An input schema without a type gets `object`, the
-    only possible one. A malformed output schema is removed, and the tool is kept.
+    only possible one. A tool is kept if it is valid without its output schema, or after `_mended`.
 
     Args:
         page: the result as it arrived; unchanged if it contains no list of tools.
@@ -273,12 +273,48 @@ def repair_listing(
         problem = problem_with(tool)
         if problem is not None and tool.pop("outputSchema", None) is not None:
             problem = problem_with(tool)
+        if problem is not None and problem_with(mended := _mended(tool)) is None:
+            tool, problem = mended, None
         if problem is None:
             kept.append(tool)
         else:
             problems.add(f"{label}: {problem}")
     page["tools"] = kept
     return problems.lines()
+
+
+_OBJECTS = ("object", "dict", "map", "struct")
+"""Words for an object, of servers in other languages."""
+_SCHEMA_MEMBERS: Mapping[str, type] = {
+    "properties": dict,
+    "required": list,
+    "$defs": dict,
+    "definitions": dict,
+}
+
+
+def _mended(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool that is not valid with what its server must have meant.
+
+    * PHP writes an empty object as a list (php.net, `json_encode`).
+    * The type of the arguments may be null, a list that has `object`, or another word for it.
+    * A member of the schema of another type counts as absent; the other arguments stay declared.
+    """
+    mended = {name: value for name, value in tool.items() if value != [] or name == "inputSchema"}
+    schema = tool.get("inputSchema")
+    if schema is True:
+        schema = {}
+    if isinstance(schema, dict):
+        kinds = schema.get("type")
+        words = [str(each).lower() for each in (kinds if isinstance(kinds, list) else [kinds])]
+        if kinds is None or set(words) & {*_OBJECTS}:
+            schema = {**schema, "type": "object"}
+        schema = {
+            name: value
+            for name, value in schema.items()
+            if isinstance(value, _SCHEMA_MEMBERS.get(name, object))
+        }
+    return {**mended, "inputSchema": schema}
 
 
 @attrs.define(eq=False)

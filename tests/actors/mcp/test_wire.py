@@ -10,6 +10,7 @@ import mcp_types as types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_types.methods import parse_server_result
 from pydantic import ValidationError
 
 from stopgo.actors.log.event_json import decode, encode
@@ -331,6 +332,48 @@ def test_schema_without_a_type_gets_object() -> None:
         {"type": "object"},
         {"type": "string"},
     ]
+
+
+def problem_of(tool: Mapping[str, Any]) -> str | None:
+    """As the SDK judges a tool."""
+    try:
+        parse_server_result("tools/list", "2025-06-18", {"tools": [tool]})
+    except ValidationError as error:
+        return str(error)
+    return None
+
+
+X = {"x": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("tool", "schema"),
+    [
+        # php.net, json_encode: an empty array is a list
+        ({"inputSchema": {"type": "object", "properties": []}}, {"type": "object"}),
+        ({"inputSchema": [], "annotations": [], "_meta": []}, {"type": "object"}),
+        ({"inputSchema": {"type": None, "properties": X}}, {"type": "object", "properties": X}),
+        ({"inputSchema": {"type": "OBJECT", "properties": X}}, {"type": "object", "properties": X}),
+        ({"inputSchema": {"type": ["object", "null"], "properties": X}}, {"type": "object", "properties": X}),
+        ({"inputSchema": {"type": "dict"}}, {"type": "object"}),
+        ({"inputSchema": True}, {"type": "object"}),
+        ({"inputSchema": {"properties": X, "required": "x"}}, {"type": "object", "properties": X}),
+    ],
+)
+def test_tool_with_an_odd_schema_is_kept(tool: dict[str, Any], schema: dict[str, Any]) -> None:
+    page: dict[str, Any] = {"tools": [{"name": "a", "description": "d", **tool}]}
+    assert repair_listing(page, problem_of) == []
+    assert page["tools"] == [{"name": "a", "description": "d", "inputSchema": schema}]
+
+
+@pytest.mark.parametrize(
+    "tool", [{"inputSchema": {"type": "array"}}, {"inputSchema": "{}"}, {"annotations": "none"}]
+)
+def test_tool_whose_meaning_is_unknown_is_left_out(tool: dict[str, Any]) -> None:
+    page: dict[str, Any] = {"tools": [{"name": "a", **tool}]}
+    (said,) = repair_listing(page, problem_of)
+    assert said.startswith("tool 0 (a): ")
+    assert page["tools"] == []
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["name", "inputSchema"]), json_values) | json_values))
