@@ -35,7 +35,7 @@ class AnthropicModel:
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """Return one reply. Raises `ModelFailed`."""
         body = self.codec.body(request)
-        with failures_of(self.name, self.mask):
+        with failures_of(self.name, lambda: self.mask):
             return await masked(self.mask, emit, lambda hear: self._try(body, request, hear))
 
     async def _try(self, body: dict[str, Any], request: ModelRequest, emit: Emit) -> ModelReply:

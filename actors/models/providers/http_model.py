@@ -59,18 +59,15 @@ class HttpModel:
 
     def failures(self) -> AbstractContextManager[None]:
         """See `failures_of`."""
-        return failures_of(self.name, self.mask)
+        return failures_of(self.name, lambda: self.mask)
 
     @property
     def mask(self) -> KeyMask:
-        # The tokens of a login change.
+        # The tokens of a login change, and there are none before the first request.
         return KeyMask((*self.secrets, *(() if self.login is None else self.login.secrets)))
 
     async def ask(self, codec: Codec, request: ModelRequest, emit: Emit) -> ModelReply:
         """The same with a codec for this call only. Also raises the errors that `failures` translates."""
-        return await masked(self.mask, emit, lambda hear: self._ask(codec, request, hear))
-
-    async def _ask(self, codec: Codec, request: ModelRequest, emit: Emit) -> ModelReply:
         body = dump_wire(codec.body(request))
         response, credentials = await self._send(body)
         try:
@@ -78,7 +75,7 @@ class HttpModel:
             if refused and self.login is not None and self.login.refused(credentials):
                 await response.aclose()
                 response, _ = await self._send(body)
-            return await read_reply(response, codec, request, emit)
+            return await masked(self.mask, emit, lambda hear: read_reply(response, codec, request, hear))
         except ModelFailed as failure:
             if hint := self.hints.get(failure.provider_code or ""):
                 failure.args = (f"{failure} ({hint})",)

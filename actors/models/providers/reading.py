@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import httpx2
@@ -125,16 +125,19 @@ def _feed(stream: ReplyStream, events: Iterable[str]) -> None:
 
 
 @contextmanager
-def failures_of(name: str, mask: KeyMask) -> Iterator[None]:
+def failures_of(name: str, mask: Callable[[], KeyMask]) -> Iterator[None]:
     """Turn exceptions of the block into `ModelFailed`, with the model's name and without its keys.
 
     The messages of HTTP libraries are left out, because some quote headers.
+
+    Args:
+        mask: is asked for the keys after the failure, because a login may have made new ones.
     """
     try:
         yield
     except ModelFailed as failure:
         raise ModelFailed(
-            mask.mask(f"{name}: {failure}"),
+            mask().mask(f"{name}: {failure}"),
             status=failure.status,
             retryable=failure.retryable,
             retry_after=failure.retry_after,

@@ -268,7 +268,7 @@ async def test_region_of_the_profile_comes_last(
 # ----------------------------------------------------------------- signatures
 
 
-SECRET, TOKEN = "secret-of-aws", "token-of-aws"
+SECRET, TOKEN = "s3cret4aws9XyZ", "t0ken4aws9XyZ"
 
 
 def signature(url: str, headers: Mapping[str, str], body: bytes, scope: str) -> str:

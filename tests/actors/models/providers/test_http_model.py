@@ -114,7 +114,7 @@ async def test_compressed_answer_is_refused(model: Model, provider: Provider) ->
     ],
 )
 def test_library_errors_become_our_sentences(error: Exception, text: str, retryable: bool) -> None:
-    with pytest.raises(ModelFailed) as failed, failures_of("openai:gpt", KeyMask(())):
+    with pytest.raises(ModelFailed) as failed, failures_of("openai:gpt", lambda: KeyMask(())):
         raise error
     assert (str(failed.value), failed.value.retryable) == (f"openai:gpt: {text}", retryable)
 
