@@ -50,6 +50,23 @@ docs/reference/models.md
   tests/actors/models/providers/test_ollama_codec.py
     A line of a stream is an error > test_stream_without_a_whole_reply_fails
     An answer of the model that was only loaded > test_stream_without_a_whole_reply_fails
+  tests/actors/models/providers/test_vertex_model.py
+    Claude's model is in the address > test_body_of_claude_has_its_version_and_no_model
+    An error is a list > test_errors_in_a_list_are_read
+    A call without an id | Gemini > test_calls_of_gemini_without_ids_are_answered
+    Thoughts and signatures of another service > test_signatures_go_to_their_own_service_only
+  tests/actors/models/providers/test_framing.py
+    Frames with checksums > test_frames_are_the_same_however_they_are_cut
+  tests/actors/models/providers/test_bedrock_model.py
+    An exception inside a stream > test_exception_in_a_stream_is_an_error
+    A stream that just stops > test_damaged_frame_and_early_end_are_retryable
+    `Too many tokens per day` > test_error_is_told_with_what_to_do
+    A signature that is not accepted > test_error_is_told_with_what_to_do
+  tests/actors/models/providers/test_converse_codec.py
+    The usage comes after > test_stream_is_read_to_the_usage_after_the_end
+    A call without a piece > test_stream_is_read_to_the_usage_after_the_end
+    Tools must be declared > test_history_of_calls_goes_with_its_tools_when_none_is_offered
+    Blank texts > test_empty_description_is_left_out
 docs/guides/mcp-servers.md
   tests/actors/mcp/test_http.py
     an old session > test_lost_session_is_reopened_and_call_runs_once

@@ -24,6 +24,7 @@ import attrs
 from stopgo.actors.models.messages import ModelFailed, ModelTool
 from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
+from stopgo.actors.models.providers.converse_codec import ConverseCodec
 from stopgo.actors.models.providers.framing import Framing, JsonLines, ServerSentEvents
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.ollama_codec import OllamaCodec
@@ -364,6 +365,42 @@ def ollama(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
     return [json.dumps(each, ensure_ascii=random.random() < 0.5) for each in lines]
 
 
+# ----------------------------------------------------------------- Converse
+
+
+def converse(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
+    """The events in the frames of AWS, as JSON texts."""
+    mixed = random.random() < 0.4
+    reused = not mixed and random.random() < 0.2
+    loss.any = reused and not all(call.arguments for call in calls)  # nothing tells where such a call ends
+    queues = []
+    for at, call in enumerate(calls):
+        index = 0 if reused else at + 1
+        use = {"toolUse": {"toolUseId": call.id, "name": wired(call.name)}}
+        begun = ("contentBlockStart", {"contentBlockIndex": index, "start": use})
+        queue: list[tuple[str, dict[str, Any]]] = [begun] * random.choice([1, 1, 1, 2])
+        for part in split(json_text(call, random), random):
+            delta = {"toolUse": {"input": part}}
+            queue.append(("contentBlockDelta", {"contentBlockIndex": index, "delta": delta}))
+        if random.random() < 0.8:
+            queue.append(("contentBlockStop", {"contentBlockIndex": index}))
+        queues.append(queue)
+    if random.random() < 0.3 and not reused:
+        said = [
+            ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": each}}) for each in ("", "hm 🙂")
+        ]
+        queues.insert(0, said)
+    order = list(interleaved(queues, random)) if mixed else [each for queue in queues for each in queue]
+    events = [("messageStart", {"role": "assistant"}), *order]
+    events.append(("messageStop", {"stopReason": random.choice(["tool_use", "end_turn"])}))
+    if random.random() < 0.8:
+        events.append(("metadata", {"usage": {"inputTokens": 1}}))
+    return [
+        json.dumps({"event": name, "payload": payload}, ensure_ascii=random.random() < 0.5)
+        for name, payload in events
+    ]
+
+
 # ----------------------------------------------------------------- all
 
 
@@ -383,6 +420,7 @@ DIALECTS = (
     Dialect("gemini", GoogleCodec(spec("google")), gemini),
     Dialect("responses", ResponsesCodec(spec("openai"), "here"), responses),
     Dialect("ollama", OllamaCodec(spec("ollama")), ollama, JsonLines),
+    Dialect("converse", ConverseCodec(spec("bedrock")), converse, JsonLines),
 )
 
 
