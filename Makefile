@@ -44,7 +44,7 @@ help:
 	@echo "  make fuzz         schemathesis with the API key of each role, from the OpenAPI document"
 	@echo "  make matrix       install the wheel with each supported Python (ARGS=--all checks other platforms, too)"
 	@echo "  make mutants      remove each safety clause and expect the tests to notice"
-	@echo "  make neighbours   tool servers of other SDKs, old and new: a table of what was seen (needs node and go)"
+	@echo "  make neighbours   tool servers of other SDKs, agents of other makes: tables of what was seen (needs node, go, git)"
 	@echo "  make npm          public tool servers, and clients of A2A and AG-UI (needs node)"
 	@echo "  make page         the page in a real browser (needs node and chromium); page-units needs node only"
 	@echo "  make postgres     the journal on a real PostgreSQL (needs the package postgresql)"

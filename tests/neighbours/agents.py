@@ -26,10 +26,13 @@ from tests.neighbours.processes import (
     USING,
     Agent,
     free_port,
+    fresh,
     limited,
     listens,
     python_with,
+    run,
     running,
+    script_with,
     serving,
 )
 from tests.providers.servers.talk import Heard, Said, SaidCall
@@ -64,8 +67,12 @@ class Make:
     """What its client wants after the origin of our agent."""
     words: tuple[str, str] = ("yes", "no")
     """What a person says there; `ID` is the id that the question shows."""
-    reads: str = ""
-    """Why its client cannot use our agent."""
+    serves: bool = True
+    asks: bool = True
+    clone: str = ""
+    """The repository of a make that no registry has."""
+    npm: tuple[str, ...] = ()
+    """Packages of npm, for a program for node."""
 
 
 MAKES = (
@@ -101,6 +108,7 @@ MAKES = (
         "fasta2a_agent",
         ("fasta2a[pydantic-ai]==2.1.1", "pydantic-ai-slim[openai]==2.68.0", "uvicorn", "httpx"),
         approves=False,
+        asks=False,  # its client sends methods of 0.3, and reads answers of 1.0
     ),
     Make(
         "kagent-adk 0.10.4",
@@ -113,6 +121,29 @@ MAKES = (
             "opentelemetry-instrumentation-httpx==0.59b0",
         ),
     ),
+    Make(
+        "A2A inspector",
+        "inspector",
+        (
+            "a2a-sdk[grpc,http-server]==0.3.26",
+            "python-socketio",
+            "aiohttp",
+            "jinja2",
+            "bleach",
+            "fastapi",
+            "uvicorn",
+            "httpx",
+        ),
+        serves=False,
+        clone="https://github.com/a2aproject/a2a-inspector",
+    ),
+    Make(
+        "CopilotKit runtime 1.75.0 with @ag-ui/client 1.0.0 (AG-UI)",
+        "copilotkit",
+        (),
+        serves=False,
+        npm=("@copilotkit/runtime@1.75.0", "@copilotkit/core@1.75.0", "@ag-ui/client@1.0.0"),
+    ),
     Make("crewai 1.15.30", "crew", ("crewai[a2a]==1.15.30", "uvicorn"), approves=False),
 )
 
@@ -123,7 +154,6 @@ class Row:
     peer: dict[str, str] = attrs.field(factory=dict)
     client: dict[str, str] = attrs.field(factory=dict)
     failed: list[str] = attrs.field(factory=list)
-    heard: dict[str, list[str]] = attrs.field(factory=dict)
 
     def expect(self, seen: dict[str, str], what: str, text: str, pattern: str) -> None:
         seen[what] = text
@@ -131,8 +161,12 @@ class Row:
             self.failed.append(f"{what}: no {pattern!r}")
 
     def shown(self) -> str:
-        cells = [self.make, *(json.dumps(each, ensure_ascii=False) for each in (self.peer, self.client))]
-        return f"| {' | '.join(cells)} | {'; '.join(self.failed) or '-'} |".replace("\n", " ")
+        cells = [self.make, told(self.peer), told(self.client), "; ".join(self.failed) or "-"]
+        return f"| {' | '.join(' '.join(each.split()).replace('|', '/') for each in cells)} |"
+
+
+def told(seen: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {text}" for name, text in seen.items()) or "-"
 
 
 HEAD = "| make | we call it | it calls us | failed |\n|---|---|---|---|"
@@ -159,22 +193,37 @@ def write(folder: Path, config: Mapping[str, Any]) -> None:
 
 def rows_of(make: Make) -> Iterator[Row]:
     row = Row(make.name)
-    python = python_with(f"agent-{make.program}", *make.packages)
+    program = str(PROGRAMS / "agents" / f"{make.program}.py")
+    if make.npm:
+        argv = ["node", script_with(PROGRAMS / "agents" / f"{make.program}.mjs", *make.npm)]
+    else:
+        argv = [python_with(f"agent-{make.program}", *make.packages), program]
+    source = BUILD / f"source-{make.program}"
+    if make.clone:
+        with fresh(source) as needed:
+            if needed:
+                run(["git", "clone", "--quiet", "--depth", "1", make.clone, "clone"], source)
     folder = BUILD / "data" / make.program
     with limited(USING), servers_in_a_thread("openai_compatible") as servers:
         model = servers["openai_compatible"]
         model.answered = reply
         ledger = folder / "ledger"
-        argv = [python, str(PROGRAMS / "agents" / f"{make.program}.py")]
         env = {
             **{name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")},
             "OPENAI_BASE_URL": model.base_url,
             "OPENAI_API_KEY": KEY,
             "LEDGER": str(ledger),
             "HOME": str(folder),
+            "PORT": str(free_port()),
+            "SOURCE": str(source / "clone"),
+            "OTEL_SDK_DISABLED": "true",
+            "CREWAI_DISABLE_TELEMETRY": "true",
+            "COPILOTKIT_TELEMETRY_DISABLED": "true",
         }
-        call_it(make, row, argv, env, folder)
-        be_called(make, row, argv, env, folder)
+        if make.serves:
+            call_it(make, row, argv, env, folder)
+        if make.asks:
+            be_called(make, row, argv, env, folder)
         row.failed += [f"the model refused: {each}" for each in model.refusals]
     yield row
 
@@ -233,9 +282,7 @@ def be_called(make: Make, row: Row, argv: list[str], env: Mapping[str, str], fol
                 ["add vase", make.words[1]],
             ),
         ):
-            texts = row.heard[words[1]] = ask(
-                [*argv, "ask", agent.url + make.client_path, *words], env, folder
-            )
+            texts = ask([*argv, "ask", agent.url + make.client_path, *words], env, folder)
             for name, place in names.items():
                 pattern = {"answer": "echo: hello", "approval": "Added", "rejection": "Then not"}[name]
                 row.expect(row.client, name, texts[place] if len(texts) > place else f"{texts}", pattern)
