@@ -100,6 +100,13 @@ docs/reference/a2a.md
     A client shows only text > test_text_that_asks_names_the_form_that_works
   tests/gateway/a2a/test_tasks.py
     A client keeps the context > test_message_with_only_the_context_answers_its_pending_task
+    A client keeps neither > test_decision_with_the_id_needs_neither_task_nor_context
+  tests/gateway/a2a/test_task_answer.py
+    A decision names no approval > test_decision_of_kagents_tool_is_one_of_the_only_question
+  tests/gateway/a2a/test_task_messages.py
+    A client accepts only JSON > test_only_accepted_media_types_are_sent
+  tests/gateway/a2a/test_cards.py
+    A client refuses a skill > test_skills_follow_the_tool_list
   tests/actors/a2a/test_answers_that_arrived.py
     A task that has just ended > test_ended_task_that_cannot_be_read_is_the_answer
     A task that is read has no artifacts > test_task_that_can_be_read_counts
@@ -120,7 +127,7 @@ docs/reference/a2a.md
     Parts with the reasoning > test_marks_of_reasoning
     An artifact without a text > test_reasoning_and_empty_parts_are_no_answer
   tests/actors/a2a/test_answers_that_arrived.py
-    A text comes in pieces > test_ended_task_that_cannot_be_read_is_the_answer
+    A text comes in pieces > test_text_that_came_in_pieces_is_read_as_one
 docs/reference/platforms.md
   tests/actors/common/test_http_proxies.py
     `ALL_PROXY=socks > test_proxy_for_each_url
