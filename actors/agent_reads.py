@@ -24,6 +24,7 @@ from .common.errors import AgentError
 from .conversation import follow
 from .conversation.delta_exchange import DeltaExchange
 from .conversation.guard import Guard, Sight
+from .conversation.journal_probe import JournalProbe
 from .conversation.lists import (
     ApprovalPage,
     ConversationPage,
@@ -53,8 +54,10 @@ from .tools.slots import Slots
 class Load:
     """The numbers of things that an agent has to do, or could do."""
 
-    stored: Census
-    fleet: Fleet
+    stored: Census | None
+    """None: the journal does not answer."""
+    fleet: Fleet | None
+    """None: the journal does not answer."""
     node: str
     """The name of this process in `fleet`."""
     working: int
@@ -75,6 +78,7 @@ class AgentReads:
     _journal: Journal
     principal: Principal | None = attrs.field(default=None, kw_only=True)
     """The principal on whose behalf the methods run; None: they are not restricted."""
+    _probe: JournalProbe = attrs.field(kw_only=True)
 
     @property
     def _guard(self) -> Guard | None:
@@ -258,6 +262,13 @@ class AgentReads:
             self.config, self._cast.directory, self._cast.models(), stopping=self.draining.is_set()
         )
 
+    async def readiness(self) -> Health:
+        """Return the health, after asking the journal: it is not ready if it does not answer within two
+        seconds."""
+        error = await self._probe.error()
+        health = self.health()
+        return health if error is None else health.without_store(error)
+
     def halt_state(self) -> HaltState:
         """Return whether the agent is halted, and the calls in flight."""
         return self._cast.services.halts.state
@@ -285,9 +296,10 @@ class AgentReads:
     async def load(self) -> Load:
         """Return the numbers of things that the agent has to do, or could do, for metrics."""
         services = self._cast.services
+        answers = await self._probe.error() is None
         return Load(
-            await self._journal.census(),
-            await self._journal.fleet(),
+            await self._journal.census() if answers else None,
+            await self._journal.fleet() if answers else None,
             self._journal.node,
             working=services.active_runs.count,
             in_memory=len(services.live),

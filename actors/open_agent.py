@@ -22,6 +22,7 @@ from ..runtime.stores.open_journal import open_journal
 from .agent import Agent
 from .common.fleet import this_process, written
 from .conversation import startup
+from .conversation.journal_probe import JournalProbe
 from .conversation.recorder import Recorder
 from .conversation.sender import Sender
 from .log.observer import Observer, Observers
@@ -157,7 +158,8 @@ async def _run(
             if recorder is not None:
                 await nursery.start(recorder.run)
             nursery.start_soon(startup.resume_all, cast.services)
-            agent = Agent(config, cast, journal, Sender(cast.services), journal, started)
+            probe = JournalProbe(journal, nursery)
+            agent = Agent(config, cast, journal, Sender(cast.services), journal, started, probe=probe)
             try:
                 yield agent
             except BaseException:

@@ -44,7 +44,10 @@ class Conversations:
 
     async def create(self, request: Request) -> Reply:
         key = headers.post_key(request)
-        content = _content(await request.json(("message", "attachments")))
+        body = await request.json(("message", "attachments"))
+        content = _content(body)
+        if content is None and body.get("message") is not None:
+            raise message_required()
         turn = await self._for(request).start_conversation(
             None if content is None else content.text,
             pictures=() if content is None else content.pictures,
@@ -78,7 +81,7 @@ class Conversations:
         key = headers.post_key(request)
         content = _content(await request.json(("message", "attachments")))
         if content is None:
-            raise RequestError(400, "message_required", "message is required")
+            raise message_required()
         wait = not headers.wants_async(request.headers)
         token, origin = headers.tool_token(request), _origin(request)
         turn = await self._for(request).send(
@@ -117,6 +120,10 @@ class Conversations:
         await name_conversation(self._for(request), request, id)
         await self._for(request).delete(id)
         return nothing()
+
+
+def message_required() -> RequestError:
+    return RequestError(400, "message_required", "message is required")
 
 
 def _content(body: Mapping[str, Any]) -> Content | None:

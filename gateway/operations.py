@@ -69,6 +69,7 @@ CONVERSATIONS = (
                 w.Turn(conversation=ex.NEW),
                 headers=LOCATION,
             ),
+            error(400, f"`message_required`: the message is blank; {MALFORMED}"),
         ),
         (SESSION, TOKEN),
         w.NewConversation(message="list all resources"),

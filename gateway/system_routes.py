@@ -73,7 +73,7 @@ class System:
         return reply({"status": "ok"})
 
     async def ready(self, request: Request) -> Reply:
-        health = self.agent.health()
+        health = await self.agent.readiness()
         view = health_view(health, self.agent.halt_state())
         body = view if await self._is_known(request) else {"status": view.status}
         return reply(body, 200 if health.ready else 503)

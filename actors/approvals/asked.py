@@ -12,7 +12,8 @@ import attrs
 from attrs.validators import deep_iterable, instance_of, optional
 
 from ...runtime.journal.question import NewQuestion
-from .decided import OBJECT, TEXT, D, Decided, Expired, with_common
+from ..common.errors import AgentError
+from .decided import OBJECT, TEXT, D, Decided, Expired, suggesting, with_common
 from .description import call_text, shortened
 from .replies import Reply, ShowAll
 from .requirement import Requirement, stored_requirement
@@ -147,7 +148,11 @@ class Asked(Occasion, ABC, Generic[D]):
         Raises `AgentError`: ``decision_required`` if no known decision is named, ``invalid_arguments`` or
         ``invalid_request`` for wrong types, ``unknown_field`` for any other field.
         """
-        return with_common(cls._parse(words), words, cls.field_names)
+        try:
+            decision = cls._parse(words)
+        except AgentError as error:
+            raise suggesting(error, words, cls.field_names) from None
+        return with_common(decision, words, cls.field_names)
 
     @classmethod
     @abstractmethod

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import attrs
 from attrs.validators import instance_of, optional
 
+from ...config.wording import nearest
 from ...runtime import json_text
 from ...runtime.json_text import MAX_DEPTH, depth
 from ..common.errors import AgentError, check_fields
@@ -159,6 +160,16 @@ def unfit(what: str, mistakes: list[str], hint: str) -> AgentError:
     """Make the error for a decision that does not match the schema shown."""
     text = f"{what}: {mistakes[0]}"
     return AgentError("invalid_arguments", text, hint=hint, details={"errors": mistakes})
+
+
+def suggesting(error: AgentError, words: Mapping[str, Any], fields: Iterable[str]) -> AgentError:
+    """Return the error; if it says that there is no decision, with the valid name of a misspelled field."""
+    known = (*fields, *COMMON)
+    for name in words if error.code == "decision_required" else ():
+        if name not in known and (near := nearest(name, known)) is not None:
+            hint = f"{near[0].upper()}{near[1:]} {error.hint or ''}".strip()
+            return AgentError(error.code, error.message, hint=hint, details={"field": name[:200]})
+    return error
 
 
 def with_common(decision: D, words: Mapping[str, Any], fields: Iterable[str]) -> D:

@@ -46,6 +46,10 @@ class Health:
     agents: tuple[PartHealth, ...] = ()
     """The other agents. They do not count for `ready`."""
 
+    def without_store(self, error: str) -> Health:
+        """The health while the journal does not answer."""
+        return attrs.evolve(self, ready=False, store=PartHealth(self.store.name, "unavailable", error))
+
 
 def health_of(
     config: AgentConfig, directory: ServerDirectory, models: Sequence[str], *, stopping: bool

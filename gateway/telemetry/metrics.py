@@ -7,6 +7,8 @@ Numbers that outlast a process, such as pending approvals, are read from the jou
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import Any, assert_never, get_args
@@ -35,6 +37,8 @@ from ...actors.log.outcomes import NotSent
 from ...actors.log.record import Run
 from ...actors.log.state import Conversation
 from ...actors.tools.health import Health
+from ...runtime.journal.ownership import Fleet
+from ...runtime.journal.summary import Census
 from ..http.request_observer import ROUTE, RequestObserver
 from .approval_outcome import ApprovalOutcome, outcome_of
 
@@ -236,21 +240,40 @@ class Metrics(Observer, RequestObserver):
         """A timer of the event loop was this late."""
         self._at["loop_lag_seconds"]().observe(seconds)
 
+    def _set_stored(self, stored: Census | None, now: float) -> None:
+        """Set the gauges that are read from the journal; to NaN, which alerts do not take for a number, while
+        it does not answer."""
+        at = self._at
+        for status in STATUSES:
+            at["conversations"](status).set(math.nan if stored is None else stored.streams.get(status, 0))
+        at["commands_waiting"]().set(math.nan if stored is None else stored.commands)
+        at["approvals_pending"]().set(math.nan if stored is None else stored.pending)
+        oldest = math.nan
+        if stored is not None:
+            oldest = 0.0 if stored.oldest is None else max(0.0, now - stored.oldest)
+        at["approvals_oldest_seconds"]().set(oldest)
+
+    def _set_fleet(self, fleet: Fleet | None, node: str) -> None:
+        at = self._at
+        names = ("nodes", "node_conversations", "node_conversations_open", "conversations_unowned")
+        values: Sequence[float] = [math.nan] * len(names)
+        if fleet is not None:
+            living = [each for each in fleet.nodes if each.seconds > 0]
+            own = next((each for each in living if each.name == node), None)
+            values = [
+                len(living),
+                0 if own is None else own.streams,
+                0 if own is None else own.open,
+                fleet.unowned,
+            ]
+        for name, value in zip(names, values, strict=True):
+            at[name]().set(value)
+
     def set(self, load: Load, health: Health, halt: HaltState, connections: int, now: float) -> None:
         """Set the gauges, before a scrape."""
-        at, stored = self._at, load.stored
-        for status in STATUSES:
-            at["conversations"](status).set(stored.streams.get(status, 0))
-        at["commands_waiting"]().set(stored.commands)
-        at["approvals_pending"]().set(stored.pending)
-        oldest = now if stored.oldest is None else stored.oldest
-        at["approvals_oldest_seconds"]().set(max(0.0, now - oldest))
-        living = [node for node in load.fleet.nodes if node.seconds > 0]
-        at["nodes"]().set(len(living))
-        own = next((node for node in living if node.name == load.node), None)
-        at["node_conversations"]().set(0 if own is None else own.streams)
-        at["node_conversations_open"]().set(0 if own is None else own.open)
-        at["conversations_unowned"]().set(load.fleet.unowned)
+        at = self._at
+        self._set_stored(load.stored, now)
+        self._set_fleet(load.fleet, load.node)
         at["runs_working"]().set(load.working)
         at["conversations_in_memory"]().set(load.in_memory)
         for server, slots in load.slots.items():

@@ -49,7 +49,7 @@ class _Scrape:
 
     async def answer(self, request: Request) -> Reply:
         load = await self.agent.load()
-        health, halt = self.agent.health(), self.agent.halt_state()
+        health, halt = await self.agent.readiness(), self.agent.halt_state()
         self.metrics.set(load, health, halt, self.server.connections, time.time())
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return Reply(encode(self.metrics.registry), content_type=content_type)

@@ -83,7 +83,7 @@ class PartHealth(Shape):
     state: str = about(
         "Of a tool server: `connected`, `connecting`, `disconnected` or `auth_required` "
         "([it needs a token](../guides/mcp-servers.md#tokens)). Of an agent: `unknown` until the first "
-        "contact, `reached` or `unreachable`. Else `ready` or `stopping`."
+        "contact, `reached` or `unreachable`. Else `ready` or `stopping`; of the journal also `unavailable`."
     )
     error: str | None = maybe("The problem, as a sentence.")
     held: Sequence[str] | None = maybe(
@@ -149,7 +149,8 @@ class Readiness(Shape):
     """The state of the agent's parts."""
 
     status: Literal["ready", "not_ready"] = about(
-        "`not_ready` (503): a `required` server is not connected, or the process is stopping."
+        "`not_ready` (503): a `required` server is not connected, the journal has not answered within 2 s, "
+        "or the process is stopping."
     )
     mcp_servers: Sequence[PartHealth] = about("The tool servers.")
     models: Sequence[PartHealth] = about("The models.")

@@ -264,6 +264,9 @@ class FakeAgent:
         server = PartHealth("resources", "connected" if self.ready else "connecting", None)
         return Health(self.ready, (server,), (), PartHealth("journal", "ready"))
 
+    async def readiness(self) -> Health:
+        return self.health()
+
     @contextmanager
     def all_events(self, **options: Any) -> Iterator[AsyncIterator[Watched]]:
         self.calls.append(("all_events", (), options))

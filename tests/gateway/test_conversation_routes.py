@@ -35,9 +35,9 @@ async def test_a_conversation_begins_with_a_message(agent: Any, client: httpx2.A
     assert agent.calls[0][1] == ("hello",)
 
 
-@pytest.mark.parametrize("message", [None, "", "  "])
-async def test_no_message_is_no_message(agent: Any, client: httpx2.AsyncClient, message: object) -> None:
-    assert (await client.post("/conversations", json={"message": message})).status_code == 201
+@pytest.mark.parametrize("body", [None, {}, {"message": None}])
+async def test_no_message_is_no_message(agent: Any, client: httpx2.AsyncClient, body: object) -> None:
+    assert (await client.post("/conversations", json=body)).status_code == 201
     assert agent.calls[0][1] == (None,)
 
 
@@ -409,3 +409,10 @@ async def test_a_client_that_goes_away_takes_only_its_own_waiting(
     assert scope.cancelled_caught
     assert agent.calls[0][:2] == ("send", (ID, "hello"))
     assert (await client.get("/health")).status_code == 200
+
+
+@pytest.mark.parametrize("message", ["", " \n\t"])
+async def test_a_blank_first_message_is_refused(agent: Any, client: httpx2.AsyncClient, message: str) -> None:
+    answer = await client.post("/conversations", json={"message": message})
+    assert (answer.status_code, answer.json()["code"]) == (400, "message_required")
+    assert not agent.calls

@@ -112,6 +112,15 @@ def test_anything_else_decides_nothing(words: dict[str, Any]) -> None:
     assert error.hint
 
 
+def test_misspelled_field_gets_the_valid_name() -> None:
+    for words in ({"aproved": True}, {"anwser": "yes"}, {"acton": "approve"}):
+        [field] = words
+        error = refused("tool", words)
+        assert (error.code, error.details["field"]) == ("decision_required", field)
+        assert str(error.hint).startswith("Did you mean ")
+    assert not str(refused("tool", {"colour": "red"}).hint).startswith("Did")
+
+
 KNOWN = {word for words in YES + NO for word in words.values() if isinstance(word, str)}
 
 
