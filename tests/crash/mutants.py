@@ -294,8 +294,8 @@ BY_A2A = (
     (
         "a word decides beside the extension for approvals",
         DELIVERY,
-        "if self._caller.hitl or not (pending or log.is_live(self.task)):",
-        "if not (pending or log.is_live(self.task)):",
+        "if self._caller.hitl or not (pending or log.is_live(self.task) or is_late):",
+        "if not (pending or log.is_live(self.task) or is_late):",
         A2A_TASKS,
     ),
     (
@@ -2228,8 +2228,8 @@ MUTANTS = (
         (
             Edit(
                 "actors/tools/catalogue.py",
-                'config.approval.contradictory_hints == "ask"',
-                "False",
+                "contradiction_asks=config.approval.contradiction_asks",
+                "contradiction_asks=False",
             ),
         ),
         (HINTS,),
