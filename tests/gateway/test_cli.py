@@ -424,7 +424,10 @@ def test_serve_survives_a_reader_that_leaves(agent_dir: Path) -> None:
             process.terminate()
 
 
-def test_packaged_agent_is_announced_and_stops_its_servers(serve: Callable[..., Served]) -> None:
+def test_packaged_agent_is_announced_and_stops_its_servers(
+    serve: Callable[..., Served], agent_dir: Path
+) -> None:
+    (agent_dir / "agent.yaml").unlink()  # serve would find it
     served = serve("--model", "offline:rules", config=False)
     url = served.url()
     assert any("the agent that comes with the package" in line for line in served.lines)
