@@ -30,6 +30,7 @@ from .conversation.lists import (
     ConversationPage,
     ListedTool,
     LogEnd,
+    callers,
     conversation_page,
     listed_agents,
     listed_tools,
@@ -238,8 +239,9 @@ class AgentReads:
         """Return the tools that models can call, as the registry last published them."""
         self._require("look")
         catalogue = self._cast.directory.catalogue
-        tools = (each for group in catalogue.groups for each in listed_tools(group, self._root))
-        return (*tools, *listed_agents(catalogue, self._root))
+        scopes = callers(self.config, len(catalogue.tools))
+        tools = (each for group in catalogue.groups for each in listed_tools(group, self._root, scopes))
+        return (*tools, *listed_agents(catalogue, self._root, scopes))
 
     @property
     def _root(self) -> PolicyScope:

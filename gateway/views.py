@@ -303,6 +303,7 @@ def tool_view(listed: ListedTool) -> s.Tool:
         # Existing clients assume that a named server is a tool server.
         server=None if is_remote(tool.server) else tool.server,
         policy=listed.policy,
+        nodes=None if listed.nodes is None else [s.NodePolicy(node=n, policy=p) for n, p in listed.nodes],
         title=tool.title,
         destructiveHint=hints.destructive,
         readOnlyHint=hints.read_only,

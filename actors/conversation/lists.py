@@ -5,17 +5,19 @@ Conversations are listed from their summaries, without a fold of their events.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from ...config.agent_config import AgentConfig
+from ...config.nodes import LlmNode, RemoteAgentNode
 from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import Journal
 from ...runtime.journal.question import MOST_BYTES
 from ...runtime.journal.summary import Page, Row
 from ...runtime.json_text import dump_wire
 from ..approvals.kinds import Approval
-from ..gate.gate import Action, PolicyScope, judge, offered
+from ..gate.gate import Action, PolicyScope, judge, offered, policy_scopes, root_scope
 from ..log import stored
 from ..log.head import Head, Headed
 from ..log.record import Message
@@ -23,6 +25,9 @@ from ..log.state import Conversation
 from ..tools.catalogue import Catalogue, ToolGroup
 from ..tools.facade import facade_tool
 from ..tools.tool import Tool
+
+MOST_LOOKS = 20_000
+"""Maximum number of rule evaluations. If more are needed, the verdicts per node are omitted."""
 
 
 @attrs.frozen
@@ -32,8 +37,11 @@ class ListedTool:
     tool: Tool
     """Its definition."""
     policy: Action
-    """The gate's verdict on a call without arguments, outside parallel nodes and loops. For a server facade:
-    `ask` if any of its tools asks, else `run` if any runs."""
+    """The gate's verdict on a call without arguments at the root. For a server facade: `ask` if any of its
+    tools asks, else `run` if any runs."""
+    nodes: tuple[tuple[str, Action], ...] | None = None
+    """The same verdict in each node that may use the tool, by the node's name. None: there is no tree, or the
+    verdicts would take too long."""
     held: tuple[Tool, ...] = ()
     """The tool itself, or those behind the facade, whose weaker listed hints wait for acceptance."""
 
@@ -41,23 +49,57 @@ class ListedTool:
 _FACADE_PRECEDENCE: tuple[Action, ...] = ("ask", "run", "deny")
 
 
-def listed_tools(group: ToolGroup, policy_scope: PolicyScope) -> Iterator[ListedTool]:
-    """The tools of a server, or its facade, with the gate's verdict at this policy scope."""
-    policies: list[Action] = [judge(tool, {}, policy_scope).action for tool in group.tools]
+def callers(config: AgentConfig, tools: int) -> Sequence[PolicyScope] | None:
+    """The policy scopes of the nodes that call tools; None without a tree, or if verdicts on so many tools in
+    each of them would take too long."""
+    scopes = [
+        scope
+        for node, scope in policy_scopes(config.agent, root_scope(config))
+        if isinstance(node, LlmNode | RemoteAgentNode)
+    ]
+    many = tools * sum(1 + len(scope.policy.rules) for scope in scopes) > MOST_LOOKS
+    return scopes if config.has_tree and not many else None
+
+
+def listed_tools(
+    group: ToolGroup, policy_scope: PolicyScope, scopes: Sequence[PolicyScope] | None = None
+) -> Iterator[ListedTool]:
+    """The tools of a server, or its facade, with the gate's verdicts at this policy scope and at callers."""
     if group.facade is None:
-        for tool, policy in zip(group.tools, policies, strict=True):
-            yield ListedTool(tool, policy, (tool,) if tool.held else ())
+        for tool in group.tools:
+            yield _listed(tool, (tool,), policy_scope, scopes)
     elif group.tools:
-        policy = min(policies, key=_FACADE_PRECEDENCE.index)
-        held = tuple(tool for tool in group.tools if tool.held)
-        yield ListedTool(facade_tool(group.facade, group.server.name, group.tools), policy, held)
+        facade = facade_tool(group.facade, group.server.name, group.tools)
+        yield _listed(facade, group.tools, policy_scope, scopes)
 
 
-def listed_agents(catalogue: Catalogue, policy_scope: PolicyScope) -> Iterator[ListedTool]:
-    """The agents to which this policy scope may delegate work."""
+def listed_agents(
+    catalogue: Catalogue, policy_scope: PolicyScope, scopes: Sequence[PolicyScope] | None = None
+) -> Iterator[ListedTool]:
+    """The agents to which this policy scope or one of the callers may delegate work."""
     for tool in catalogue.agents:
         if offered(tool, policy_scope):
-            yield ListedTool(tool, judge(tool, {}, policy_scope).action)
+            yield _listed(tool, (tool,), policy_scope, scopes)
+
+
+def _listed(
+    tool: Tool, inner: Sequence[Tool], policy_scope: PolicyScope, scopes: Sequence[PolicyScope] | None
+) -> ListedTool:
+    """`inner`: the tools that are called by it, which is the tool itself or those behind a facade."""
+
+    def policy(scope: PolicyScope, judged: Iterable[Tool]) -> Action:
+        return min((judge(each, {}, scope).action for each in judged), key=_FACADE_PRECEDENCE.index)
+
+    nodes = (
+        None
+        if scopes is None
+        else tuple(
+            (scope.node, policy(scope, usable))
+            for scope in scopes
+            if (usable := [each for each in inner if offered(each, scope)])
+        )
+    )
+    return ListedTool(tool, policy(policy_scope, inner), nodes, tuple(each for each in inner if each.held))
 
 
 @attrs.frozen

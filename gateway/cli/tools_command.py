@@ -61,12 +61,18 @@ def _print(answer: object, lines: Iterable[str]) -> int:
 
 def _lines(tool: Mapping[str, Any], url: str) -> Iterator[str]:
     elsewhere = [] if url == URL else ["--url", url]
-    yield f"{tool['name']}: {tool['policy']}"
+    policies = {each["policy"] for each in tool.get("nodes") or [tool]}
+    where = "" if len(policies) == 1 else _by_node(tool["nodes"])
+    yield f"{tool['name']}: {where or policies.pop()}"
     for held in tool.get("held", ()):
         inner = "" if held["tool"] == tool["name"] else f"{held['tool']}: "
         yield f"  {inner}weaker hints are held: {held['change']}"
         command = shlex.join(["stopgo", "tools", "accept", tool["name"], held["hash"], *elsewhere])
         yield f"  to accept them: {command}"
+
+
+def _by_node(nodes: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{each['policy']} in {each['node']}" for each in nodes)
 
 
 def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:

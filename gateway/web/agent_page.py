@@ -10,21 +10,19 @@ from typing import Any
 import attrs
 
 from ...actors.agent import Agent
-from ...actors.conversation.lists import ListedTool
-from ...actors.gate.gate import PolicyScope, descend, judge, mismatch, offered, policy_scopes, root_scope
+from ...actors.conversation.lists import ListedTool, callers
+from ...actors.gate.gate import PolicyScope, descend, judge, mismatch, offered, root_scope
 from ...actors.tools.catalogue import ToolGroup
 from ...actors.tools.delegation import SERVER, is_remote
 from ...actors.tools.tool import Tool
 from ...config.agent_config import AgentConfig
 from ...config.mcp import McpServerConfig
 from ...config.models import ModelSpec, UnknownModel, reachable_models, resolve_model
-from ...config.nodes import LlmNode, Node, RemoteAgentNode, children_of
+from ...config.nodes import Node, RemoteAgentNode, children_of
 from ..views import timestamp, tool_view
 from .agent_file import AgentFile, agent_file
 
 DISTRIBUTION = "agent-stop-and-go"
-MOST_LOOKS = 20_000
-"""Maximum number of rule evaluations. If more are needed, the verdicts per node are omitted."""
 
 
 async def agent_view(agent: Agent) -> dict[str, Any]:
@@ -39,6 +37,7 @@ async def agent_view(agent: Agent) -> dict[str, Any]:
         "file_changed": file.changed,
         "tree": _tree(config.agent, config),
         "tools": _Tools.of(agent, file).views(),
+        "unapproved": len({each.key for each in agent.unapproved}),
         "warnings": list(agent.warnings),
         "servers": [_server(server, agent) for server in config.enabled_servers],
         "models": list(_models(config)),
@@ -81,17 +80,10 @@ class _Tools:
 
     @classmethod
     def of(cls, agent: Agent, file: AgentFile) -> _Tools:
-        config, listed = agent.config, agent.tools()
-        above = root_scope(config)
-        callers = [
-            policy_scope
-            for node, policy_scope in policy_scopes(config.agent, above)
-            if isinstance(node, LlmNode | RemoteAgentNode)
-        ]
-        many = len(listed) * sum(1 + len(policy_scope.policy.rules) for policy_scope in callers) > MOST_LOOKS
-        groups = {group.facade: group for group in agent.catalogue.groups if group.facade is not None}
-        shown = callers if config.has_tree and not many else None
-        return cls(listed, groups, descend(above, config.agent), shown, file)
+        config, catalogue = agent.config, agent.catalogue
+        groups = {group.facade: group for group in catalogue.groups if group.facade is not None}
+        root = descend(root_scope(config), config.agent)
+        return cls(agent.tools(), groups, root, callers(config, len(catalogue.tools)), file)
 
     def views(self) -> list[dict[str, Any]]:
         return [self._view(each) for each in self.listed]
@@ -109,7 +101,9 @@ class _Tools:
                 }
                 for each in group.tools
             ]
-            return {**view, "rule": None, "reason": "as its tools say", "effect": None, "inside": inside}
+            reason = {"rule": None, "reason": "as its tools say"}
+            nodes = [{"node": node, "policy": policy, **reason} for node, policy in listed.nodes or ()]
+            return {**view, **reason, "effect": None, "inside": inside, "nodes": nodes or None}
         return {**view, **self._why(tool)}
 
     def _why(self, tool: Tool) -> dict[str, Any]:

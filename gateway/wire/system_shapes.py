@@ -37,6 +37,13 @@ class HeldTool(Shape):
     change: str = about("The difference between the two, as a sentence.")
 
 
+class NodePolicy(Shape):
+    """The gate's verdict on a call of a tool in one node of the tree."""
+
+    node: str = about("Name of the node.")
+    policy: Action = about("The verdict on a call without arguments.")
+
+
 class Tool(Shape):
     """A tool that models can call."""
 
@@ -45,6 +52,10 @@ class Tool(Shape):
     inputSchema: Mapping[str, Any] = about("JSON Schema of the arguments.")
     server: str | None = maybe("The tool server, as named in the agent file. Absent for agents.")
     policy: Action = about("The gate's verdict on a call without arguments at the root.")
+    nodes: Sequence[NodePolicy] | None = maybe(
+        "With a [tree](../guides/trees.md): the verdict in each node that may use the tool. Absent if nodes, "
+        "rules and tools are very many."
+    )
     title: str | None = maybe("The server's title.")
     destructiveHint: bool | None = maybe("The hint in effect: the server's, or a stricter earlier one.")
     readOnlyHint: bool | None = maybe("The hint in effect.")

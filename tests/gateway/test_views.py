@@ -197,7 +197,7 @@ def test_a_tool_to_the_letter() -> None:
 
 def test_held_tool_shows_both_hints() -> None:
     tool = Tool("t", "d", {}, "s", hints=Hints(destructive=True), listed_hints=Hints(read_only=True))
-    view = shown(views.tool_view(ListedTool(tool, "ask", (tool,))))
+    view = shown(views.tool_view(ListedTool(tool, "ask", held=(tool,))))
     assert (view["destructiveHint"], view["held"]) == (
         True,
         [

@@ -144,7 +144,7 @@ class AgentPage {
     this.#part("agents", [health?.agents, agent.tree], () => others(agent, health?.agents ?? []));
     this.#part("tools", [agent.tools, agent.servers], () => this.#tools());
     this.#part("models", [agent.models, health?.models], () => models(agent, health?.models ?? []));
-    this.#part("tree", [agent.tree], () => nodes(agent.tree));
+    this.#part("tree", [agent.tree, agent.tools], () => nodes(agent));
     this.#part("config", [agent.config, agent.file, agent.file_changed], () => configuration(agent));
     this.#part("stats", [list], () => list && stats(sums(list)));
     this.#part("runs", [list, this.#all, minute], () => this.#runs(list));
@@ -248,8 +248,9 @@ function models(agent, health) {
   return agent.models?.length ? [heading("Models"), modelTable(agent.models, health)] : [];
 }
 
-function nodes(tree) {
-  return tree?.children ? [heading("Nodes"), h("div", { class: "block agent-pad" }, treeList(tree))] : [];
+function nodes({ tree, tools }) {
+  if (!tree?.children) return [];
+  return [heading("Nodes"), h("div", { class: "block agent-pad" }, treeList(tree, tools))];
 }
 
 function configuration({ file, config, file_changed: changed }) {

@@ -1,6 +1,7 @@
 // The parts of an agent and their states: servers, remote agents, models and the node tree.
 
 import { h, icon } from "./dom.js";
+import { byNode, policyWords } from "./policy_words.js";
 import { plural, visible } from "./text.js";
 
 const STATES = {
@@ -109,19 +110,20 @@ function modelRow(model, part) {
 }
 
 /** The node tree as nested lists. */
-export function treeList(node) {
-  return h("ul", { class: "agent-tree" }, treeItem(node));
+export function treeList(node, tools) {
+  return h("ul", { class: "agent-tree" }, treeItem(node, byNode(tools)));
 }
 
-function treeItem(node) {
-  const facts = [TYPES[node.type], node.model, node.url].filter(Boolean).map(visible).join(", ");
+function treeItem(node, policies) {
+  const own = policies.has(node.name) && `tools: ${policyWords(policies.get(node.name))}`;
+  const facts = [TYPES[node.type], node.model, node.url, own].filter(Boolean).map(visible).join(", ");
   return h("li", {},
     h("span", { class: "agent-node" },
       icon(ICONS[node.type] ?? "down"),
       h("code", {}, visible(node.name)), h("span", { class: "chip" }, visible(node.type)),
       h("span", { class: "small faint" }, facts)),
     node.description && h("p", { class: "small muted" }, visible(node.description)),
-    node.children && h("ul", {}, node.children.map(treeItem)));
+    node.children && h("ul", {}, node.children.map((child) => treeItem(child, policies))));
 }
 
 /** The remote agents in the tree as `[name, url]`. */

@@ -4,6 +4,7 @@ import { newKey, post } from "./api.js";
 import { sendOnEnter } from "./composer.js";
 import { h, icon, svg } from "./dom.js";
 import * as outbox from "./outbox.js";
+import { toolPolicies } from "./policy_words.js";
 import { plural, visible } from "./text.js";
 
 const STEPS = [
@@ -18,7 +19,7 @@ const STEPS = [
   ],
   [
     "It stops",
-    "A destructive call waits for you, for minutes or for days, through restarts.",
+    "A call that needs approval waits for you, for minutes or for days, through restarts.",
     [
       ["work", 0, 28],
       ["wait", 30, 54],
@@ -152,28 +153,23 @@ export function firstVisit(main, context) {
 
 function lead(agent) {
   const what = (agent.description ?? "").trim();
+  const free = Number(agent.unapproved ?? 0);
+  const before = free ? "calls that need your approval" : "anything that may do harm";
+  const which = `${plural(free, "tool")} that may do harm ${free === 1 ? "runs" : "run"}`;
+  const but = free ? ` ${which} without asking.` : "";
   const stops =
-    "It works on its own, stops before anything destructive, and asks you here. " +
+    `It works on its own, stops before ${before}, and asks you here.${but} ` +
     "You see what it wants to run, with which arguments, and why it asks.";
   return what ? `${visible(what)}${/[.!?]$/.test(what) ? "" : "."} ${stops}` : stops;
 }
 
-/** "3 servers, 9 tools: 4 run, 4 ask, 1 is denied". */
+/** "3 servers, 9 tools: 4 ask, 4 run, 1 is denied", by node where the nodes of a tree differ. */
 function toolsSentence({ tools = [], servers = [] }) {
   if (!tools.length) return servers.length ? plural(servers.length, "server") : "";
-  const count = (rule) => tools.filter(({ policy }) => policy === rule).length;
-  const run = count("run"),
-    ask = count("ask"),
-    deny = count("deny");
-  const policies = [
-    run && `${run} ${run === 1 ? "runs" : "run"}`,
-    ask && `${ask} ${ask === 1 ? "asks" : "ask"}`,
-    deny && `${deny} ${deny === 1 ? "is" : "are"} denied`,
-  ].filter(Boolean);
   const all = [servers.length && plural(servers.length, "server"), plural(tools.length, "tool")]
     .filter(Boolean)
     .join(", ");
-  return policies.length ? `${all}: ${policies.join(", ")}` : all;
+  return `${all}: ${toolPolicies(tools)}`;
 }
 
 function picture(bars) {

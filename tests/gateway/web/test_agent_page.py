@@ -12,12 +12,12 @@ import pytest
 from mcp.server import MCPServer
 
 from stopgo.actors.agent import Agent
+from stopgo.actors.conversation import lists
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.compose import compose
 from stopgo.config.load import load_config
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import resource_server
-from stopgo.gateway.web import agent_page
 from stopgo.gateway.web.agent_page import agent_view
 from stopgo.gateway.web.shown_config import without_secrets, yaml_of
 from stopgo.runtime.json_text import dump_wire
@@ -121,10 +121,31 @@ async def test_rule_of_a_node_has_its_file_and_line(configured: Any) -> None:
     ]
 
 
+async def test_page_counts_what_runs_unapproved_and_says_where(configured: Any) -> None:
+    tree = """agent:
+  type: sequential
+  name: both
+  agents:
+    - {type: llm, name: one, prompt: p}
+    - {type: parallel, name: prepare, agents: [{type: llm, name: two, prompt: p}]}
+"""
+    for approval, expected, unapproved in (("", "run", 2), ("approval: {defaults: strict}\n", "ask", 0)):
+        view = await view_with_resources(configured(BEGIN + SERVER + approval + tree))
+        nodes = {
+            tool["name"]: {each["node"]: each["policy"] for each in tool["nodes"]} for tool in view["tools"]
+        }
+        assert nodes == {
+            "resources_add": {"one": "ask", "two": expected},
+            "resources_remove": {"one": "ask", "two": expected},
+            "resources_list": {"one": "run", "two": "run"},
+        }
+        assert view["unapproved"] == unapproved
+
+
 async def test_verdicts_per_node_are_omitted_for_many_tools(
     configured: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_page, "MOST_LOOKS", 2)
+    monkeypatch.setattr(lists, "MOST_LOOKS", 2)
     tree = "agent: {type: sequential, name: s, agents: [{type: llm, name: one, prompt: p}]}\n"
     view = await view_with_resources(configured(BEGIN + SERVER + tree))
     assert [tool["nodes"] for tool in view["tools"]] == [None, None, None]

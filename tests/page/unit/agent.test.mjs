@@ -7,6 +7,7 @@ import { partState, withProblems } from "../../../gateway/web/page/agent_parts.j
 import { days, runs, sums, ticks } from "../../../gateway/web/page/agent_runs.js";
 import { groups, hintWords, outcome, reasonWords } from "../../../gateway/web/page/agent_tools.js";
 import { parse } from "../../../gateway/web/page/exact_json.js";
+import { byNode, policyWords, toolPolicies } from "../../../gateway/web/page/policy_words.js";
 import { money } from "../../../gateway/web/page/times.js";
 
 const conversation = (id, state, more = {}) => ({
@@ -117,4 +118,23 @@ test("parts that need attention", () => {
   const parts = [{ state: "connected" }, { state: "unknown" }, { state: "disconnected" }, { state: "reached", error: "e" }];
   assert.equal(withProblems(parts).length, 2);
   assert.deepEqual(partState("new\u200b"), ["ring", "new\\u{200b}"]);
+});
+
+test("policies in words", () => {
+  assert.equal(policyWords(["ask", "run", "ask"]), "2 ask, 1 runs");
+  assert.equal(policyWords(["run", "run"]), "all run");
+  assert.equal(policyWords(["ask"]), "1 asks");
+  assert.equal(policyWords(["deny", "run", "run", "deny", "ask"]), "1 asks, 2 run, 2 are denied");
+  assert.equal(policyWords([]), "");
+});
+
+test("the nodes of a tree say how many tools ask, where they differ", () => {
+  const tool = (policy, nodes) => ({ policy, nodes: nodes && Object.entries(nodes).map(([node, policy]) => ({ node, policy })) });
+  assert.equal(toolPolicies([tool("ask"), tool("ask"), tool("run")]), "2 ask, 1 runs");
+  const tools = [tool("ask", { plan: "ask", prepare: "run" }), tool("ask", { plan: "ask", prepare: "run" }), tool("run", { plan: "run", prepare: "run" })];
+  assert.equal(toolPolicies(tools), "in plan: 2 ask, 1 runs; in prepare: all run");
+  assert.deepEqual([...byNode(tools)], [["plan", ["ask", "ask", "run"]], ["prepare", ["run", "run", "run"]]]);
+  assert.equal(toolPolicies([tool("ask", { a: "run", b: "run" })]), "1 runs");
+  const many = Object.fromEntries(["a", "b", "c", "d", "e", "f"].map((name) => [name, name === "f" ? "ask" : "run"]));
+  assert.equal(toolPolicies([tool("ask", many)]), "in a, b, c, d and 1 more node: 1 runs; in f: 1 asks");
 });
