@@ -31,6 +31,7 @@ Decisions = Mapping[str, Mapping[str, Any]]
 
 _YES = frozenset({"yes", "y", "true", "approve", "approved", "ok", "confirm"})
 _NO = frozenset({"no", "n", "false", "reject", "rejected"})
+_REASON = {"rejection_reason"}
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LONGEST = 500
 """Maximum characters of a text that may be a decision."""
@@ -69,9 +70,7 @@ def decision_in_words(
     the conversation."""
     said, reason = words_of(message), None
     match message.parts:
-        case [Data(data={"decision_type": "approve" | "reject" as word, **more})] if more.keys() <= {
-            "rejection_reason"
-        }:
+        case [Data(data={"decision_type": "approve" | "reject" as word, **more})] if more.keys() <= _REASON:
             said, reason = (word,), more.get("rejection_reason")
         case _:
             pass

@@ -313,6 +313,13 @@ BY_A2A = (
         A2A_ANSWERS,
     ),
     (
+        "an answer to a form of kagent's tool is consent to a call",
+        TASK_ANSWER,
+        " if more.keys() <= _REASON:",
+        ":",
+        A2A_ANSWERS,
+    ),
+    (
         "a key that brought an answer is forgotten",
         DELIVERY,
         "repeated = log.decided.get(self.key, ())",
