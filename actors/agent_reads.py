@@ -79,7 +79,7 @@ class AgentReads:
     _journal: Journal
     principal: Principal | None = attrs.field(default=None, kw_only=True)
     """The principal on whose behalf the methods run; None: they are not restricted."""
-    _probe: JournalProbe = attrs.field(kw_only=True)
+    _probe: JournalProbe = attrs.field(kw_only=True, alias="probe")
 
     @property
     def _guard(self) -> Guard | None:

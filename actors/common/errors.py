@@ -60,7 +60,7 @@ class AgentError(Exception):
         details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
-        self.code = code
+        self.code: ErrorCode = code
         """A stable code, one of [these](errors.md#requests)."""
         self.message = message
         """The text."""

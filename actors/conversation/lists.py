@@ -88,17 +88,13 @@ def _listed(
     """`inner`: the tools that are called by it, which is the tool itself or those behind a facade."""
 
     def policy(scope: PolicyScope, judged: Iterable[Tool]) -> Action:
-        return min((judge(each, {}, scope).action for each in judged), key=_FACADE_PRECEDENCE.index)
+        found = {judge(each, {}, scope).action for each in judged}
+        return next(action for action in _FACADE_PRECEDENCE if action in found)
 
-    nodes = (
-        None
-        if scopes is None
-        else tuple(
-            (scope.node, policy(scope, usable))
-            for scope in scopes
-            if (usable := [each for each in inner if offered(each, scope)])
-        )
-    )
+    nodes: tuple[tuple[str, Action], ...] | None = None
+    if scopes is not None:
+        usable = ((scope, [each for each in inner if offered(each, scope)]) for scope in scopes)
+        nodes = tuple((scope.node, policy(scope, tools)) for scope, tools in usable if tools)
     return ListedTool(tool, policy(policy_scope, inner), nodes, tuple(each for each in inner if each.held))
 
 
