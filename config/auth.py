@@ -162,6 +162,7 @@ class AuthConfig:
             "Tool servers and agents (`a2a:NAME`) that get the caller's JWT, although it is a credential of "
             "this agent. Default: none.",
             needs="oidc",
+            empty="nothing",
         ),
     )
     limits: PrincipalLimits = attrs.field(

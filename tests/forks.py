@@ -118,6 +118,7 @@ def main(requests: socket.socket) -> int:
     requests.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup, and the forks do not
     # A second fork, so that this process can wait for it, and tell how it ended.
     with socket.socket(fileno=fds.pop()) as status:
         pid = os.fork()

@@ -20,6 +20,7 @@ ONLY_ADD = {
     "ModelConfig": {"options", "headers", "query"},
     "McpServerConfig": {"args", "env", "headers"},
     "RemoteAgentConfig": {"headers"},
+    "AuthConfig": {"forward_credential"},
 }
 """Keys under which something is added to what the agent can use. A new key belongs here only if nothing can
 be called, seen or approved because the key is empty."""
