@@ -113,6 +113,7 @@ class BlockingAgent:
     title = _blocking(Agent.title)
     precedents = _blocking(Agent.precedents)
     fleet = _blocking(Agent.fleet)
+    readiness = _blocking(Agent.readiness)
 
     def tools(self) -> tuple[ListedTool, ...]:
         """See `Agent.tools`."""

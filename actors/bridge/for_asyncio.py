@@ -121,6 +121,7 @@ class AsyncioAgent:
     title = _awaited(Agent.title)
     precedents = _awaited(Agent.precedents)
     fleet = _awaited(Agent.fleet)
+    readiness = _awaited(Agent.readiness)
 
     async def tools(self) -> tuple[ListedTool, ...]:
         """See `Agent.tools`."""

@@ -116,13 +116,13 @@ async def test_a_model_call_in_flight_is_recorded_and_its_tool_calls_wait(
 
 @pytest.mark.parametrize(
     ("hints", "rules"),
-    [(DESTRUCTIVE, []), (HARMLESS, [{"tool": "wipe", "then": "ask"}])],
+    [(DESTRUCTIVE, {}), (HARMLESS, {"rules": [{"tool": "wipe", "then": "ask"}]})],
     ids=["destructive", "only approved"],
 )
 async def test_call_that_outlasts_the_grace_asks_at_the_next_start(
-    world: World, autojump_clock: MockClock, hints: Hints, rules: list[Any]
+    world: World, autojump_clock: MockClock, hints: Hints, rules: dict[str, Any]
 ) -> None:
-    world.settings |= {"shutdown_grace": 4, "approval": {"rules": rules}}
+    world.settings |= {"shutdown_grace": 4, "approval": {"unannotated": "run", **rules}}
     world.tool("wipe", hints, never)
     world.plan("agent", use(call("wipe")), say("done"))
     async with world.agent() as agent:

@@ -174,8 +174,8 @@ async def test_start_warns_of_calls_that_run_without_approval(
     world.settings["agent"] = parallel("fan", llm("a"), llm("b"))
     async with world.agent():
         warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert [f'"{node}"' in line for node, line in zip("ab", warnings, strict=True)] == [True, True]
-    assert all('"wipe"' in line for line in warnings)
+    [line] = warnings
+    assert '"wipe" of server "tools" in node "a" and 1 more' in line
 
 
 class Silent(World):

@@ -236,7 +236,8 @@ def test_tree_shows_whether_agents_are_reached(
             but=BUT,
             books=": reached, A2A 0.3 over HTTP+JSON",
             gone=": not reached: connection refused",
-            wrong=": not reached: its address cannot be used",
+            wrong=": not reached: its address cannot be used: "
+            "not a URL that begins with http:// or https:// and a host",
             maps=": not reached: it has no interface for JSON-RPC or HTTP+JSON in version 1.0 or 0.3",
             silent=": not reached: there is no card at its address",
         )

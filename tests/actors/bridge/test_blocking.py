@@ -39,10 +39,11 @@ OF_TRIO = {
     "draining",
     "followed_notes",
     "living",
-    "node",
     "load",
+    "node",
     "notes",
     "principal",
+    "unapproved",
 }
 """Of `Agent`: for programs that share its loop."""
 
