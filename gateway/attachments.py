@@ -31,6 +31,7 @@ from ..actors.tools.pictures import (
     picture_in,
     plain_base64,
 )
+from .http.errors import RequestError
 
 MAX_TEXT_FILE = 256 * 1024
 """Maximum bytes of a file of text."""
@@ -79,6 +80,11 @@ class Unusable(Exception):
         super().__init__(text)
         self.index = index
         """The number of the part, from 0."""
+
+    def refused(self, place: str) -> RequestError:
+        """The answer to its sender. `place` is the field of the file."""
+        text = f"{place} cannot be used: {self}"
+        return RequestError(422, "unusable_file", text, details={"field": place})
 
 
 def content_of(parts: Iterable[Part], *, between: str = "\n\n") -> Content:

@@ -137,7 +137,7 @@ def _content(body: Mapping[str, Any]) -> Content | None:
     try:
         return content_of(parts) if parts else None
     except Unusable as error:
-        raise _invalid(f"attachments[{error.index - first}]", f"cannot be used: {error}") from None
+        raise error.refused(f"attachments[{error.index - first}]") from None
 
 
 def _file(given: Any, place: str) -> File:

@@ -113,6 +113,7 @@ OTHERWISE = Answer(
 
 MALFORMED = "`invalid_request_body`, `unknown_field`, `invalid_idempotency_key` or `invalid_token`"
 REUSED = "`idempotency_key_reused`: the key was already used for a different request"
+UNUSABLE = f"`unusable_file`: `field` names the file. {REUSED}"
 NOT_FOUND = {
     "id": error(404, "`conversation_not_found`"),
     "uuid": error(404, "`approval_not_found`"),

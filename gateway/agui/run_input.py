@@ -53,8 +53,8 @@ class RunInput:
 
 
 def parse_run_input(body: Mapping[str, Any]) -> RunInput:
-    """Raises `RequestError` 400 ``invalid_request_body``, or ``message_required`` without a message of the
-    user and without an answer to an interrupt."""
+    """Raises `RequestError` 400 ``invalid_request_body``, 422 ``unusable_file``, or 400 ``message_required``
+    without a message of the user and without an answer to an interrupt."""
     resume = tuple(
         _resume_entry(entry, f"resume[{index}]") for index, entry in enumerate(_list(body, "resume"))
     )
@@ -103,7 +103,7 @@ def _content(content: Any, place: str) -> Content:
     try:
         return content_of(parts, between="\n")
     except Unusable as error:
-        raise _invalid(f"{place}[{error.index}]", f"cannot be used: {error}") from None
+        raise error.refused(f"{place}[{error.index}]") from None
 
 
 def _part(part: Any, place: str) -> Part:

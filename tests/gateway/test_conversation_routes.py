@@ -71,23 +71,24 @@ async def test_attached_picture_is_sent_with_a_line_that_names_it(
 
 
 @pytest.mark.parametrize(
-    ("attachments", "field"),
+    ("attachments", "status", "field"),
     [
-        ({}, "attachments"),
-        (["a"], "attachments[0]"),
-        ([{"data": PNG}, {"name": "a"}], "attachments[1].data"),
-        ([{"data": PNG, "media_type": 3}], "attachments[0].media_type"),
-        ([{"data": PNG}, {"data": "aGk=", "media_type": "application/pdf"}], "attachments[1]"),
-        ([{"data": PNG}] * (MOST + 1), f"attachments[{MOST}]"),
-        ([{"data": PNG, "url": "x"}], "url"),
+        ({}, 400, "attachments"),
+        (["a"], 400, "attachments[0]"),
+        ([{"data": PNG}, {"name": "a"}], 400, "attachments[1].data"),
+        ([{"data": PNG, "media_type": 3}], 400, "attachments[0].media_type"),
+        ([{"data": PNG, "url": "x"}], 400, "url"),
+        ([{"data": PNG}, {"data": "aGk=", "media_type": "application/pdf"}], 422, "attachments[1]"),
+        ([{"data": ""}], 422, "attachments[0]"),
+        ([{"data": PNG}] * (MOST + 1), 422, f"attachments[{MOST}]"),
     ],
     ids=str,
 )
 async def test_attachment_of_no_use_is_named(
-    agent: Any, client: httpx2.AsyncClient, attachments: object, field: str
+    agent: Any, client: httpx2.AsyncClient, attachments: object, status: int, field: str
 ) -> None:
     answer = await client.post(MESSAGES, json={"message": "hi", "attachments": attachments})
-    assert (answer.status_code, answer.json()["field"]) == (400, field)
+    assert (answer.status_code, answer.json()["field"]) == (status, field)
     assert not agent.calls
 
 

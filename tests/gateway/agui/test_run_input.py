@@ -82,10 +82,6 @@ def test_a_resume_counts_in_place_of_messages() -> None:
         (body(user(["hi"])), "messages[0].content[0]"),
         (body(user([{"type": "image", "source": 3}])), "messages[0].content[0].source"),
         (body(user([{"type": "binary", "mimeType": "image/png", "id": "x"}])), "messages[0].content[0]"),
-        (
-            body(user([{"type": "binary", "mimeType": "audio/wav", "data": PNG[:4]}])),
-            "messages[0].content[0]",
-        ),
         (body(user([{"type": "text"}])), "messages[0].content[0].text"),
         (body(resume={}), "resume"),
         (body(resume=[1]), "resume[0]"),
@@ -102,6 +98,13 @@ def test_invalid_input_names_its_field(wrong: dict[str, Any], field: str) -> Non
     assert (caught.value.status, caught.value.code) == (400, "invalid_request_body")
     assert caught.value.details["field"] == field
     assert caught.value.hint
+
+
+def test_file_of_no_use_is_named() -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_run_input(body(user([{"type": "binary", "mimeType": "audio/wav", "data": PNG[:4]}])))
+    assert (caught.value.status, caught.value.code) == (422, "unusable_file")
+    assert caught.value.details["field"] == "messages[0].content[0]"
 
 
 @pytest.mark.parametrize("messages", [[], [user("  ")], [{"id": "a", "role": "assistant", "content": "hi"}]])
