@@ -298,7 +298,14 @@ class NewConversation(Shape):
 class NewMessage(Shape):
     """A message of the user."""
 
-    SCHEMA: ClassVar = {"additionalProperties": False}
+    SCHEMA: ClassVar = {
+        "additionalProperties": False,
+        "minProperties": 1,
+        "anyOf": [
+            {"required": ["message"]},
+            {"required": ["attachments"], "properties": {"attachments": {"minItems": 1}}},
+        ],
+    }
 
     message: str | None = maybe("Text of the message. Required without attachments.", pattern=r"\S")
     attachments: Sequence[File] | None = maybe(_FILES)
