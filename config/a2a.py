@@ -85,6 +85,7 @@ class RemoteAgentConfig:
         metadata=about(
             "Further origins that the agent's card may name, such as `https://agents.example`.",
             items=AN_ORIGIN,
+            empty="nothing",
         ),
     )
     timeout: float = attrs.field(

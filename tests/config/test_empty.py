@@ -19,7 +19,7 @@ ONLY_ADD = {
     "LlmConfig": {"fallbacks", "options"},
     "ModelConfig": {"options", "headers", "query"},
     "McpServerConfig": {"args", "env", "headers"},
-    "RemoteAgentConfig": {"headers"},
+    "RemoteAgentConfig": {"headers", "origins"},
     "AuthConfig": {"forward_credential"},
 }
 """Keys under which something is added to what the agent can use. A new key belongs here only if nothing can
