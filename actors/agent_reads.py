@@ -13,6 +13,7 @@ from ..config.agent_config import AgentConfig
 from ..runtime.journal.errors import BadCursor
 from ..runtime.journal.followed_notes import FollowedNotes
 from ..runtime.journal.ownership import Fleet
+from ..runtime.journal.probe import JournalProbe
 from ..runtime.journal.protocol import Event, Journal
 from ..runtime.journal.question import QuestionState
 from ..runtime.journal.summary import Census
@@ -24,7 +25,6 @@ from .common.errors import AgentError
 from .conversation import follow
 from .conversation.delta_exchange import DeltaExchange
 from .conversation.guard import Guard, Sight
-from .conversation.journal_probe import JournalProbe
 from .conversation.lists import (
     ApprovalPage,
     ConversationPage,

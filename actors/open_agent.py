@@ -16,13 +16,13 @@ from ..runtime.clock import WallClock, system_clock
 from ..runtime.context import Behaviour
 from ..runtime.journal.errors import JournalError
 from ..runtime.journal.lease import Lease, boot_clock
+from ..runtime.journal.probe import JournalProbe
 from ..runtime.journal.protocol import Journal
 from ..runtime.journal.store_address import LEASE
 from ..runtime.stores.open_journal import open_journal
 from .agent import Agent
 from .common.fleet import this_process, written
 from .conversation import startup
-from .conversation.journal_probe import JournalProbe
 from .conversation.recorder import Recorder
 from .conversation.sender import Sender
 from .log.observer import Observer, Observers

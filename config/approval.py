@@ -182,7 +182,7 @@ class ApprovalConfig:
     on_weaker_hints: Literal["hold", "trust"] = attrs.field(default="hold", metadata=about(_ON_WEAKER_HINTS))
 
     def action(self, setting: Setting) -> RunOrAsk:
-        """What a setting says: its own key or, without it, `defaults`."""
+        """The value of a setting: that of its own key or, without it, that of `defaults`."""
         given: RunOrAsk | None = getattr(self, setting)
         return given or ("ask" if self.defaults == "strict" else "run")
 

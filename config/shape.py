@@ -21,7 +21,7 @@ from .values import Mark, Plain, Table
 _ABOUT = "stopgo.about"
 
 Empty: TypeAlias = Literal["refused", "nothing", "none"]
-"""What a list, a mapping or a section means that has no content.
+"""The meaning of a list, a mapping or a section without content.
 
 `refused`: it is an error, because an omitted key can permit more than a written one. With `auth:` and only
 comments below it, anyone could use the agent.
@@ -49,7 +49,7 @@ class About:
     not_empty: bool = False
     """An empty text is refused."""
     empty: Empty = "refused"
-    """What a list, a mapping or a section without content means."""
+    """The meaning of a list, a mapping or a section without content."""
     unique_names: bool = False
     """The items of the list have unique `name`s."""
     by_name: bool = False

@@ -1,4 +1,4 @@
-"""Files that a user sends in a message: what the agent gets of them. Pure.
+"""Conversion of the files in a user's message to text and pictures for the agent. Pure.
 
 The rules for A2A, AG-UI and the HTTP contract:
 

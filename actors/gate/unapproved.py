@@ -1,4 +1,4 @@
-"""Which tools that may do harm run without approval, and where. Pure.
+"""The tools that may do harm and run without approval, and the nodes where they do. Pure.
 
 A tool may do harm unless its hints in effect say that it only reads, or that it is not destructive. The
 verdicts are those of `gate.py`.
@@ -77,7 +77,7 @@ def _named(places: Sequence[Unapproved]) -> str:
 
 
 def _remedy(config: AgentConfig, by_tool: Iterable[Sequence[Unapproved]]) -> str:
-    """What `approval.defaults: strict` would stop: nothing where a rule or a single key decides."""
+    """The effect of `approval.defaults: strict`: none where a rule or a single key decides."""
     strict = attrs.evolve(config, approval=attrs.evolve(config.approval, defaults="strict"))
     tools = [places[0].tool for places in by_tool]
     remaining = {each.key for each in unapproved_tools(strict, tools)}

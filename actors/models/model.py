@@ -38,7 +38,7 @@ FULL_JITTER = Backoff(first=0.5, factor=2.0, limit=8.0, jitter=1.0)
 _REFUSALS = (400, 404, 413, 415, 422)
 """HTTP statuses with which providers refuse a request with pictures."""
 _ABOUT_PICTURES = re.compile(r"image[ _](?:input|url)|mmproj|multimodal", re.IGNORECASE)
-"""What servers say that refuse them with 500: llama.cpp#13566 and #12947, and Ollama."""
+"""Texts of servers that refuse them with 500: llama.cpp#13566 and #12947, and Ollama."""
 
 logger = logging.getLogger(__name__)
 

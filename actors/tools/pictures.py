@@ -41,7 +41,7 @@ class Picture:
     """A picture for models. `picture_in` makes one from a file."""
 
     media_type: MediaType
-    """What the first bytes are."""
+    """The media type that the first bytes show."""
     data: str = attrs.field(repr=False)
     """The file as base64."""
 

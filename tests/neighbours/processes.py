@@ -1,4 +1,4 @@
-"""Processes of `make neighbours`: what is installed once, and what runs while it is used.
+"""Processes of `make neighbours`: installations, which are kept, and servers, which end with their use.
 
 Every wait has a bound, and every process is the head of a group that is ended with it, also after Ctrl-C.
 """

@@ -1,4 +1,4 @@
-"""What `make neighbours` starts ends with it, and what it could not install it installs again."""
+"""The processes of `make neighbours` end with it, and a failed installation is begun again."""
 
 import subprocess
 import sys

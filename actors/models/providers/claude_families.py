@@ -1,4 +1,5 @@
-"""What the families of Claude models accept, as data and rules. Pure. One that is not listed accepts nothing.
+"""The settings that the families of Claude models accept, as data and rules. Pure. A model that is not
+listed accepts none.
 
 Since version 2026-10-21 of the API, which Anthropic's SDK sends, `temperature`, `top_p` and `top_k` are
 refused with status 400 for every model. Models up to 4.6 still accept them with version 2023-06-01, but
@@ -31,7 +32,7 @@ _TAKES_SAMPLING = re.compile(
 
 
 def takes_sampling(model: str) -> bool:
-    """Whether a model is one up to 4.6. What a cloud puts before its name does not count."""
+    """Whether a model is one up to 4.6. A prefix that a cloud puts before its name is ignored."""
     return _TAKES_SAMPLING.fullmatch(model[max(model.find("claude"), 0) :]) is not None
 
 

@@ -307,7 +307,7 @@ def _is_url(text: str) -> bool:
 
 
 def secrets_of(place: Endpoint, spec: ModelSpec) -> Sequence[str]:
-    """What no answer may show: the key, and the secrets in address, headers and parameters. The value of a
-    header or parameter is one if its name says so, or if it looks like a key."""
+    """The values that no answer may show: the key, and the secrets in address, headers and parameters. The
+    value of a header or parameter is one if its name says so, or if it looks like a key."""
     named = secrets_of_values({**spec.headers, **spec.query})
     return (*([place.key] if place.key else []), *secrets_in("", place.base_url), *named)

@@ -1,11 +1,11 @@
 """Masking of a provider's keys in its answers. Pure.
 
 A provider, or a gateway before it, may quote the key of a request: in an error, in a text, in the arguments
-of a call. What a reply says is shown, stored, recorded and sent to tools.
+of a call. Replies are shown, stored, recorded and sent to tools.
 
-1. A key is masked where it is a whole token: no letter, digit, `-` or `_` is before or after it. So `sk-test`
-   stays in `latest-sk-tests`, and what is masked leaves no rest. An escape, such as `\\n` or `%20`, is no
-   part of a token.
+1. A key is masked where it is a whole token: no letter, digit, `-` or `_` is before or after it. So the key
+   `sk-test` is not masked inside `latest-sk-tests`, and no part of a masked token remains. An escape, such as
+   `\\n` or `%20`, is no part of a token.
 2. A key that is a word, such as `ollama`, is masked only where the text says that it is a secret
    (`tools/masking.py`). Keys shorter than `SHORTEST` are never masked.
 3. A piece of a stream is held back while it may be the beginning of a key.
@@ -116,7 +116,7 @@ class _Pieces:
         return self._passed(text, "")
 
     def _passed(self, text: str, after: str) -> str:
-        # What is held back shows whether a key before it is whole.
+        # The held characters show whether a key before them is whole.
         shown = self._mask.mask(f"{self._before}{text}{after[:1]}")
         shown = shown[len(self._before) : len(shown) - len(after[:1])]
         self._before = (self._before + text)[-_CONTEXT:]
@@ -139,7 +139,7 @@ class MaskedDeltas:
         self._pass(delta, pieces.feed(delta.json if isinstance(delta, ArgumentsDelta) else delta.text))
 
     def end(self) -> None:
-        """Pass on what was held back."""
+        """Pass on the held pieces."""
         for delta, pieces in self._pieces.values():
             self._pass(delta, pieces.rest())
 

@@ -79,7 +79,7 @@ def answer_in(text: str) -> str:
 
 
 def _end_of(text: str) -> re.Pattern[str] | None:
-    """What ends the reasoning with which a text begins; None if it begins with none."""
+    """The pattern that ends the reasoning at the beginning of a text; None if it begins with none."""
     if text.startswith(_HARMONY):
         return _FINAL
     if _GLUED.match(text):
@@ -97,7 +97,7 @@ def _after_last(final: re.Pattern[str], text: str) -> str:
 
 
 def _after_lone_end(text: str) -> str:
-    """What follows the reasoning by rule 2; the text itself if it has none."""
+    """The text after the reasoning by rule 2; the text itself if it has none."""
     for end in reversed(list(_LONE_END.finditer(text))):
         before, answer = text[: end.start()], text[end.end() :].lstrip()
         if answer and not _is_code(before) and not any(start in before.lower() for start, _ in _TAGS):
@@ -121,10 +121,10 @@ def _unwrapped(answer: str) -> str:
 
 @attrs.define(eq=False)
 class ShownText:
-    """What of a text can be shown while it arrives."""
+    """The part of a text that can be shown while it arrives."""
 
     _text: str = ""
-    """What has arrived and may be reasoning, or its beginning."""
+    """The characters so far, which may be reasoning, or its beginning."""
     _until: re.Pattern[str] | None = None
     """The end of the reasoning in which the text is."""
     _is_marked: bool = False

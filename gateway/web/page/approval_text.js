@@ -52,16 +52,16 @@ export function heading(approval) {
     : approval.server
       ? ` on ${whereOf(approval.server)}`
       : "";
+  const goOn = [`${askingAgent(approval)} asks whether to go on`];
   switch (decidedAs(approval)) {
     case "outcome_unknown":
       return ["Did ", tool, proxy ? `${where} happen?` : " happen?"];
     case "elicitation":
       return [`${proxy ? askingAgent(approval) : approval.server} asks a question`];
     case "checkpoint":
-      if (!proxy) return [firstLine(plain(approval.description)) || `Go on after ${approval.tool_name}?`];
-    // falls through
+      return proxy ? goOn : [firstLine(plain(approval.description)) || `Go on after ${approval.tool_name}?`];
     case "proxy":
-      return [`${askingAgent(approval)} asks whether to go on`];
+      return goOn;
     default:
       return ["Run ", tool, `${where}?`];
   }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 import trio
 
-from ...runtime.journal.errors import JournalError
-from ...runtime.journal.protocol import Journal
+from .errors import JournalError
+from .protocol import Journal
 
 PATIENCE = 2.0
 """Seconds within which the journal has to answer."""
