@@ -268,7 +268,7 @@ class AgentReads:
         """Return the health, after asking the journal: it is not ready if it does not answer within two
         seconds."""
         error = await self._probe.error()
-        health = self.health()
+        health = attrs.evolve(self.health(), need_newer=self._probe.need_newer)
         return health if error is None else health.without_store(error)
 
     def halt_state(self) -> HaltState:

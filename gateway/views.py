@@ -340,6 +340,7 @@ def health_view(health: Health, halt: HaltState) -> s.Readiness:
         store=_part(health.store),
         agents=[_part(agent) for agent in health.agents] or None,
         halt=halt_view(halt) if halt.halted else None,
+        need_newer=health.need_newer or None,
     )
 
 

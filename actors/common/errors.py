@@ -11,7 +11,7 @@ import attrs
 from ...config.values import quoted
 from ...config.wording import nearest
 from ...runtime.errors import Refused
-from ...runtime.journal.errors import JournalUnavailable, StreamDamaged
+from ...runtime.journal.errors import JournalUnavailable, NeedsNewer, StreamDamaged
 from ...runtime.journal.protocol import NotAccepted
 from ...runtime.journal.question import Question
 
@@ -35,6 +35,7 @@ ErrorCode: TypeAlias = Literal[
     "limit_reached",
     "may_not_approve",
     "message_required",
+    "needs_newer_version",
     "not_waiting_for_credential",
     "queue_full",
     "role_required",
@@ -122,14 +123,21 @@ def broken(why: str) -> AgentError:
 
 @contextmanager
 def journal_as_agent_error() -> Iterator[None]:
-    """Raise `AgentError` ``conversation_broken`` instead of `StreamDamaged`, and ``journal_unavailable``
-    instead of `JournalUnavailable`."""
+    """Raise `AgentError` ``conversation_broken`` instead of `StreamDamaged`, ``journal_unavailable`` instead
+    of `JournalUnavailable`, and ``needs_newer_version`` instead of `NeedsNewer`."""
     try:
         yield
     except StreamDamaged as error:
         raise broken(error.why) from error
     except JournalUnavailable as error:
         raise unavailable() from error
+    except NeedsNewer as error:
+        raise AgentError(
+            "needs_newer_version",
+            "a newer version of the agent has written this conversation, and no process of that version runs "
+            "now; nothing was changed",
+            hint="Start the newer version again, then repeat the request.",
+        ) from error
 
 
 def unavailable() -> AgentError:

@@ -60,6 +60,8 @@ class Fleet:
     """The setting of PostgreSQL that names the synchronous standbys; empty: commits wait for no standby."""
     unowned: int
     """The number of conversations that have something to do, and no process yet."""
+    need_newer: int
+    """The number of conversations that a newer version has written, and that no process can continue now."""
     nodes: Sequence[FleetNode]
 
 
@@ -92,4 +94,5 @@ async def read_fleet(journal: Journal, started: float) -> Fleet:
         process = _read(node.about) or (this_process(started) if is_this else None)
         return FleetNode(node.name, process, is_this, node.seconds, node.streams, node.open)
 
-    return Fleet(found.store, round_trip, found.standbys, found.unowned, [*map(described, found.nodes)])
+    nodes = [*map(described, found.nodes)]
+    return Fleet(found.store, round_trip, found.standbys, found.unowned, found.need_newer, nodes)

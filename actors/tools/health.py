@@ -45,6 +45,9 @@ class Health:
     """The journal."""
     agents: tuple[PartHealth, ...] = ()
     """The other agents. They do not count for `ready`."""
+    need_newer: int = 0
+    """Conversations that a newer version has written, and that no process can continue now. They do not count
+    for `ready`."""
 
     def without_store(self, error: str) -> Health:
         """The health while the journal does not answer."""

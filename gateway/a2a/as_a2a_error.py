@@ -25,6 +25,7 @@ _REASONS: Mapping[str, Reason] = {
     "limit_reached": "RESOURCE_EXHAUSTED",
     "may_not_approve": "PERMISSION_DENIED",
     "message_required": "INVALID_PARAMS",
+    "needs_newer_version": "UNAVAILABLE",
     "not_waiting_for_credential": "UNSUPPORTED_OPERATION",
     "queue_full": "RESOURCE_EXHAUSTED",
     "role_required": "PERMISSION_DENIED",

@@ -60,6 +60,8 @@ def lines_of(fleet: Mapping[str, Any]) -> Iterator[str]:
     yield f"journal: {store}" + (f", synchronous standbys: {standbys}" if standbys else "")
     if fleet["unowned"]:
         yield f"conversations with something to do, and no process yet: {fleet['unowned']}"
+    if waiting := fleet.get("need_newer"):
+        yield f"conversations that need a newer version of the agent: {waiting}"
     yield _ROW.format("NODE", "PROCESS", "VERSION", "LEASE", "CONVERSATIONS", "OPEN", "").rstrip()
     for node in fleet["nodes"]:
         lease = node.get("lease_seconds")

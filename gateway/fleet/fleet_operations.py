@@ -32,6 +32,7 @@ FLEET = (
                     round_trip_ms=0.8,
                     synchronous_standbys="ANY 1 (a, b)",
                     unowned=0,
+                    need_newer=0,
                     nodes=[NODE],
                 ),
             ),

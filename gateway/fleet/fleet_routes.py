@@ -31,6 +31,7 @@ class FleetRoutes:
                 round_trip_ms=round(fleet.round_trip * 1000, 1),
                 synchronous_standbys=fleet.standbys or None,
                 unowned=fleet.unowned,
+                need_newer=fleet.need_newer,
                 nodes=[_node(each) for each in fleet.nodes],
             )
         )

@@ -41,6 +41,7 @@ STATUS: Mapping[str, int] = {
     "limit_reached": 429,
     "may_not_approve": 403,
     "message_required": 400,
+    "needs_newer_version": 503,
     "not_waiting_for_credential": 409,
     "queue_full": 429,
     "role_required": 403,
@@ -56,6 +57,7 @@ STATUS: Mapping[str, int] = {
 RETRY_AFTER: Mapping[str, int] = {
     "journal_unavailable": 5,
     "limit_reached": 10,
+    "needs_newer_version": 60,
     "queue_full": 1,
     "shutting_down": 5,
     "stopped": 5,

@@ -120,6 +120,9 @@ DEFINITIONS = (
     Definition(Gauge, "node_conversations", "Conversations that this process owns."),
     Definition(Gauge, "node_conversations_open", "Those of them that have something to do."),
     Definition(Gauge, "conversations_unowned", "Conversations with something to do, and no process yet."),
+    Definition(
+        Gauge, "conversations_need_newer", "Conversations of a newer version, which no process can continue."
+    ),
     Definition(Gauge, "ready", "1 if the agent is ready."),
     Definition(Gauge, "halted", "1 if the agent is halted."),
 )
@@ -255,7 +258,13 @@ class Metrics(Observer, RequestObserver):
 
     def _set_fleet(self, fleet: Fleet | None, node: str) -> None:
         at = self._at
-        names = ("nodes", "node_conversations", "node_conversations_open", "conversations_unowned")
+        names = (
+            "nodes",
+            "node_conversations",
+            "node_conversations_open",
+            "conversations_unowned",
+            "conversations_need_newer",
+        )
         values: Sequence[float] = [math.nan] * len(names)
         if fleet is not None:
             living = [each for each in fleet.nodes if each.seconds > 0]
@@ -265,6 +274,7 @@ class Metrics(Observer, RequestObserver):
                 0 if own is None else own.streams,
                 0 if own is None else own.open,
                 fleet.unowned,
+                fleet.need_newer,
             ]
         for name, value in zip(names, values, strict=True):
             at[name]().set(value)

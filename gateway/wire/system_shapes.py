@@ -151,6 +151,10 @@ class Fleet(Shape):
         "The standbys that confirm each commit, as PostgreSQL writes it. Absent: commits wait for no standby."
     )
     unowned: int = about("Number of conversations that have something to do, and no process yet.")
+    need_newer: int = about(
+        "Number of conversations that a newer version of the agent has written, and that no process can "
+        "continue now."
+    )
     nodes: Sequence[FleetNode] = about(
         "The processes whose leases have not run out, and those that have left something to do."
     )
@@ -168,6 +172,10 @@ class Readiness(Shape):
     store: PartHealth = about("The journal.")
     agents: Sequence[PartHealth] | None = maybe("Remote agents. They do not affect readiness.")
     halt: Halt | None = maybe("Only while the agent is halted, which does not affect readiness.")
+    need_newer: int | None = maybe(
+        "Number of conversations that a newer version of the agent has written, and that no process can "
+        "continue now. Absent: none. They do not affect readiness."
+    )
 
 
 class Error(Shape, Parted):

@@ -105,6 +105,8 @@ _NODES: Step = (
 
 STEPS: Sequence[Step] = (_FIRST, _NOTES, _OWNERS, _VOTES, _NODES)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
+ADDED = ("CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",)
+"""What older programs need not know, so that the version stays, and they can still open the file."""
 
 
 def migrate(db: sqlite3.Connection, steps: Sequence[Step]) -> None:
@@ -123,6 +125,9 @@ def migrate(db: sqlite3.Connection, steps: Sequence[Step]) -> None:
             )
         for step in steps[version:]:
             for statement in step:
+                db.execute(statement)
+        if len(steps) == len(STEPS):
+            for statement in ADDED:
                 db.execute(statement)
         db.execute(f"PRAGMA user_version = {len(steps)}")
         db.execute("COMMIT")

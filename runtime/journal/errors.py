@@ -25,6 +25,10 @@ class UnknownStream(JournalError, EndsActor):
     """The stream does not exist, or was deleted, perhaps by another node."""
 
 
+class NeedsNewer(JournalError):
+    """The stream demands a newer version than that of each living node. Nothing was written."""
+
+
 class UnknownCommand(JournalError):
     """The stream has no command with this key, or its refusal is too long ago."""
 
@@ -65,6 +69,10 @@ class JournalBusy(JournalError):
 
 class JournalTooNew(JournalError):
     """A newer version wrote the files. They are not opened, because this version could damage them."""
+
+
+def needs_newer(stream: str, demands: int) -> NeedsNewer:
+    return NeedsNewer(f"stream {stream!r} demands version {demands}, which no living node has")
 
 
 def unreadable(error: sqlite3.Error) -> JournalError:

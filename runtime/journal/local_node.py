@@ -13,7 +13,7 @@ import trio
 
 from ..clock import WallClock
 from ..event_bus import EventBus, Subscription
-from .errors import Fenced
+from .errors import Fenced, needs_newer
 from .note import Revisions
 from .ownership import Fence, Hint, Owners, Renewed
 
@@ -48,7 +48,7 @@ class LocalNode:
     async def renew(self) -> Renewed:
         await trio.lowlevel.checkpoint()
         now = self._wall()
-        self._owners.renew(self.node, now)
+        self._owners.renew(self.node, now, self.version)
         return Renewed(self._owners.seconds, now)
 
     async def leave(self) -> None:
@@ -70,6 +70,16 @@ class LocalNode:
         """Raises `Fenced`."""
         if not self._owners.holds(fence):
             raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
+
+    @property
+    def _newest(self) -> int:
+        """The highest version of this node and of the living nodes."""
+        return max(self.version, self._owners.newest(self._wall()))
+
+    def _check_version(self, stream: str, demands: int) -> None:
+        """Before a new command is put into an inbox. Raises `NeedsNewer`."""
+        if demands > self._newest:
+            raise needs_newer(stream, demands)
 
     def _is_free(self, stream: str, demands: int) -> bool:
         """Whether this node may own the stream, and no other living node owns it."""

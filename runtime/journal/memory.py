@@ -82,6 +82,7 @@ class MemoryJournal(MemoryReads):
             waiting = sum(each.kind == kind for each in kept.waiting())
             if is_full(limit, waiting, starts=kept.starts):
                 return NotAccepted("full")
+            self._check_version(stream, kept.demands)
             kept.put(Command(stream, key, kind, body, now, self.node))
             self._streams[stream] = kept
             if follow and self._is_shared:
@@ -120,6 +121,7 @@ class MemoryJournal(MemoryReads):
             at = self._wall()
             result = votes.outcome(asked, {**decision, **adds}, vote, at)
             if isinstance(result, Won | Voted):
+                self._check_version(name, kept.demands)
                 kept.questions[question] = result.question
                 kind, body = votes.command(result, decision, adds, vote)
                 kept.put(Command(name, key, kind, body, at, self.node))

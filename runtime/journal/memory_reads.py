@@ -171,7 +171,11 @@ class MemoryReads(LocalNode):
         async with handed_over():
             streams = self._streams.items()
             working = [name for name, kept in streams if kept.waiting() or kept.summary.open]
-            return self._owners.fleet("memory", self._wall(), working)
+            need_newer = sum(kept.demands > self._newest for _, kept in streams)
+            return self._owners.fleet("memory", self._wall(), working, need_newer)
+
+    async def need_newer(self) -> int:
+        return (await self.fleet()).need_newer
 
     async def census(self) -> Census:
         async with handed_over():

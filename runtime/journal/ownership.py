@@ -12,8 +12,10 @@ stream. `Owners` has the rules for stores whose nodes share one process:
     3     otherwise                                              `Fence`, with an epoch of its own
     ====  =====================================================  =========================================
 
-`deliver` and `decide` can claim as well (`follow`): by the rules above, and also from a living owner if the
-stream is at rest and its inbox was empty. A node that owns the stream already keeps its fence.
+`deliver` and `decide` refuse a new command (`NeedsNewer`) for a stream that demands a newer version than that
+of each living node: it would wait for a node that may never come. They can claim as well (`follow`): by the
+rules above, and also from a living owner if the stream is at rest and its inbox was empty. A node that owns
+the stream already keeps its fence.
 """
 
 from __future__ import annotations
@@ -78,6 +80,8 @@ class Fleet:
     """The setting of the store that says which replicas confirm a commit; empty: none."""
     unowned: int
     """The number of streams with an open command or an open summary that no node owns."""
+    need_newer: int
+    """The number of streams that demand a newer version than that of each living node."""
     nodes: Sequence[Node]
     """The nodes whose leases have not run out, and those whose streams have open work, by name."""
 
@@ -116,13 +120,15 @@ class Owners:
     """The length of a lease; infinite if no other process can open the store."""
     _until: dict[str, float] = attrs.field(factory=dict)
     """The ends of the leases, by node."""
+    _versions: dict[str, int] = attrs.field(factory=dict)
+    """By node."""
     _fences: dict[str, Fence] = attrs.field(factory=dict)
     """The fences of the owned streams."""
     _last: int = 0
     """The highest epoch so far."""
 
-    def renew(self, node: str, now: float) -> None:
-        self._until[node] = now + self.seconds
+    def renew(self, node: str, now: float, version: int) -> None:
+        self._until[node], self._versions[node] = now + self.seconds, version
 
     def leave(self, node: str) -> None:
         """End the lease of a node, which gives up its streams."""
@@ -132,12 +138,16 @@ class Owners:
         """The nodes whose leases have not run out."""
         return frozenset(node for node, until in self._until.items() if now < until)
 
+    def newest(self, now: float) -> int:
+        """The highest version of a living node; 0 if there is none."""
+        return max((self._versions[node] for node in self.living(now)), default=0)
+
     def owner(self, stream: str, now: float) -> str | None:
         """The living node that owns the stream; None if it is free."""
         fence = self._fences.get(stream)
         return fence.owner if fence is not None and now < self._until.get(fence.owner, now) else None
 
-    def fleet(self, store: str, now: float, working: Collection[str]) -> Fleet:
+    def fleet(self, store: str, now: float, working: Collection[str], need_newer: int) -> Fleet:
         """`working`: the streams with open work."""
         owned = Counter(fence.owner for fence in self._fences.values())
         busy = Counter(fence.owner for name in working if (fence := self._fences.get(name)) is not None)
@@ -146,7 +156,7 @@ class Owners:
             Node(name, "", max(0.0, self._until.get(name, now) - now), owned[name], busy[name])
             for name in sorted(names)
         ]
-        return Fleet(store, "", len(working) - busy.total(), nodes)
+        return Fleet(store, "", len(working) - busy.total(), need_newer, nodes)
 
     def claim(self, stream: str, node: str, now: float, claim: Claim) -> Fence | Held:
         if claim.demands > claim.version:

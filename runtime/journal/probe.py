@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 import attrs
 import trio
 
 from .errors import JournalError
 from .protocol import Journal
+
+logger = logging.getLogger(__name__)
 
 PATIENCE = 2.0
 """Seconds within which the journal has to answer."""
@@ -26,6 +30,8 @@ class JournalProbe:
     _journal: Journal
     _nursery: trio.Nursery
     _last: _Question | None = None
+    need_newer: int = 0
+    """`Fleet.need_newer`, by the last answer."""
 
     async def error(self) -> str | None:
         """Why the journal cannot be used; None if it answers in time."""
@@ -40,7 +46,10 @@ class JournalProbe:
 
     async def _ask(self, question: _Question) -> None:
         try:
-            await self._journal.row("")
+            found = await self._journal.need_newer()
+            if found != self.need_newer:
+                logger.warning("conversations that need a newer version of the agent: %d", found)
+            self.need_newer = found
         except JournalError as error:
             question.error = str(error)
         finally:

@@ -211,6 +211,9 @@ class Journal(Notes, Protocol):
         accepted, because the first is executed at once. The command is refused if the stream's status is in
         `unless`, or if the inbox has an open command of a kind in `not_behind`. With `follow`, the same
         commit claims the stream for this node if it can (`ownership.py`).
+
+        Raises:
+            NeedsNewer: the stream demands a newer version than that of each living node.
         """
         ...
 
@@ -231,6 +234,9 @@ class Journal(Notes, Protocol):
         the decision; a repetition with the same key may have others. The key is checked first, as in
         `deliver`. The result is `Already` if the question has expired at the time of the write. `follow` is
         as in `deliver`.
+
+        Raises:
+            NeedsNewer: as `deliver`.
         """
         ...
 
@@ -390,6 +396,10 @@ class Journal(Notes, Protocol):
 
     async def fleet(self) -> Fleet:
         """Return the state of the store and its nodes."""
+        ...
+
+    async def need_newer(self) -> int:
+        """Return `Fleet.need_newer`."""
         ...
 
     def watch(self) -> AbstractContextManager[Subscription]:

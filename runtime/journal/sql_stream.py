@@ -295,6 +295,12 @@ def _tally(db: sqlite3.Connection, among: Among | None) -> Mapping[str, int]:
     return tally
 
 
+def need_newer(db: sqlite3.Connection, newest: int) -> int:
+    """Return the number of streams that demand a newer version."""
+    (count,) = db.execute("SELECT count(*) FROM stream WHERE demands > ?", (newest,)).fetchone()
+    return int(count)
+
+
 def open_work(db: sqlite3.Connection) -> list[tuple[str, int, bool]]:
     """Return the streams with an open summary or an open command, the versions that they demand, and whether
     they have an open command."""

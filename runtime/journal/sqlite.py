@@ -164,9 +164,12 @@ class SqliteJournal(SqliteReads):
     def _claim(self, head: Head) -> Claim:
         return Claim(head.epoch, head.demands, self.version)
 
-    def _follow(self, db: sqlite3.Connection, stream: str) -> None:
-        """After a command was put into an inbox."""
+    def _put(self, db: sqlite3.Connection, stream: str, follow: bool) -> None:
+        """After a command was put into an inbox, in the same transaction. Raises `NeedsNewer`."""
         head = self._streams.existing(stream)
+        self._check_version(stream, head.demands)
+        if not (follow and self._is_shared):
+            return
         at_rest = head.work != rows.OPEN and len(sql_inbox.waiting_kinds(db, head.id)) == 1
         self._owners.follow(stream, self.node, self._wall(), self._claim(head), at_rest=at_rest)
 
@@ -191,8 +194,8 @@ class SqliteJournal(SqliteReads):
         def write(db: sqlite3.Connection) -> Accepted | Repeated | KeyReused | NotAccepted:
             command = Command(stream, key, kind, body, self._wall(), self.node)
             result = sql_inbox.deliver(db, self._streams, command, text, conditions)
-            if isinstance(result, Accepted) and follow and self._is_shared:
-                self._follow(db, stream)
+            if isinstance(result, Accepted):
+                self._put(db, stream, follow)
             return result
 
         result = await self._writer.submit(write)
@@ -215,8 +218,8 @@ class SqliteJournal(SqliteReads):
 
         def write(db: sqlite3.Connection) -> Decided:
             result = sql_question.decide(db, question, plain, more, key, vote, self._wall(), self.node)
-            if isinstance(result, Won | Voted) and follow and self._is_shared:
-                self._follow(db, result.question.stream)
+            if isinstance(result, Won | Voted):
+                self._put(db, result.question.stream, follow)
             return result
 
         result = await self._writer.submit(write)

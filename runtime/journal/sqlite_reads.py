@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import trio
@@ -120,7 +121,11 @@ class SqliteReads(LocalNode):
 
     async def fleet(self) -> Fleet:
         working = [name for name, *_ in await self._reader.slow(sql_stream.open_work)]
-        return self._owners.fleet(f"SQLite {sqlite3.sqlite_version}", self._wall(), working)
+        store = f"SQLite {sqlite3.sqlite_version}"
+        return self._owners.fleet(store, self._wall(), working, await self.need_newer())
+
+    async def need_newer(self) -> int:
+        return await self._reader.quick(partial(sql_stream.need_newer, newest=self._newest))
 
     async def census(self) -> Census:
         return await self._reader.slow(sql_stream.census)

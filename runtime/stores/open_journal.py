@@ -24,8 +24,9 @@ def open_journal(
 ) -> AbstractAsyncContextManager[Journal]:
     """Open the journal at a URL of PostgreSQL, or in a directory, for the length of the block.
 
-    `lease`, `version` and `about` are as in `open_postgres`; a directory has one process, which needs none of
-    them. `wall` is not for PostgreSQL, which has a clock of its own. `on_commit` is called after each commit.
+    `lease`, `version` and `about` are as in `open_postgres`; a directory has one process, which needs no
+    lease and tells no other about itself. `wall` is not for PostgreSQL, which has a clock of its own.
+    `on_commit` is called after each commit.
 
     Raises:
         JournalError: it cannot be opened; or, for PostgreSQL, psycopg is not installed. In the block, as
@@ -41,4 +42,4 @@ def open_journal(
         return open_postgres(address, lease=lease, version=version, about=about, on_commit=on_commit)
     if "://" in str(address):
         raise JournalError(f"{address} is neither a postgresql:// URL nor a directory")
-    return open_sqlite(address, wall=wall, on_commit=on_commit)
+    return open_sqlite(address, wall=wall, on_commit=on_commit, version=version)

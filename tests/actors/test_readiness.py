@@ -8,8 +8,8 @@ from trio.testing import MockClock
 
 from stopgo.runtime.journal.errors import JournalUnavailable
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.summary import Row
-from tests.actors.world import World, wall
+from tests.actors.world import World, answer, code_of, wall
+from tests.runtime.journal.kept import claimed, row_of
 
 
 class Hanging(MemoryJournal):
@@ -19,14 +19,14 @@ class Hanging(MemoryJournal):
     failure: JournalUnavailable | None = None
     reads = 0
 
-    async def row(self, stream: str) -> Row | None:
+    async def need_newer(self) -> int:
         self.reads += 1
         if self.failure is not None:
             raise self.failure
         if self.hang is not None:
             with trio.CancelScope(shield=True):
                 await self.hang.wait()
-        return await super().row(stream)
+        return await super().need_newer()
 
 
 @pytest.fixture
@@ -68,3 +68,25 @@ async def test_agent_is_not_ready_while_the_journal_is_unavailable(
         assert (health.ready, health.store.error) == (False, "the server is gone")
         journal.failure = None
         assert (await agent.readiness()).ready
+
+
+async def test_conversations_of_a_newer_version(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are refused at once, counted, and go on when a process of that version comes."""
+    journal = world.journal = MemoryJournal(wall, lease=10.0, version=1, node="old")
+    async with world.agent() as agent:
+        id = (await agent.start_conversation()).conversation.id
+    newer = journal.another("newer", version=2)
+    fence = await claimed(newer, id)
+    await newer.save(fence, (await row_of(newer, id)).last_seq)
+    await newer.release(fence)
+    async with world.agent() as agent:
+        began = trio.current_time()
+        for request in (agent.send(id, "hello"), agent.delete(id)):
+            assert await code_of(request) == "needs_newer_version"
+        assert trio.current_time() == began
+        health = await agent.readiness()
+        assert (health.ready, health.need_newer, (await agent.fleet()).need_newer) == (True, 1, 1)
+        assert "conversations that need a newer version of the agent: 1" in caplog.text
+        assert answer(await agent.start_conversation("hello")).state == "finished"

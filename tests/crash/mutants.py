@@ -1301,6 +1301,20 @@ NODES = (
         ("tests/runtime/journal/test_following.py",),
     ),
     (
+        "nodes: a command waits for a newer node that does not live",
+        LOCAL_NODE,
+        "if demands > self._newest:",
+        "if False:",
+        ("tests/runtime/journal/test_ownership.py",),
+    ),
+    (
+        "nodes: an agent with a directory has no version",
+        "runtime/stores/open_journal.py",
+        "on_commit=on_commit, version=version)",
+        "on_commit=on_commit)",
+        ("tests/runtime/journal/test_transfer.py",),
+    ),
+    (
         "nodes: a stream with open commands is released",
         MEMORY,
         "if any(each.key not in leave for each in kept.waiting()):",

@@ -50,11 +50,13 @@ def test_lines_of_a_fleet() -> None:
         "round_trip_ms": 0.8,
         "synchronous_standbys": "ANY 1 (a, b)",
         "unowned": 2,
+        "need_newer": 3,
         "nodes": [{**node, "host": "h", "pid": 7, "version": "0.1.0", "lease_seconds": 0}, node],
     }
     assert list(lines_of(fleet)) == [
         "journal: PostgreSQL 15.8, answers in 0.8 ms, synchronous standbys: ANY 1 (a, b)",
         "conversations with something to do, and no process yet: 2",
+        "conversations that need a newer version of the agent: 3",
         "NODE          PROCESS                 VERSION       LEASE  CONVERSATIONS  OPEN",
         "37eff7b4d867  h:7                     0.1.0         ended             12     3",
         "37eff7b4d867  -                       -                 -             12     3",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from trio.testing import MockClock
 
 from stopgo.gateway.cli.main import main
+from stopgo.runtime.journal.protocol import Journal
+from stopgo.runtime.stores.transfer import copy_journal
+from tests.actors.world import DESTRUCTIVE, World, answer, call, say, use
 from tests.fleet.cluster import url_of
 from tests.postgres_server import PostgresServer
 
@@ -48,6 +52,31 @@ def test_keys_move_with_the_journal(
     capsys.readouterr()
     assert main(["keys", "list", *config, "--data-dir", second]) == 0
     assert capsys.readouterr().out.splitlines() == listed
+
+
+async def test_copied_conversations_go_on(
+    url: str, postgres_server: PostgresServer, tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """From a database to a directory, and to another database: with pending approvals, and at rest."""
+    world = World(tmp_path)
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe")), say("done"))
+    with postgres_server.empty_schema() as dsn:
+        places = (url, str(tmp_path / "copy"), url_of(dsn))
+        for place, after in zip(places, (*places[1:], None), strict=True):
+            world.journal = cast(Journal, place)
+            async with world.agent() as agent:
+                if place == url:
+                    for _ in places:
+                        await agent.start_conversation("go")
+                    resting = (await agent.start_conversation()).conversation.id
+                [approval, *_] = (await agent.approvals()).approvals
+                assert answer(await agent.decide(approval.id, {"approved": True})).response == "done"
+                assert answer(await agent.send(resting, place)).state == "waiting"
+                await agent.cancel(resting)
+            if after is not None:
+                copy_journal(place, after)
+    assert world.called("wipe") == len(places)
 
 
 def test_role_that_may_not_change_tables(

@@ -14,16 +14,16 @@ import attrs
 from ... import json_text
 from .. import rows
 from .. import vote as votes
-from ..errors import JournalUnavailable, Reading
+from ..errors import JournalUnavailable, Reading, needs_newer
 from ..protocol import Accepted, Json, KeyReused, NotAccepted, Repeated
 from ..question import Already, Unknown, Won
 from ..summary import is_full
 from ..vote import Outdated, Vote, Voted
-from .owners import OTHER_LIVES, OwnNode
+from .owners import OTHER_LIVES, OwnNode, newest
 from .reads import QUESTION, question
 from .tables import Connection, sql
 
-_HEAD = "SELECT id, last_seq, status, work, journal_now() FROM stream"
+_HEAD = "SELECT id, last_seq, status, work, demands, journal_now() FROM stream"
 _KNOWN = "SELECT kind, body, reply FROM inbox WHERE stream = ({}) AND key = %(key)s AND open <> 2"
 _KINDS = "SELECT kind FROM inbox WHERE stream = ({}) AND open = 1"
 _BY_NAME = "SELECT id FROM stream WHERE name = %(stream)s"
@@ -65,6 +65,7 @@ class _Locked:
     last_seq: int
     status: str
     work: int
+    demands: int
     now: float
     known: tuple[Any, ...] | None
     """The first command with the same key."""
@@ -95,6 +96,7 @@ def deliver(db: Connection, node: OwnNode, new: Delivery) -> Accepted | Repeated
 
     refused = _repeated(new.stream, new.key, kept, is_same) or _refused(kept, new)
     if refused is None:
+        _check_version(db, node, new.stream, kept)
         with db.pipeline():
             _put(db, node, kept, new.key, new.kind, new.body, follow=new.follow)
             db.execute("COMMIT")
@@ -129,6 +131,7 @@ def decide(
         return known
     result = votes.outcome(asked, {**decision, **adds}, vote, kept.now)
     if isinstance(result, Won | Voted):
+        _check_version(db, node, asked.stream, kept)
         new = result.question
         kind, body = votes.command(result, decision, adds, vote)
         with db.pipeline():
@@ -158,9 +161,9 @@ def _lock(db: Connection, condition: str, id: str, values: dict[str, str]) -> Ca
         found = head.fetchone()
         if found is None:
             return None
-        id, last_seq, status, work, now = found
+        id, last_seq, status, work, demands, now = found
         waiting = [kind for (kind,) in kinds]
-        return _Locked(id, last_seq, status, work, now, known.fetchone(), waiting)
+        return _Locked(id, last_seq, status, work, demands, now, known.fetchone(), waiting)
 
     return read
 
@@ -185,6 +188,12 @@ def _refused(kept: _Locked, new: Delivery) -> NotAccepted | None:
     if is_full(new.limit, kept.kinds.count(new.kind), starts=kept.starts):
         return NotAccepted("full")
     return None
+
+
+def _check_version(db: Connection, node: OwnNode, stream: str, kept: _Locked) -> None:
+    """Raises `NeedsNewer`."""
+    if kept.demands > node.version and kept.demands > newest(db, node):
+        raise needs_newer(stream, kept.demands)
 
 
 def _put(

@@ -326,7 +326,10 @@ class PostgresJournal:
         return await self._pool.run(owners.living)
 
     async def fleet(self) -> Fleet:
-        return await self._pool.run(owners.fleet)
+        return await self._pool.run(lambda db: owners.fleet(db, self._node))
+
+    async def need_newer(self) -> int:
+        return await self._pool.run(lambda db: owners.need_newer(db, self._node))
 
     def watch(self) -> AbstractContextManager[Subscription]:
         return self._hints.bus.subscribe(TOPIC, wants=lambda hint: hint.node != self.node)

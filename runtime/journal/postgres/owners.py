@@ -97,19 +97,33 @@ def delete(db: Connection, fence: Fence) -> tuple[str, ...]:
 def renew(db: Connection, node: OwnNode, lease: float) -> Renewed:
     with db.pipeline():
         renewed = db.execute(
-            "INSERT INTO node VALUES (%s, %s, journal_now() + %s)"
+            "INSERT INTO node (name, about, until, version) VALUES (%s, %s, journal_now() + %s, %s)"
             " ON CONFLICT (name) DO UPDATE SET until = excluded.until RETURNING journal_now()",
-            (node.name, node.about, lease),
+            (node.name, node.about, lease, node.version),
         )
         db.execute("DELETE FROM node WHERE until < journal_now() - %s", (_FORGOTTEN,))
     ((now,),) = renewed.fetchall()
     return Renewed(lease, now)
 
 
+def newest(db: Connection, node: OwnNode) -> int:
+    """The highest version of this node and of the living nodes."""
+    ((version,),) = db.execute(
+        "SELECT greatest(%s, max(version)) FROM node WHERE until > journal_now()", (node.version,)
+    ).fetchall()
+    return int(version)
+
+
+def need_newer(db: Connection, node: OwnNode) -> int:
+    ((count,),) = db.execute("SELECT count(*) FROM stream WHERE demands > %s", (newest(db, node),)).fetchall()
+    return int(count)
+
+
 _BUSY = "(work = 1 OR EXISTS (SELECT FROM inbox WHERE inbox.stream = stream.id AND inbox.open = 1))"
 
 
-def fleet(db: Connection) -> Fleet:
+def fleet(db: Connection, node: OwnNode) -> Fleet:
+    waiting = need_newer(db, node)
     with db.pipeline():
         store = db.execute(
             "SELECT split_part(current_setting('server_version'), ' ', 1),"
@@ -129,7 +143,7 @@ def fleet(db: Connection) -> Fleet:
             WHERE until > journal_now() OR busy > 0 ORDER BY node.name"""
         )
     ((version, standbys),), ((count,),) = store.fetchall(), unowned.fetchall()
-    return Fleet(f"PostgreSQL {version}", standbys, count, [Node(*each) for each in nodes])
+    return Fleet(f"PostgreSQL {version}", standbys, count, waiting, [Node(*each) for each in nodes])
 
 
 def living(db: Connection) -> frozenset[str]:

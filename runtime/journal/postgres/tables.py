@@ -118,6 +118,12 @@ _FIRST: Step = (
 STEPS: Sequence[Step] = (_FIRST,)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
 
+_ADDED: Step = (
+    "ALTER TABLE node ADD COLUMN IF NOT EXISTS version int NOT NULL DEFAULT 0",
+    "CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",
+)
+"""What older programs need not know, so that the version stays, and they can still open the database."""
+
 _LOCK = 0x5709_60
 """The number of the advisory lock under which one node migrates."""
 
@@ -165,4 +171,9 @@ def _migrate(db: Connection) -> str:
             for statement in step:
                 db.execute(sql(statement))
         db.execute("UPDATE journal_version SET version = %s", (len(STEPS),))
+    # The second of them, so that a start of a node that finds both locks no table.
+    ((added,),) = db.execute("SELECT to_regclass('stream_by_demands')").fetchall()
+    if added is None:
+        for statement in _ADDED:
+            db.execute(sql(statement))
     return str(schema)

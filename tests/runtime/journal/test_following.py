@@ -116,7 +116,6 @@ STATES: dict[str, tuple[State, str]] = {
     "left, open": (State("a", open=True, left=True), "b"),
     "newer, free": (State(demands=True), ""),
     "newer, idle": (State("c", demands=True), "c"),
-    "newer, dead": (State("c", open=True, demands=True, dead=True), ""),
 }
 """Those that node b does not own."""
 

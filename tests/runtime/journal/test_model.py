@@ -163,6 +163,7 @@ class Driver:
             seen.append((page.rows, dict(page.tally)))
         seen.append(await journal.questions(state=None, limit=2))
         seen.append(await journal.questions(streams=["t"]))
+        seen.append(await journal.need_newer())
         seen += [await journal.notes(kind) for kind in ("a", "b", "nobody")]
         return seen
 

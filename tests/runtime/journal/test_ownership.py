@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stopgo.runtime.event_bus import Subscription
-from stopgo.runtime.journal.errors import Fenced, UnknownStream
+from stopgo.runtime.journal.errors import Fenced, NeedsNewer, UnknownStream
 from stopgo.runtime.journal.ownership import Fence, Held, Hint
 from stopgo.runtime.journal.protocol import Journal, NewEvent
 from stopgo.runtime.journal.question import NewQuestion
@@ -145,7 +145,43 @@ async def test_version_that_a_stream_demands(nodes: Nodes) -> None:
             assert await each.claim("s") == Held("")
     assert isinstance(await new.claim("s"), Fence)
     assert await old.claim("s") == Held(""), "the reason that lasts"
-    await old.deliver("s", "k", "message", {})  # any node may deliver
+
+
+Put = Callable[[Journal, str], Awaitable[object]]
+
+COMMANDS: dict[str, Put] = {
+    "message": lambda node, key: node.deliver("s", key, "message", {}),
+    "decision": lambda node, key: node.decide("q", {}, key),
+    "vote": lambda node, key: node.decide(
+        "q", {}, key, vote=Vote(voter="v", credential="", shown="x", subject="x", needed=2)
+    ),
+}
+
+
+@pytest.mark.parametrize("put", COMMANDS.values(), ids=COMMANDS.keys())
+async def test_commands_that_only_a_newer_node_could_execute(nodes: Nodes, put: Put) -> None:
+    """They are refused while none lives, and wait for it while one does."""
+    old, new = nodes.a, another(nodes.a, "n", version=2)
+    fence = await begun(new)
+    await new.save(fence, 1, questions=[NewQuestion("q", "tool", {})])
+    await new.release(fence)
+    assert await old.need_newer() == (await old.fleet()).need_newer == 1
+    with pytest.raises(NeedsNewer):
+        await put(old, "k")
+    assert await old.inbox("s") == ()
+    asked = await old.question("q")
+    assert asked is not None
+    assert (asked.state, asked.votes) == ("pending", ())
+    await new.renew()
+    assert await old.need_newer() == 0
+    await put(old, "k")
+    assert [command.key for command in await new.inbox("s")] == ["k"]
+    nodes.wall.now += 2 * LEASE
+    assert await old.need_newer() == 1
+    await put(old, "k")  # a repetition is answered
+    with pytest.raises(NeedsNewer):
+        await old.deliver("s", "l", "message", {})
+    assert await new.need_newer() == 0
 
 
 # ---------------------------------------------------------------------------- release
@@ -166,23 +202,12 @@ async def test_stream_with_open_commands_is_not_released(nodes: Nodes) -> None:
     assert await nodes.a.claim("s") == Held("b")
 
 
-Put = Callable[[Journal], Awaitable[object]]
-
-COMMANDS: dict[str, Put] = {
-    "message": lambda node: node.deliver("s", "k", "message", {}),
-    "decision": lambda node: node.decide("q", {}, "k"),
-    "vote": lambda node: node.decide(
-        "q", {}, "k", vote=Vote(voter="v", credential="", shown="x", subject="x", needed=2)
-    ),
-}
-
-
 @pytest.mark.parametrize("end", ["ack", "refuse"])
 @pytest.mark.parametrize("put", COMMANDS.values(), ids=COMMANDS.keys())
 async def test_open_command_holds_its_own_stream_until_it_ends(nodes: Nodes, put: Put, end: str) -> None:
     fence, other = await begun(nodes.a), await begun(nodes.a, "other")
     await nodes.a.save(fence, 1, questions=[NewQuestion("q", "tool", {})])
-    await put(nodes.b)
+    await put(nodes.b, "k")
     assert not await nodes.a.release(fence)
     assert not await nodes.a.release(fence, ["first", "l"])
     assert await nodes.a.holds(fence)

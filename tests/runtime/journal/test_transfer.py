@@ -82,6 +82,18 @@ async def test_copies_between_directories(tmp_path: Path) -> None:
         copy_journal(tmp_path / "none", tmp_path / "c")
 
 
+async def test_directory_has_the_version_that_it_is_opened_with(tmp_path: Path) -> None:
+    """So a node may own what a node of that version has written, wherever that was."""
+    async with open_sqlite(tmp_path / "a", version=7) as journal:
+        await fill(journal)
+    copy_journal(tmp_path / "a", tmp_path / "b")
+    async with open_journal(tmp_path / "b", version=7) as journal:
+        await claimed(journal, "s")
+        assert await journal.need_newer() == 0
+    async with open_journal(tmp_path / "b") as journal:
+        assert await journal.need_newer() == 3
+
+
 @pytest.mark.postgres
 async def test_copies_to_a_database_and_back(tmp_path: Path, url: str) -> None:
     async with open_sqlite(tmp_path / "a") as journal:
