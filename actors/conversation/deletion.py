@@ -15,9 +15,10 @@ async def erase(services: Services, fence: Fence, last_seq: int, head: Head) -> 
     id, bus = fence.stream, services.bus
     unanswered = await services.journal.delete(fence)
     services.tokens.forget(id)
-    services.relay.forget(id)
+    is_news = services.relay.forget(id)
     bus.publish(ConversationTopic(id), NewEvent(e.CONVERSATION_DELETED, {}))
     deleted = Event(id, last_seq + 1, e.CONVERSATION_DELETED, services.wall(), {})
-    bus.publish(EVERYTHING, Published(deleted, head.status, head.owner))
+    if is_news:
+        bus.publish(EVERYTHING, Published(deleted, head.status, head.owner))
     for key in unanswered:
         bus.publish(ReplyTopic(id, key), None)

@@ -7,9 +7,11 @@ there, and those that wait read the journal. So they need not know which node wo
 =============  ==========================================================================================
 task           effect
 =============  ==========================================================================================
-`_listen`      looks at each stream for which the journal gives a hint. Hints may be lost.
+`_listen`      looks at each stream for which the journal gives a hint. Hints may be lost: then the watchers
+               of all conversations hear of a gap
 `_poll`        every `POLL` seconds, does the same for everything that a sender or a watcher here waits
-               for; wakes conversations whose node has died, and those that may need a token of this node
+               for; wakes conversations whose node has died, and those that may need a token of this node;
+               counts the last hints of a node that has died as lost
 =============  ==========================================================================================
 
 The journal of a single process needs none of this, and the actor is not started.
@@ -53,6 +55,8 @@ class _Try:
 class OtherNodes:
     _services: Services
     _tries: dict[str, _Try] = attrs.field(factory=dict)
+    _living: frozenset[str] = frozenset()
+    """The nodes that lived at the last poll, without those that have told their end."""
 
     def actor(self) -> Behaviour[Message[Any]]:
         async def behaviour(ctx: Context[Message[Any]]) -> None:
@@ -68,6 +72,9 @@ class OtherNodes:
                 hint = cast(Hint, each)
                 if hints.take_missed() or hint == HINTS_LOST:
                     self._services.bus.publish(EVERYTHING, Missed())
+                if not hint.stream:
+                    self._living -= {hint.node}
+                    continue
                 try:
                     if self._services.tokens.holds(hint.stream):
                         self._services.wake(hint.stream)
@@ -80,6 +87,7 @@ class OtherNodes:
         while True:
             await trio.sleep(POLL)
             try:
+                await self._notice_deaths()
                 await self._release()
                 await self._resume()
                 for each in {id for topic in services.bus.topics if (id := _conversation(topic))}:
@@ -89,6 +97,13 @@ class OtherNodes:
                     await self._use_tokens(each)
             except JournalError as error:
                 logger.warning("could not look for changes by other nodes: %s", error)
+
+    async def _notice_deaths(self) -> None:
+        """A node that dies between a commit and its hint tells nobody of the events."""
+        living = await self._services.journal.living()
+        if self._living - living:
+            self._services.bus.publish(EVERYTHING, Missed())
+        self._living = living
 
     async def _release(self) -> None:
         """Give up the streams of activations that ended early. `_resume` finds those with open commands."""

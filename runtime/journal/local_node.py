@@ -54,6 +54,7 @@ class LocalNode:
     async def leave(self) -> None:
         await trio.lowlevel.checkpoint()
         self._owners.leave(self.node)
+        self._changed("")
 
     async def living(self) -> frozenset[str]:
         await trio.lowlevel.checkpoint()

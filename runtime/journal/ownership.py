@@ -91,6 +91,7 @@ class Hint:
     """A stream was changed by another node."""
 
     stream: str
+    """Empty: the node has ended its lease, and no hint of it was lost."""
     node: str
     after: int | None = None
     """The last seq before the change; None if it added no events."""

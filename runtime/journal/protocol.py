@@ -387,7 +387,8 @@ class Journal(Notes, Protocol):
         ...
 
     async def leave(self) -> None:
-        """End the lease of this node: other nodes may claim its streams at once."""
+        """End the lease of this node: other nodes may claim its streams at once. Then tell them all the
+        changes that it has made, and that there are no more."""
         ...
 
     async def living(self) -> frozenset[str]:

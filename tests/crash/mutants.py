@@ -1436,9 +1436,23 @@ NODES = (
     (
         "nodes: a hint that could not be followed is no gap for watchers of all",
         "actors/log/relay.py",
-        "                            self._bus.publish(EVERYTHING, Missed())\n",
-        "                            pass\n",
+        "if after is not None and id not in self._last:\n                            self._miss()",
+        "if False:\n                            self._miss()",
         (LOST_NODES,),
+    ),
+    (
+        "nodes: a late hint about a conversation that moved is no gap",
+        "actors/log/relay.py",
+        "if after is not None and after < self._unsure.get(id, 0):",
+        "if False:",
+        ("tests/actors/test_watched_nodes.py",),
+    ),
+    (
+        "nodes: hints of a node that died are not missed",
+        "actors/conversation/other_nodes.py",
+        "if self._living - living:",
+        "if False:",
+        ("tests/actors/test_watched_nodes.py",),
     ),
     (
         "nodes: a gap is filtered away",

@@ -44,6 +44,11 @@ class Hints:
     _lost: bool = False
     """Whether changes of this node were not sent."""
     _wake: trio.Event = attrs.field(factory=trio.Event)
+    _sent: trio.Event = attrs.field(factory=trio.Event)
+    """Set while there is nothing to send."""
+
+    def __attrs_post_init__(self) -> None:
+        self._sent.set()
 
     def changed(self, node: str, stream: str, after: int | None = None) -> None:
         place = (node, stream)
@@ -52,6 +57,12 @@ class Hints:
         elif self._changed.get(place) is None:
             self._changed[place] = after
         self._wake.set()
+        if self._sent.is_set():
+            self._sent = trio.Event()
+
+    async def sent(self) -> None:
+        """Wait until all changes are sent, or it is sent that some were not."""
+        await self._sent.wait()
 
     async def send(self) -> None:
         """Send hints as changes are made. While one notification is sent, further changes gather."""
@@ -74,6 +85,8 @@ class Hints:
                 logger.debug("hints are lost: %s", error)
                 self._lost, pause = True, RETRY
                 self._wake.set()  # the next change, which would tell it too, may come much later
+            if not self._wake.is_set():
+                self._sent.set()
             await trio.sleep(pause)
 
     async def listen(self) -> None:

@@ -321,6 +321,9 @@ class PostgresJournal:
 
     async def leave(self) -> None:
         await self._own.run(lambda db: db.execute("DELETE FROM node WHERE name = %s", (self.node,)))
+        await self._hints.sent()
+        self._changed("")
+        await self._hints.sent()
 
     async def living(self) -> frozenset[str]:
         return await self._pool.run(owners.living)

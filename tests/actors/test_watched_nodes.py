@@ -1,0 +1,242 @@
+"""Watchers of all conversations at several nodes: each event comes once, or a gap follows.
+
+An auditor compares what they got with the journal, after random stories: conversations move between nodes,
+hints are lost, nodes stop and are killed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stopgo.actors.agent import Agent
+from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.other_nodes import POLL
+from stopgo.actors.conversation.watch import Announced, Gap, Watched
+from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.ownership import HINTS_LOST
+from stopgo.runtime.journal.protocol import Event
+from tests.actors.several_nodes import LEASE, Nodes
+from tests.actors.world import after, say, wall
+
+WATCH_FIRST = 5.0
+"""Seconds after which new conversations were created while somebody watched, whatever the clocks say."""
+LATEST = LEASE + 2 * POLL + 1.0
+"""Seconds until a watcher hears at the latest that events are missing."""
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Nodes:
+    return Nodes(tmp_path, MemoryJournal(wall, lease=LEASE, node="a"))
+
+
+@attrs.define(eq=False)
+class Watcher:
+    """What a watcher got, each with its time."""
+
+    since: float
+    until: float = math.inf
+    got: list[tuple[float, Watched]] = attrs.field(factory=list)
+
+    async def watch(self, agent: Agent, *, task_status: trio.TaskStatus[None]) -> None:
+        with agent.all_events() as watched:
+            task_status.started()
+            async for each in watched:
+                self.got.append((wall(), each))
+
+    def mistakes(self, committed: dict[str, list[Event]]) -> Iterator[str]:
+        """`committed`: the events of the conversations that exist, or have existed."""
+        gaps = [at for at, each in self.got if isinstance(each, Gap)]
+        seen: dict[str, list[int]] = defaultdict(list)
+        for _, each in self.got:
+            if isinstance(each, Announced):
+                seen[each.event.stream].append(each.event.seq)
+        for id, seqs in seen.items():
+            if seqs != sorted(set(seqs)):
+                yield f"{id} came as {seqs}"
+        for id, events in committed.items():
+            for event in events:
+                is_due = self.since < event.at < self.until - LATEST
+                if is_due and event.seq not in seen[id] and not any(at >= event.at for at in gaps):
+                    yield f"{id}: event {event.seq} ({event.type}) did not come"
+
+
+@pytest.mark.parametrize("watched_for", [0.0, WATCH_FIRST])
+async def test_conversation_that_moves_before_the_hint_of_its_creation(
+    nodes: Nodes, autojump_clock: MockClock, watched_for: float
+) -> None:
+    """The hint comes when the conversation is loaded at the second node."""
+    nodes.world("a").plan("agent", say("done"))
+    nodes.world("b").plan("agent", say("done"))
+    watcher = Watcher(wall())
+    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+        await nursery.start(watcher.watch, b)
+        await trio.sleep(watched_for)
+        with _late_hints(nodes.store):
+            id = (await a.start_conversation()).conversation.id
+            await b.send(id, "go")
+        await trio.sleep(2 * POLL)
+        nursery.cancel_scope.cancel()
+    kinds = [type(each) for _, each in watcher.got]
+    assert (Gap in kinds) == (watched_for == 0.0), "a gap only if it is not known what was missed"
+    assert [*watcher.mistakes({id: [*await nodes.store.events_since(id, 0)]})] == []
+
+
+@contextmanager
+def _late_hints(store: Any) -> Iterator[None]:
+    """The hints of the first node come at the end of the block."""
+    late: list[tuple[Any, ...]] = []
+    store._changed = lambda *changed: late.append(changed)
+    yield
+    del store._changed
+    for each in late:
+        store._changed(*each)
+
+
+async def test_deletion_of_a_conversation_from_before_the_watch(
+    nodes: Nodes, autojump_clock: MockClock
+) -> None:
+    async with nodes.agents("a", "b") as (a, b):
+        id = (await a.start_conversation()).conversation.id
+        await trio.sleep(60)
+        with b.all_events() as watched:
+            await a.delete(id)
+            assert await anext(watched) == Gap()
+
+
+# ------------------------------------------------------------------------ stories
+
+
+@attrs.define(eq=False)
+class Hints:
+    """The hints of a node, which come late, or are lost."""
+
+    journal: Any
+    delay: float
+    nursery: trio.Nursery
+    lost: bool = False
+
+    def changed(self, *change: Any) -> None:
+        if not self.lost:
+            self.nursery.start_soon(self._tell, change)
+
+    async def _tell(self, change: tuple[Any, ...]) -> None:
+        await trio.sleep(self.delay)
+        if not self.lost:
+            MemoryJournal._changed(self.journal, *change)
+
+
+@attrs.define(eq=False)
+class Story:
+    """Random requests to random nodes, whose lives end."""
+
+    nodes: Nodes
+    rng: Random
+    nursery: trio.Nursery
+    lives: dict[str, tuple[Agent, trio.CancelScope, Hints]] = attrs.field(factory=dict)
+    watchers: dict[str, Watcher] = attrs.field(factory=dict)
+    committed: dict[str, list[Event]] = attrs.field(factory=dict)
+    started: int = 0
+
+    async def live(self, name: str, *, task_status: trio.TaskStatus[None]) -> None:
+        world = self.nodes.world(name, self.nodes.store.another(name))
+        world.plan("agent", after(self.rng.choice([0.01, 2.0]), say("done")))
+        journal: Any = world.journal
+        hints = Hints(journal, self.rng.choice([0.0, 0.01, 0.3]), self.nursery)
+        journal._changed = hints.changed
+        with trio.CancelScope() as life:
+            async with self.nodes.agent(name) as agent:
+                self.lives[name] = (agent, life, hints)
+                task_status.started()
+                await trio.sleep_forever()
+
+    async def start(self) -> None:
+        self.started += 1
+        name = f"n{self.started}"
+        await self.nursery.start(self.live, name)
+        watcher = self.watchers[name] = Watcher(wall())
+        agent = self.lives[name][0]
+        await self.nursery.start(watcher.watch, agent)
+
+    async def end(self, name: str) -> None:
+        """A kill loses the hints of the last commits, and leaves the lease."""
+        _, life, hints = self.lives.pop(name)
+        self.watchers[name].until = wall()
+        if self.rng.random() < 0.6:
+            self.nodes.kill(name)
+            hints.lost = True
+            await trio.sleep(self.rng.choice([0.0, 0.5]))
+        life.cancel()
+
+    async def lose_hints(self, name: str) -> None:
+        hints = self.lives[name][2]
+        hints.lost = True
+        await trio.sleep(self.rng.choice([0.1, 3.0]))
+        if name in self.lives:
+            hints.lost = False
+            hints.journal._hints.publish("hints", HINTS_LOST)
+
+    async def request(self, name: str) -> None:
+        agent = self.lives[name][0]
+        existing = [id for id in self.committed if await self.nodes.store.row(id) is not None]
+        try:
+            if not existing or self.rng.random() < 0.3:
+                turn = await agent.start_conversation(self.rng.choice([None, "go"]), wait=False)
+                self.committed[turn.conversation.id] = []
+            elif self.rng.random() < 0.8:
+                await agent.send(self.rng.choice(existing), "go", wait=False)
+            else:
+                await self.note()
+                await agent.delete(self.rng.choice(existing))
+        except AgentError:
+            pass  # the node stops, or the conversation is gone
+
+    async def note(self) -> None:
+        for id in self.committed:
+            self.committed[id] = [*await self.nodes.store.events_since(id, 0)] or self.committed[id]
+
+    async def run(self) -> None:
+        for _ in range(3):
+            await self.start()
+        for _ in range(30):
+            await trio.sleep(self.rng.choice([0.0, 0.0, 0.01, 0.5, 3.0, 20.0]))
+            await self.note()
+            name = self.rng.choice(sorted(self.lives))
+            match self.rng.choice(["request"] * 8 + ["lose", "end"]):
+                case "request":
+                    await self.request(name)
+                case "lose":
+                    self.nursery.start_soon(self.lose_hints, name)
+                case _ if len(self.lives) > 1:
+                    await self.end(name)
+                    await self.start()
+        await trio.sleep(LATEST)
+        await self.note()
+        self.nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.crash) for n in range(12, 200))]
+)
+async def test_each_event_comes_once_or_a_gap_follows(
+    nodes: Nodes, autojump_clock: MockClock, seed: int
+) -> None:
+    async with trio.open_nursery() as nursery:
+        story = Story(nodes, Random(seed), nursery)
+        await story.run()
+    mistakes = [
+        f"{name}: {each}"
+        for name, watcher in story.watchers.items()
+        for each in watcher.mistakes(story.committed)
+    ]
+    assert mistakes == []
