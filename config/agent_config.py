@@ -186,7 +186,7 @@ class AgentConfig:
         default=None,
         metadata=about(
             "Who may use the agent, and for what. Default: there is no authentication, and the server "
-            "listens on this machine only."
+            "listens on this machine only, unless it is started with `--insecure`."
         ),
     )
     data_dir: Path = attrs.field(
