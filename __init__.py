@@ -59,6 +59,7 @@ if TYPE_CHECKING:  # the form `NAME as NAME` makes a name public for type checke
     from .actors.open_agent import open_agent as open_agent
     from .actors.tools.health import Health as Health
     from .actors.tools.health import PartHealth as PartHealth
+    from .actors.tools.names import parse_tool_name as parse_tool_name
     from .actors.tools.pictures import Picture as Picture
     from .actors.tools.pictures import picture_in as picture_in
     from .actors.tools.tool import Hints as Hints
@@ -116,6 +117,7 @@ _HOMES = {
     "actors.models.model": ("Model",),
     "actors.models.usage": ("Spent",),
     "actors.tools.health": ("Health", "PartHealth"),
+    "actors.tools.names": ("parse_tool_name",),
     "actors.tools.pictures": ("Picture", "picture_in"),
     "actors.tools.tool": ("Hints", "Progress", "Tool"),
     "config.agent_config": ("AgentConfig",),

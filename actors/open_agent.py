@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 LOG_VERSION = 1
 """The version of the events and commands that this program writes. It is raised when an older program could
 not continue a conversation with them; then older nodes leave such conversations to newer ones."""
+TEARDOWN = 1.0
+"""Seconds at the end of the grace period, at most a quarter of it, for what follows the cancellation of work
+that has not finished: the processes of tool servers are stopped, and the journal is closed."""
 LEAVE = 5.0
 """Seconds for telling the journal that this process has stopped."""
 
@@ -143,6 +146,11 @@ def _with_program_servers(
     return with_servers(config, servers, all_of_them=open_server is None), open_any
 
 
+def working_grace(grace: float) -> float:
+    """Return the seconds of a grace period in which work may finish."""
+    return grace - min(TEARDOWN, grace / 4)
+
+
 @asynccontextmanager
 @trio.lowlevel.enable_ki_protection
 async def _run(
@@ -166,9 +174,10 @@ async def _run(
             except BaseException:
                 agent.draining.set()  # in-flight calls may still end, but no further step starts
                 raise
-            end = trio.current_time() + config.shutdown_grace
+            grace = working_grace(config.shutdown_grace)
+            end = trio.current_time() + grace
             if not agent.draining.is_set():
-                await agent.drain(config.shutdown_grace)
+                await agent.drain(grace)
             if recorder is not None:
                 await recorder.finish()
             shutdown.deadline = end  # the tear-down gets the rest of the grace period

@@ -327,6 +327,11 @@ async def _start_servers(
                 mistaken = True
     if problems:
         raise (Misconfigured if mistaken else StartError)("\n".join(problems))
+    states = [state for server in config.enabled_servers if (state := directory.servers.get(server.name))]
+    if started and len(states) == len(started) and all(each.state == "disconnected" for each in states):
+        logger.warning(
+            "all MCP servers failed: %s", "; ".join(f"{each.name}: {each.error}" for each in states)
+        )
     return started
 
 

@@ -186,7 +186,7 @@ class AgentConfig:
         default=None,
         metadata=about(
             "Who may use the agent, and for what. Default: there is no authentication, and the server "
-            "listens on this machine only."
+            "listens on this machine only, unless it is started with `--insecure`."
         ),
     )
     data_dir: Path = attrs.field(
@@ -201,7 +201,12 @@ class AgentConfig:
     )
     shutdown_grace: float = attrs.field(
         default=10.0,
-        metadata=about("Seconds that in-flight work gets to finish at shutdown.", minimum=0, maximum=_DAY),
+        metadata=about(
+            "Seconds that a shutdown takes at most. In-flight work gets all but the last one to finish; with "
+            "less than 4, three quarters.",
+            minimum=0,
+            maximum=_DAY,
+        ),
     )
     llm: LlmConfig = attrs.field(
         default=LlmConfig(),

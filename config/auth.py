@@ -137,7 +137,7 @@ class PrincipalLimits:
 
 @attrs.frozen(kw_only=True)
 class AuthConfig:
-    """Who may use the agent, and for what. Every request needs a credential."""
+    """Who may use the agent, and for what. Requests need a credential, except to a few public paths."""
 
     api_keys: bool = attrs.field(
         default=False, metadata=about("Whether API keys are accepted, which `stopgo keys` makes.")

@@ -38,10 +38,6 @@ def _seconds(given: float) -> float:
     return given or CALL_TIMEOUT
 
 
-def _retries(given: int) -> int:
-    return given or MAX_RETRIES
-
-
 @attrs.frozen(kw_only=True)
 class ToolFilter:
     """Which tools of a server to offer, by the server's names for them."""
@@ -196,7 +192,7 @@ class McpServerConfig:
         default=True,
         metadata=about(
             "If the server is unavailable at startup: `true`, startup fails; `false`, the agent starts "
-            "without it and keeps trying to connect."
+            "without it and keeps trying to connect; it is not ready while no server is connected."
         ),
     )
     connect_timeout: float = attrs.field(
@@ -224,19 +220,19 @@ class McpServerConfig:
     retry_for: float = attrs.field(
         default=10.0,
         metadata=about(
-            "Seconds that a call waits for an HTTP server that refuses connections, as during a restart. "
-            "Such a call was not sent.",
+            "Seconds that a call waits for an HTTP server that refuses connections, as during a restart, "
+            "unless `max_retries` is set. Such a call was not sent.",
             needs="url",
             minimum=0,
             maximum=_DAY,
         ),
     )
     max_retries: int = attrs.field(
-        default=MAX_RETRIES,
-        converter=_retries,
+        default=0,
         metadata=about(
-            "How many reconnection attempts a call waits for while the server is unavailable; if as many "
-            f"have failed already, it waits for one more. 0 means the default, {MAX_RETRIES}.",
+            "How many reconnection attempts a call waits for at most while the server is unavailable; if as "
+            f"many have failed already, it waits for one more. 0 means {MAX_RETRIES}, and all further "
+            "attempts within `retry_for`.",
             minimum=0,
             maximum=100,
         ),
@@ -332,6 +328,11 @@ class McpServerConfig:
         if authorizes(self.headers):
             return AN_AUTHORIZATION
         return "a user in the url" if self.url is not None and has_user(self.url) else None
+
+    @property
+    def attempts(self) -> int:
+        """How many reconnection attempts a call waits for."""
+        return self.max_retries or MAX_RETRIES
 
     @property
     def forwards_bearer(self) -> bool:

@@ -11,6 +11,7 @@ from itertools import combinations
 
 from .agent_config import AgentConfig
 from .approval import Condition, Rule
+from .literal_secrets import literal_secrets
 from .nodes import LlmNode, LoopNode, Node, ParallelNode, RouterNode, children_of
 from .placeholders import (
     ITERATION,
@@ -24,6 +25,8 @@ from .placeholders import (
 from .unknown_names import PlacedRule, UnknownName, rule_lists, unknown_names
 from .values import KeyPath, Table, Value, dotted, quoted
 
+_LITERAL = "a secret is written in the file; write ${VARIABLE}, and set the variable in the environment"
+
 
 def warnings_of(config: AgentConfig, written: Table) -> tuple[str, ...]:
     """All warnings; `written` is the file of `config`."""
@@ -36,6 +39,7 @@ def warnings_of(config: AgentConfig, written: Table) -> tuple[str, ...]:
         *(line for rules, _ in rule_lists(config, written) for line in _rules(rules)),
         *map(_unknown, (name for name in unknown_names(config, written) if not name.is_mistake)),
         *(line for each in nodes for line in _routes(*each)),
+        *(f"{dotted(path)}: {_LITERAL}" for path in literal_secrets(written)),
     )
 
 

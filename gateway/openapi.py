@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from typing import Any
 
 from ..runtime.json_text import dump_wire
+from .a2a import a2a_operations
 from .operation import OTHERWISE, Answer, Operation, Parameter
-from .operations import OPERATIONS, TAGS
+from .operations import TAGS
 from .secured_operation import SCHEMES, Scheme, security, with_auth
 from .wire.declaration import Shape
 from .wire.shape_schema import components, is_never_empty, schema
 from .wire.system_shapes import Endpoint, EndpointList
 
+DESCRIBED = {**TAGS, **a2a_operations.TAGS}
+"""All operations, by tag."""
 PRODUCT = "Agent Stop and Go"
 DISTRIBUTION = "agent-stop-and-go"
 
@@ -29,7 +33,7 @@ def document(
         prefix: the path below which a proxy serves the agent.
     """
     paths: dict[str, dict[str, Any]] = {}
-    for tag, operations in TAGS.items():
+    for tag, operations in DESCRIBED.items():
         for operation in operations:
             methods = paths.setdefault(operation.path, {})
             methods[operation.method.lower()] = _operation(operation, tag, schemes)
@@ -38,7 +42,7 @@ def document(
             "openapi": "3.1.0",
             "info": {"title": name, "description": description, "version": version(DISTRIBUTION)},
             "servers": [{"url": f"{prefix}/"}],
-            "tags": [{"name": tag} for tag in TAGS],
+            "tags": [{"name": tag} for tag in DESCRIBED],
             "paths": paths,
             "components": {
                 "schemas": components(),
@@ -52,7 +56,9 @@ def document(
 
 def endpoint_list() -> EndpointList:
     endpoints = [
-        Endpoint(method=each.method, path=each.path, description=each.summary) for each in OPERATIONS
+        Endpoint(method=each.method, path=each.path, description=each.summary)
+        for operations in DESCRIBED.values()
+        for each in operations
     ]
     return EndpointList(title=PRODUCT, version=version(DISTRIBUTION), endpoints=endpoints)
 
@@ -65,7 +71,7 @@ def _operation(operation: Operation, tag: str, schemes: tuple[Scheme, ...] | Non
         "operationId": operation.id,
         "tags": [tag],
         "summary": operation.summary,
-        "responses": {**answers, "default": _answer(OTHERWISE)},
+        "responses": {**answers, "default": _answer(operation.otherwise or OTHERWISE)},
     }
     if operation.description:
         described["description"] = operation.description
@@ -79,7 +85,7 @@ def _operation(operation: Operation, tag: str, schemes: tuple[Scheme, ...] | Non
     ]
     if operation.body is not None:
         described["requestBody"] = {
-            "required": is_never_empty(type(operation.body)),
+            "required": not isinstance(operation.body, Shape) or is_never_empty(type(operation.body)),
             "content": {"application/json": _content(operation.body)},
         }
     return described
@@ -100,6 +106,8 @@ def _content(body: Any) -> dict[str, Any]:
     """`body` is an example or a type."""
     if isinstance(body, Shape):
         return {"schema": schema(type(body)), "example": body}
+    if isinstance(body, Mapping):
+        return {"schema": {"type": "object"}, "example": body}
     return {"schema": schema(body)}
 
 

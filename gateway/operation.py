@@ -56,13 +56,15 @@ class Operation:
     """The success answer first. `answers` adds the common ones of the route."""
     own_parameters: tuple[Parameter, ...] = ()
     """`parameters` adds the variables of the path and the idempotency key."""
-    body: Shape | None = None
+    body: Shape | Mapping[str, Any] | None = None
     """An example of the request's body."""
     description: str = ""
     keyed: bool = True
     """Whether a POST takes an Idempotency-Key."""
     is_public: bool = False
     """Whether it needs no credential, also with `auth:`."""
+    otherwise: Answer | None = None
+    """All answers that are not its own; None: the common ones, and `OTHERWISE`."""
 
     @property
     def method(self) -> str:
@@ -80,6 +82,8 @@ class Operation:
     @property
     def answers(self) -> tuple[Answer, ...]:
         """All answers by status. The operation's own answer replaces the common one with the same status."""
+        if self.otherwise is not None:
+            return self.own_answers
         common = {each.status: each for name, each in NOT_FOUND.items() if f"{{{name}}}" in self.path}
         common |= {each.status: each for each in COMMON.get(self.method, ())}
         own = {each.status: each for each in self.own_answers}
@@ -134,6 +138,8 @@ VARIABLES = {
     "id": Parameter("id", "path", "Id of the conversation", example=ex.CONVERSATION_ID),
     "uuid": Parameter("uuid", "path", "UUID of the approval", example=ex.APPROVAL_ID),
     "name": Parameter("name", "path", "Name of the tool, as in `GET /tools`", example=ex.TOOL.name),
+    "task": Parameter("task", "path", "Id of the task", example=ex.CONVERSATION_ID),
+    "config": Parameter("config", "path", "Id of the address for push notifications", example="push-1"),
 }
 KEY = header(
     "Idempotency-Key",

@@ -1,8 +1,9 @@
 """The process of `stopgo serve`: signals, shutdown under one deadline, exit code.
 
-The first signal drains: running turns and open requests have `shutdown_grace` seconds. The second signal, or
-any signal during startup, cancels everything; cleanup still runs, such as stopping the processes of tool
-servers. If the process still runs `LAST_RESORT` seconds later, a thread ends it.
+The first signal drains: running turns and open requests have `shutdown_grace` seconds, except for the last
+second, in which the rest is cancelled. The second signal, or any signal during startup, cancels everything.
+After a cancellation, cleanup still runs, such as stopping the processes of tool servers. If the process still
+runs `LAST_RESORT` seconds later, a thread ends it.
 
 The addresses are bound after the agent has opened, so that the mistakes in its file are reported even if
 another process has the port.
@@ -28,7 +29,7 @@ import trio
 from ..actors.agent import Agent
 from ..actors.common.errors import Misconfigured, StartError, sentences
 from ..actors.gate.unapproved import summary
-from ..actors.open_agent import open_agent
+from ..actors.open_agent import open_agent, working_grace
 from ..config.agent_config import AgentConfig
 from ..config.errors import ConfigError
 from ..runtime.clock import ProcessClock
@@ -141,7 +142,7 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
                     log.info("metrics at %s/metrics", metrics.url)
                 _announce(config, server, serving.log_format)
                 await shutdown.asked()
-                await _drain(agent, server, config.shutdown_grace)
+                await _drain(agent, server, working_grace(config.shutdown_grace))
             nursery.cancel_scope.cancel()
     return shutdown.code
 
@@ -223,7 +224,7 @@ class Shutdown:
             if self._serving and not self._asked.is_set():
                 log.info("%s: stopping within %gs, a second signal stops at once", name, self.grace)
                 self._asked.set()
-                self.scope.deadline = trio.current_time() + self.grace
+                self.scope.deadline = trio.current_time() + working_grace(self.grace)
                 _exit_at_last(self.grace + LAST_RESORT, 1)
             else:
                 log.info("%s: stopping at once", name)

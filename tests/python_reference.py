@@ -52,7 +52,15 @@ GROUPS = {
         "Announced",
         "Gap",
     ),
-    "Tools and health": ("ListedTool", "Tool", "Hints", "Health", "PartHealth", "HaltState"),
+    "Tools and health": (
+        "ListedTool",
+        "Tool",
+        "Hints",
+        "parse_tool_name",
+        "Health",
+        "PartHealth",
+        "HaltState",
+    ),
     "Models of your own": (
         "Model",
         "ModelRequest",

@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from ...config.a2a import RemoteAgentConfig
+from ...runtime.envelope import current_trace
 from ...runtime.json_text import load_provider
 from ..common.http_proxies import Routed, said_by_proxy
 from ..common.sse_parser import EventTooLarge, SseParser
@@ -306,12 +307,17 @@ class AgentLink:
             urls = card_urls(self.config.url)
         except ValueError as error:
             raise NotSent(f"its address cannot be used: {error}") from error
+        # The session of the run that causes the reading, so that the logs of both agents have it.
+        session = current_trace.get().get("sid")
+        headers = (
+            self.config.all_headers
+            if session is None
+            else {**self.config.all_headers, "X-Session-ID": session}
+        )
         for url in urls:
             call = HttpCall("GET", url, {"Accept": "application/json"}, None)
             try:
-                async with self._open(
-                    call, {**call.headers, **self.config.all_headers}, CARD_TIMEOUT
-                ) as response:
+                async with self._open(call, {**call.headers, **headers}, CARD_TIMEOUT) as response:
                     if response.status_code in (404, 405, 410):
                         continue
                     if response.status_code != 200:

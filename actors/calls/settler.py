@@ -18,6 +18,7 @@ from ..gate.halt import Halt
 from ..log import events as e
 from ..log.log import ConversationLog
 from ..log.outcomes import NotSent
+from ..log.record import CallOutcome
 from ..log.void import save_and_void
 from ..models.messages import ToolCall
 from ..tools.registry import Resolved
@@ -61,6 +62,12 @@ class CallEnd:
     rejected: bool = False
     """A human rejected it, or its approval expired."""
     expired: bool = False
+
+    @property
+    def outcome(self) -> CallOutcome:
+        if self.rejected:
+            return "rejected"
+        return "failed" if self.is_error else "succeeded"
 
 
 def end_of(log: ConversationLog, key: str) -> CallEnd | None:

@@ -111,6 +111,8 @@ class BatchFinished:
     """Average duration of an attempt."""
     succeeded: int
     failed: int
+    rejected: int = 0
+    """The calls that a person rejected, or whose approval expired. Earlier events count them as failed."""
 
     @property
     def line(self) -> str:

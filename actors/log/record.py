@@ -6,6 +6,7 @@ ends.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -19,6 +20,9 @@ from ..tools.needs import Need, NeedsAnswers
 from ..tools.pictures import Picture, pictures_of, surplus
 from ..tools.tool import ToolResult
 from .events import BatchFinished, Origin, StepFinished, ToolStarted
+
+
+CallOutcome: TypeAlias = Literal["succeeded", "failed", "rejected"]
 
 
 @attrs.define
@@ -53,18 +57,19 @@ class Tally:
         if not self.in_flight:
             self.busy += max(0.0, at - self.since)
 
-    def finished(self, key: str, node: str, succeeded: Sequence[bool]) -> BatchFinished:
-        """The event at the end. `succeeded` has one item per call, including those that were not sent."""
-        good = sum(succeeded)
+    def finished(self, key: str, node: str, ends: Sequence[CallOutcome]) -> BatchFinished:
+        """The event at the end. `ends` has one item per call, including those that were not sent."""
+        counts = Counter(ends)
         return BatchFinished(
             key,
             node,
-            size=len(succeeded),
+            size=len(ends),
             concurrency=self.most,
             duration=round(self.busy, 3),
             average_duration=round(self.worked / self.attempts, 3) if self.attempts else 0.0,
-            succeeded=good,
-            failed=len(succeeded) - good,
+            succeeded=counts["succeeded"],
+            failed=counts["failed"],
+            rejected=counts["rejected"],
         )
 
 

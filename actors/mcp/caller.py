@@ -1,7 +1,8 @@
 """The callers' side of a connection: makes each tool call once, over the link that is open now.
 
-1. `_reach` returns the open link, or waits for one: at most `timeout` seconds and `max_retries` attempts, and
-   at least `retry_for` seconds while an HTTP server may be starting. If the server wants a token, the call's
+1. `_reach` returns the open link, or waits for one: at most `timeout` seconds and `max_retries` attempts. If
+   the file does not set these attempts, it waits at least `retry_for` seconds while an HTTP server may be
+   starting. If the server wants a token, the call's
    own token is tried.
 2. `_send` sends the call. The server may ask for it again with its state (repeated here, with pauses), or
    want answers of people first (`ToolInputRequired`).
@@ -128,7 +129,8 @@ class Caller:
     async def _reach(self, since: float, bearer: str | None) -> Link:
         current = self._current
         config = self._config
-        link = current.link or await current.wait(since, config.timeout, config.max_retries, config.retry_for)
+        retry_for = 0.0 if config.max_retries else config.retry_for
+        link = current.link or await current.wait(since, config.timeout, config.attempts, retry_for)
         if link is None and current.wanted is not None and bearer is not None:
             await self._authenticate(bearer)
             link = current.link

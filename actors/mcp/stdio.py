@@ -59,7 +59,9 @@ PROBE_TIMEOUT = 2.0
 wait for ten. A server that answers late, because it starts slowly, still works: it refuses the handshake that
 follows, and is asked again."""
 EXIT_GRACE = 2.0
-"""Seconds for a child to exit after its stdin is closed, and again after SIGTERM."""
+"""Seconds for a child to exit after its stdin is closed, and again after SIGTERM, if so much time is left."""
+LEAST_GRACE = 0.25
+"""The same if no time is left, because we were cancelled."""
 DRAIN_GRACE = 0.5
 """Seconds to read the rest of the output of a child that has exited."""
 EXIT_CODE_GRACE = 0.2
@@ -166,7 +168,8 @@ class StdioTransport:
         """Run the child for the length of a block, and exchange messages with it.
 
         Leaving the block closes the child's stdin and gives it time to exit, then sends SIGTERM, then
-        SIGKILL, to its whole process group. That is shielded, and bounded by the sum of the graces above.
+        SIGKILL, to its whole process group. That is shielded; a deadline around the block, such as the end of
+        a shutdown, shortens the graces above.
 
         Raises:
             OSError: the command could not be run.
@@ -188,8 +191,9 @@ class StdioTransport:
                 finally:
                     reads.close()
                     writes.close()
+                    left = trio.current_effective_deadline() - trio.current_time()
                     with trio.CancelScope(shield=True):
-                        await self._stop(process)
+                        await self._stop(process, grace=min(EXIT_GRACE, max(left / 3, LEAST_GRACE)))
                         watcher.remove(process.pid)
                         await _restart_watcher()
                     nursery.cancel_scope.cancel()
@@ -328,21 +332,21 @@ class StdioTransport:
         self._requests.end()
         incoming.close()
 
-    async def _stop(self, process: trio.Process) -> None:
+    async def _stop(self, process: trio.Process, grace: float) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         # A child whose output has ended is exiting by itself, so its exit code is worth reporting.
         self._stopped_by_us = not self._stdout_ended.is_set()
         await process.stdin.aclose()
-        if await _exits_within(EXIT_GRACE, process):
+        if await _exits_within(grace, process):
             self._note_exit(process)
         else:
             self._stopped_by_us = True
-            self._log.info("still running %g s after its input was closed: sending SIGTERM", EXIT_GRACE)
+            self._log.info("still running %.2g s after its input was closed: sending SIGTERM", grace)
             _signal_group(process.pid, signal.SIGTERM)
-            if not await _exits_within(EXIT_GRACE, process):
-                self._log.warning("still running %g s after SIGTERM: sending SIGKILL", EXIT_GRACE)
+            if not await _exits_within(grace, process):
+                self._log.warning("still running %.2g s after SIGTERM: sending SIGKILL", grace)
         _signal_group(process.pid, signal.SIGKILL)
         if not await _exits_within(REAP_GRACE, process):
             self._log.error("process %d still runs after SIGKILL; leaving it behind", process.pid)

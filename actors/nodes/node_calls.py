@@ -40,7 +40,7 @@ async def settle_calls(
     ends = await log.gather(*jobs, work_timers=execute.work_timers)
     if key not in log.run.batches:
         tally = log.run.tallies.get(key, Tally())
-        finished = tally.finished(key, spec.name, [not end.is_error for end in ends])
+        finished = tally.finished(key, spec.name, [end.outcome for end in ends])
         await log.save_soon(finished)
         logger.info("%s", finished.line)
     return ends

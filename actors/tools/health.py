@@ -36,7 +36,8 @@ class Health:
     """The health of an agent, as its parts last published it."""
 
     ready: bool
-    """Whether all parts can work now, except servers that are not required."""
+    """Whether all parts can work now. Of the servers that are not required, one is enough if there are no
+    others."""
     servers: tuple[PartHealth, ...]
     """The tool servers."""
     models: tuple[PartHealth, ...]
@@ -73,8 +74,9 @@ def health_of(
         if (status := directory.servers.get(server.name)) is not None
     )
     optional = {server.name for server in config.enabled_servers if not server.required}
+    away = {server.name for server in servers if server.state not in _AT_WORK}
     return Health(
-        not stopping and all(server.state in _AT_WORK or server.name in optional for server in servers),
+        not stopping and away <= optional and (not servers or len(away) < len(servers)),
         servers,
         tuple(PartHealth(name, "ready") for name in models),
         PartHealth("journal", "stopping" if stopping else "ready"),

@@ -42,6 +42,17 @@ def prefixed_name(server: str, own: str) -> str:
     return name if len(name) <= MAX_LENGTH else hashed(name, server, own)
 
 
+def parse_tool_name(name: str) -> tuple[str, str] | None:
+    """Return the server and the tool that a prefixed name, `mcp__<server>__<tool>`, stands for; None if it is
+    another name.
+
+    The server's name ends at the first `__`. Characters that no name may have are `_` in both, and a name
+    that was too long ends with a hash.
+    """
+    server, separator, own = name.removeprefix(PREFIX).partition("__")
+    return (server, own) if name.startswith(PREFIX) and separator else None
+
+
 def hashed(name: str, *origin: str) -> str:
     """Return the name, shortened if necessary, with a suffix that depends on `origin` and so makes it
     unique."""

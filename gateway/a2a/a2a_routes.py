@@ -36,6 +36,7 @@ from ...actors.a2a.wire.task import (
 from ...actors.agent import Agent
 from ...runtime.json_text import dump_wire
 from ..http import headers, sse
+from ..http.access_log import RPC
 from ..http.body import parse_json
 from ..http.errors import MethodNotAllowed, NotFound, RequestError
 from ..http.etag import etag_of, matches
@@ -108,6 +109,7 @@ class A2A:
             id = id_of(body)
             call = read_call(body)
             dialect = dialect_of(call, _version(http))
+            http.facts[RPC] = call.method
             wanted = dialect.read(call.method, call.params)
             return await self._respond(
                 http,

@@ -298,6 +298,7 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
     except A2AError as error:
         if error.reason != "TASK_NOT_FOUND":
             raise
+        set_conversation(context, caller.session_id)
         log, is_new = TaskLog(context, caller.hitl), True
     later = f"{context}~{hashlib.sha256(key.encode()).hexdigest()[:8]}"
     known = log.commands.get(key) or log.answered.get(key)

@@ -163,10 +163,10 @@ def _settings(server: McpServerConfig) -> Iterator[tuple[str, object]]:
         "required",
         "connect_timeout",
         "timeout",
-        "max_retries",
+        "attempts",
         "max_concurrency",
     ):
-        yield key, _plain(getattr(server, key))
+        yield "max_retries" if key == "attempts" else key, _plain(getattr(server, key))
     yield "priority", server.priority
     yield "expose", f"{server.expose}, {one_name(server)}" if server.expose == "server" else server.expose
     given: dict[str, object] = {

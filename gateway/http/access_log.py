@@ -22,10 +22,12 @@ ANSWERED = "answered"
 
 access = logging.getLogger("stopgo.access")
 
+RPC = "rpc"
+"""Key in the state of a request's scope: the method of JSON-RPC that it calls."""
+
 LINE = "%s %s %d %.1fms conversation=%s sid=%s"
-LINE_OF_TRACE = f"{LINE} trace=%s"
-FIELDS = ("method", "path", "status", "duration_ms", "conversation", "session", "trace")
-"""The names of the arguments of these lines in JSON."""
+FIELDS = ("method", "path", "status", "duration_ms", "conversation", "session", RPC, "trace")
+"""The names of the arguments of a line in JSON."""
 
 
 class ServerLog(Logger):
@@ -54,15 +56,17 @@ def log_request(request: WWWScope, status: int, seconds: float) -> None:
         observer.request_ended(request, status, seconds)
     # The raw path is still percent-encoded, so it cannot forge a log line.
     path = request["raw_path"].decode("ascii", "replace")
-    trace = known.get(TRACEPARENT) or client_traceparent(request)
+    trace = (known.get(TRACEPARENT) or client_traceparent(request) or "")[3:35]
+    tail = {RPC: known.get(RPC), "trace": trace}
     access.log(
         _level(status),
-        LINE if trace is None else LINE_OF_TRACE,
+        # `%.0s` shows nothing: each line has all arguments, so that JSON can name them.
+        LINE + "".join(f" {name}=%s" if value else "%.0s" for name, value in tail.items()),
         request.get("method", "GET"),
         path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}...",
         status,
         seconds * 1000,
         known.get("conversation", "-"),
         known.get("sid", "-"),
-        *(() if trace is None else (trace[3:35],)),
+        *(value or "-" for value in tail.values()),
     )

@@ -1,4 +1,4 @@
-"""The nodes that have begun and not ended, with their starts.
+"""The nodes that have begun and not ended, with their starts; and so the batches of their calls.
 
 The start of a node is not on record. It is kept in memory until the node ends; where it is lost, after a
 restart or among very many runs, the first record below the node takes its place.
@@ -14,6 +14,8 @@ from ...actors.log.step import is_within
 from ...config.nodes import Node
 from .spans import is_of_attempt, nodes_around, parent_of, places_in_tree
 
+BATCH = "batch"
+"""The type of a batch: the calls of one reply, if there are several. Its key is that of the reply."""
 MAX_RUNS = 10_000
 """Maximum number of runs whose nodes are kept in memory."""
 
@@ -43,6 +45,9 @@ class OpenNodes:
             self._runs[run.id] = _unfinished(conversation, run, at)
         return self._runs[run.id]
 
+    def start_batch(self, conversation: Conversation, run: Run, key: str, node: str, at: float) -> None:
+        self.of(conversation, run, at)[key] = OpenNode(at, BATCH, node)
+
     def forget(self, run: Run) -> None:
         self._runs.pop(run.id, None)
 
@@ -63,11 +68,28 @@ def _unfinished(conversation: Conversation, run: Run, at: float) -> dict[str, Op
     nodes = [key for key, step in run.steps.items() if step.kind == "node"]
     attempts = [key.removesuffix("!") for key, step in run.steps.items() if step.kind == "attempt"]
     found = {}
+
+    def has_ended(key: str) -> bool:
+        return any(is_within(key, each) for each in nodes) or any(
+            is_of_attempt(key, each) for each in attempts
+        )
+
     for key in nodes_around((*run.steps, *run.calls, *run.asked)):
-        if any(is_within(key, each) for each in nodes) or any(is_of_attempt(key, each) for each in attempts):
+        if has_ended(key):
             continue
         node = conversation.trees[run.tree_id]
         for index in places_in_tree(key):
             node = node["agents"][index]
         found[key] = OpenNode(_start_of_node(conversation, run, key, at), node["type"], node["name"])
+    for call, record in run.calls.items():
+        batch = batch_of(run, call)
+        if batch is not None and batch not in run.batches and not has_ended(batch):
+            message = conversation.messages[record.message]
+            found.setdefault(batch, OpenNode(message.created, BATCH, message.node or ""))
     return found
+
+
+def batch_of(run: Run, call: str) -> str | None:
+    """The key of the batch that anything with the key of a call belongs to; None: the call is alone."""
+    reply = call.rpartition(".")[0]
+    return reply if f"{reply}.1" in run.calls else None

@@ -16,7 +16,7 @@ import attrs
 
 from ...actors.log import events as e
 from ...actors.log.observer import CANCELLED, ModelCall, Observer
-from ...actors.log.outcomes import Ended, NotSent, StepFailed, StepOutcome
+from ...actors.log.outcomes import Ended, NotSent, Replied, StepFailed, StepOutcome
 from ...actors.log.record import Run
 from ...actors.log.state import Conversation
 from ...actors.log.step import is_within
@@ -27,7 +27,7 @@ from ...config.nodes import Node
 from ...runtime.clock import WallClock, system_clock
 from . import content
 from .approval_outcome import outcome_of
-from .open_nodes import OpenNode, OpenNodes
+from .open_nodes import BATCH, OpenNode, OpenNodes, batch_of
 from .spans import Attributes, Kind, Place, RunTrace, Span, parent_of, without_attempt
 
 UNKNOWN_OUTCOME = "unknown_outcome"
@@ -86,8 +86,14 @@ class RunSpans(Observer):
                 return self._nodes(now, event.key.removesuffix("!"), _failure(event.outcome))
             case e.StepFinished(outcome=NotSent() as outcome):
                 return [_unsent_call(now, event, outcome)]
+            case e.StepFinished(outcome=Replied(tool_calls=[_, _, *_])):
+                self._nodes_open.start_batch(now.conversation, now.run, event.key, event.node, now.at)
+                return []
             case e.StepFinished():
                 return []
+            case e.BatchFinished():
+                open_batch = self._nodes_open.of(now.conversation, now.run, now.at).pop(event.key, None)
+                return [] if open_batch is None else [_batch(now, event.key, open_batch, event)]
             case e.ToolFinished() | e.ToolUnknown():
                 return _attempt(now, event, self.with_content)
             case e.ApprovalRequested():
@@ -104,7 +110,7 @@ class RunSpans(Observer):
         stopped."""
         nodes = self._nodes_open.of(now.conversation, now.run, now.at)
         return [
-            _node(now, each, nodes.pop(each), error if key in (each, without_attempt(each)) else CANCELLED)
+            _stopped(now, each, nodes.pop(each), error if key in (each, without_attempt(each)) else CANCELLED)
             for each in [each for each in nodes if is_within(each, key)]
         ]
 
@@ -115,13 +121,15 @@ class RunSpans(Observer):
         code = event.code if isinstance(event, e.RunFailed) else stop
         nodes = self._nodes_open.of(now.conversation, now.run, now.at)
         return [
-            _node(now, key, node, code if parent_of(key) is None else stop) for key, node in nodes.items()
+            _stopped(now, key, node, code if node.type != BATCH and parent_of(key) is None else stop)
+            for key, node in nodes.items()
         ]
 
 
-_End = e.StepFinished | e.ToolFinished | e.ToolUnknown | e.ApprovalRequested | e.ApprovalEnd | e.RunEnd
+_End = e.StepEvent | e.ToolFinished | e.ToolUnknown | e.ApprovalRequested | e.ApprovalEnd | e.RunEnd
 _ENDS = (
     e.StepFinished,
+    e.BatchFinished,
     e.ToolFinished,
     e.ToolUnknown,
     e.ApprovalRequested,
@@ -185,6 +193,29 @@ def _run(now: _Moment, event: e.RunEnd, config: AgentConfig) -> Span:
         error = event.code if isinstance(event, e.RunFailed) else CANCELLED
     name = f"invoke_agent {config.name}"
     return now.span(name, now.trace.root, now.trace.parent, now.run.started, attributes, error=error)
+
+
+def _stopped(now: _Moment, key: str, node: OpenNode, error: str | None) -> Span:
+    return _batch(now, key, node, None, error) if node.type == BATCH else _node(now, key, node, error)
+
+
+def _batch(
+    now: _Moment, key: str, node: OpenNode, event: e.BatchFinished | None, error: str | None = None
+) -> Span:
+    """`event`: its end; None: it was stopped."""
+    attributes: Attributes = {"stopgo.node": node.name}
+    if event is not None:
+        attributes["stopgo.batch.size"] = event.size
+        attributes["stopgo.batch.concurrency"] = event.concurrency
+        attributes["stopgo.batch.failed"] = event.failed
+    place, parent = now.trace.place(key), now.trace.node(key)
+    return now.span(f"batch {node.name}", place, parent, node.started, attributes, error=error)
+
+
+def _parent_of_call(now: _Moment, call: str) -> Place:
+    """The parent of what happens to a call: its batch, or its node."""
+    batch = batch_of(now.run, call)
+    return now.trace.node(call) if batch is None else now.trace.place(batch)
 
 
 def _node(now: _Moment, key: str, node: OpenNode, error: str | None) -> Span:
@@ -307,7 +338,7 @@ def _call(
         "stopgo.node": node,
         "stopgo.call.outcome": outcome,
     }
-    place, parent = now.trace.place(key), now.trace.node(call)
+    place, parent = now.trace.place(key), _parent_of_call(now, call)
     return now.span(f"execute_tool {tool}", place, parent, started, attributes, kind="client", error=error)
 
 
@@ -329,7 +360,7 @@ def _question(now: _Moment, event: e.ApprovalRequested) -> Span:
         "stopgo.server": asked.server,
     }
     place = now.trace.place(f"question {asked.id}")
-    return now.span(f"ask {asked.tool_name}", place, now.trace.node(asked.key), started, attributes)
+    return now.span(f"ask {asked.tool_name}", place, _parent_of_call(now, asked.key), started, attributes)
 
 
 def _decision(now: _Moment, event: e.ApprovalEnd, applied: float) -> Span:
@@ -347,6 +378,6 @@ def _decision(now: _Moment, event: e.ApprovalEnd, applied: float) -> Span:
         "stopgo.approval.outcome": outcome_of(event),
         "stopgo.node": asked.node,
     }
-    place, parent = now.trace.place(f"decision {asked.id}"), now.trace.node(asked.key)
+    place, parent = now.trace.place(f"decision {asked.id}"), _parent_of_call(now, asked.key)
     name, now = f"decide {asked.tool_name}", attrs.evolve(now, at=applied)
     return now.span(name, place, parent, decided, attributes, links=links)

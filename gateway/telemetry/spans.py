@@ -8,9 +8,10 @@
     node                  the key of the execution     the node around it; of the root, the run
     model call            the key of its step, the     its node
                           model and the time
-    attempt of a call     the key of the call and      its node
+    batch of calls        the key of the reply         its node
+    attempt of a call     the key of the call and      its batch, or its node
                           the number of the attempt
-    question, decision    the id of the approval       the node that asked
+    question, decision    the id of the approval       the batch of its call, or the node that asked
     ====================  ===========================  ==================================================
 
 Ids are derived, so that a process can name the parent of a span that another process will end, and so that a

@@ -50,7 +50,9 @@ MAX_VALUE = 2**15
 """Characters of an attribute, unless the environment sets a limit: prompts are long, and thousands of spans
 wait."""
 FLUSH = 3.0
-"""Maximum number of seconds that a shutdown waits for the last export, if its grace is not less."""
+"""Maximum number of seconds that a shutdown waits for the last export, if no less of its grace is left."""
+LEAST_FLUSH = 0.25
+"""The same if nothing is left."""
 PROBES = ("/health", "/health/ready")
 """Paths without spans: they are asked every few seconds."""
 
@@ -195,5 +197,6 @@ async def open_tracing(
     try:
         yield RunSpans(config, exporter.emit, exporter.begins, with_content), RequestSpans(exporter)
     finally:
-        with trio.move_on_after(min(FLUSH, config.shutdown_grace), shield=True):
+        left = max(trio.current_effective_deadline() - trio.current_time(), LEAST_FLUSH)
+        with trio.move_on_after(min(FLUSH, config.shutdown_grace, left), shield=True):
             await trio.to_thread.run_sync(exporter.close, abandon_on_cancel=True)

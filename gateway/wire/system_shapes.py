@@ -164,8 +164,8 @@ class Readiness(Shape):
     """The state of the agent's parts."""
 
     status: Literal["ready", "not_ready"] = about(
-        "`not_ready` (503): a `required` server is not connected, the journal has not answered within 2 s, "
-        "or the process is stopping."
+        "`not_ready` (503): a `required` server or every server is not connected, the journal has not "
+        "answered within 2 s, or the process is stopping."
     )
     mcp_servers: Sequence[PartHealth] = about("The tool servers.")
     models: Sequence[PartHealth] = about("The models.")

@@ -136,8 +136,12 @@ class Talk:
         return end.type.removeprefix("run."), body.get("text") or body.get("message") or ""
 
     def at(self, peer: Peer) -> list[Json]:
-        """The requests of the conversation that have arrived there."""
-        return [line for line in peer.requests() if line["headers"].get("x-session-id") == self.session]
+        """The requests of the conversation that have arrived there, without those of the card."""
+        return [
+            line
+            for line in peer.requests()
+            if line["headers"].get("x-session-id") == self.session and "/.well-known/" not in line["path"]
+        ]
 
     def sent(self, peer: Peer) -> list[str]:
         """What the messages of the conversation say that have arrived there, in whatever version."""

@@ -49,9 +49,13 @@ async def test_the_bearer_and_the_session_arrive_unchanged(
     peer: Peer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
+    before = len(peer.requests())
     async with calling(tmp_path, peer.url) as agent:
         talk = await Talk.begin(agent, "ask", token=TOKEN, session_id="a-session")
         headers = await whole_turn(talk, peer)
+        # FR-030: on all outbound calls, also when the card is read
+        cards = [line["headers"] for line in peer.requests(method="GET") if "/.well-known/" in line["path"]]
+        assert before or values(cards, "x-session-id") == {"a-session"}
         assert len(headers) >= 2
         assert values(headers, "authorization") == {f"Bearer {TOKEN}"}
         assert values(headers, "x-session-id") == {"a-session"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,8 @@ from tests.actors.world import (
     use,
     wall,
 )
+
+ECHO_SERVER = str(Path(__file__).parents[2] / "testdata" / "servers" / "echo_server.py")
 
 
 async def refusal(world: World) -> str:
@@ -240,14 +243,28 @@ async def test_a_server_that_is_switched_off_is_not_there(world: World, autojump
         assert agent.health().ready
 
 
-async def test_agent_is_ready_without_an_optional_server(tmp_path: Path) -> None:
-    away = McpServerConfig(name="away", command=str(tmp_path / "nothing"), required=False)
-    config = AgentConfig(agent=LlmNode(name="agent", prompt="", model="offline:rules"), mcp_servers=(away,))
+@pytest.mark.parametrize("others", [(), ("there",), ("gone",), ("gone", "there")])
+async def test_agent_is_ready_without_optional_servers_unless_all_failed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, others: tuple[str, ...]
+) -> None:
+    """The design of the MCP manager, 11.1: failed servers are warnings, and all of them an error."""
+    nothing = str(tmp_path / "nothing")
+    servers = [McpServerConfig(name=name, command=nothing, required=False) for name in ("away", "gone")]
+    servers.append(McpServerConfig(name="there", command=sys.executable, args=("-S", ECHO_SERVER)))
+    config = AgentConfig(
+        agent=LlmNode(name="agent", prompt="", model="offline:rules"),
+        mcp_servers=tuple(each for each in servers if each.name in ("away", *others)),
+    )
     async with open_agent(config, journal=MemoryJournal()) as agent:
         health = agent.health()
-        assert [(part.name, part.state) for part in health.servers] == [("away", "disconnected")]
-        assert "command not found" in (health.servers[0].error or "")
-        assert health.ready
+        away = health.servers[0]
+        assert (away.name, away.state) == ("away", "disconnected")
+        assert "command not found" in (away.error or "")
+        assert health.ready == ("there" in others)
+    failed = [
+        line for line in caplog.messages if line.startswith("all MCP servers failed: away: command not")
+    ]
+    assert len(failed) == (not health.ready)
 
 
 async def test_a_server_that_fails_to_stop_keeps_none_of_the_others_from_stopping(

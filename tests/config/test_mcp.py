@@ -114,7 +114,7 @@ mcp_servers:
 def test_what_a_server_says_nothing_of(load: Load) -> None:
     server = load("mcp_servers: [{name: a, command: b}]").mcp_servers[0]
     assert (server.transport, server.mode, server.enabled, server.required) == (None, "auto", True, True)
-    assert (server.connect_timeout, server.timeout, server.max_retries) == (30.0, 60.0, 3)
+    assert (server.connect_timeout, server.timeout, server.attempts) == (30.0, 60.0, 3)
     assert (server.max_concurrency, server.priority, server.expose) == (16, 100, "tools")
     assert (server.env_file, server.cwd, server.headers, server.oauth) == (None, None, {}, None)
     assert server.tools == ToolFilter(include=None, exclude=())
@@ -122,7 +122,7 @@ def test_what_a_server_says_nothing_of(load: Load) -> None:
 
 def test_zero_is_the_default_of_timeout_and_retries(load: Load) -> None:
     server = load("mcp_servers: [{name: a, command: b, timeout: 0, max_retries: 0}]").mcp_servers[0]
-    assert (server.timeout, server.max_retries) == (60.0, 3)
+    assert (server.timeout, server.attempts) == (60.0, 3)
 
 
 def test_what_holds_for_all_servers(load: Load) -> None:

@@ -1,5 +1,7 @@
 """What a file may say but surely does not mean."""
 
+from pathlib import Path
+
 import pytest
 
 from .conftest import Load
@@ -132,6 +134,65 @@ def test_something_to_warn_of(load: Load, text: str, expected: str) -> None:
 )
 def test_nothing_to_warn_of(load: Load, text: str) -> None:
     assert load(text, {"DB": "db"}).warnings == ()
+
+
+URL = "url: 'https://h/mcp', "
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        # FR-002: "never in the configuration file"
+        ("mcp_servers: [{name: a, " + URL + "headers: {X-Api-Key: sesame-1}}]", "[0].headers.X-Api-Key"),
+        ("mcp_servers: {a: {command: c, env: {DB_PASSWORD: sesame}}}", "[0].env.DB_PASSWORD"),
+        ("mcp_servers: [{name: a, command: c, env: [A=b, GITHUB_TOKEN=sesame]}]", "[0].env[1]"),
+        ("mcp_servers: [{name: a, command: c, args: [--key, sesame-1]}]", "[0].args[1]"),
+        ("mcp_servers: [{name: a, command: c, args: ['postgres://me:sesame@h/db']}]", "[0].args[0]"),
+        ("mcp_servers: [{name: a, url: 'https://h/mcp?token=sesame-1'}]", "[0].url"),
+        (
+            "mcp_servers: [{name: a, "
+            + URL
+            + "oauth: {issuer: 'https://h', client_id: m, client_secret: sesame}}]",
+            "[0].oauth.client_secret",
+        ),
+        ("models: {m: {provider: openai, model: x, api_key: sesame}}", "models.m.api_key"),
+        (
+            "models: {m: {provider: openai, model: x, base_url: 'https://me:sesame@h/v1'}}",
+            "models.m.base_url",
+        ),
+        ("a2a: [{name: far, url: 'http://h', api_key: sesame}]", "a2a[0].api_key"),
+        (
+            tree("sequential", "{type: a2a, name: b, url: 'http://h/?token=sesame-1'}"),
+            "agent.agents[0].url",
+        ),
+        ("auth: {proxy: {secret: sesame-street-and-more-of-it}}", "auth.proxy.secret"),
+        ("mcp_servers: [{name: a, command: c, env: {A_KEY: '${A:-sk-0123456789abcdef}'}}]", "[0].env.A_KEY"),
+    ],
+)
+def test_secret_in_the_file_is_a_warning(load: Load, text: str, path: str) -> None:
+    place = f"mcp_servers{path}" if path.startswith("[") else path
+    assert load(text).warnings == (
+        f"{place}: a secret is written in the file; write ${{VARIABLE}}, and set the variable in the "
+        "environment",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mcp_servers: [{name: a, "
+        + URL
+        + "headers: {Authorization: 'Bearer ${A}', Accept: application/json}}]",
+        "mcp_servers: [{name: a, command: c, args: [--key, '${A}', --dir, /srv/0123456789abcdef0]}]",
+        "mcp_servers: [{name: a, url: 'https://${A}@h/mcp?token=${A}', headers: {X-Public-Key: sesame-1}}]",
+        "models: {m: {provider: openai, model: x, api_key: '${file:key}'}}",
+        rules("then: ask, arguments: {api_key: sesame, url: 'https://me:sesame@h'}"),
+        "agent: " + llm("a", "prompt: 'the key: 0123456789abcdef', output_key: secret"),
+    ],
+)
+def test_no_secret_is_in_the_file(load: Load, tmp_path: Path, text: str) -> None:
+    (tmp_path / "key").write_text("sesame")
+    assert load(text, {"A": "sesame"}).warnings == ()
 
 
 def test_every_pair_of_clashing_branches_is_named(load: Load) -> None:

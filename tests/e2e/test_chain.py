@@ -291,7 +291,7 @@ def test_fr_030_all_logs_of_a_conversation_have_one_session(chain: Chain, given:
 
 
 def sessions_about(server: Server, id: str) -> set[str]:
-    """The sessions of all requests about a conversation, of which the first does not know its id."""
+    """The sessions of all requests about a conversation, the first included."""
     return set(re.findall(rf"POST /a2a .* conversation={id} sid=(\S+)", server.log))
 
 

@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
+from stopgo.actors.a2a.wire.http_paths import ROUTES
 from stopgo.actors.approvals.decided import COMMON
 from stopgo.actors.approvals.kinds import KINDS
 from stopgo.actors.approvals.tool_approval import ToolQuestion
@@ -17,6 +18,7 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
 from stopgo.config.auth import AuthConfig, OidcConfig, TrustedProxyConfig
 from stopgo.gateway import examples as ex
+from stopgo.gateway.a2a import a2a_operations
 from stopgo.gateway.app import make_app
 from stopgo.gateway.openapi import document
 from stopgo.gateway.operation import Operation
@@ -28,7 +30,16 @@ from stopgo.gateway.wire.shape_schema import schema
 from stopgo.runtime.json_text import dump_wire
 from tests.contract import HANDSHAKE, OF_THE_PAGE
 
-WITHOUT_EXAMPLE = {"deleteConversation", "endSession", "getDocs", "getOpenApi"}
+A2A = [operation for operations in a2a_operations.TAGS.values() for operation in operations]
+"""`a2a/test_described.py` calls their examples."""
+WITHOUT_EXAMPLE = {
+    "deleteConversation",
+    "a2aDeleteTaskPushNotificationConfig",
+    "a2aDeleteTaskPushNotificationConfigV03",
+    "endSession",
+    "getDocs",
+    "getOpenApi",
+}
 OF_AUTHENTICATION = {"createTicket"}
 """Without authentication, these are not found."""
 
@@ -55,17 +66,24 @@ def test_described_operations_are_the_served_ones(agent: Any) -> None:
         (method, re.sub("<([^>]+)>", r"{\1}", rule.rule))
         for rule in make_app(agent).url_map.iter_rules()
         for method in ({"GET"} if rule.websocket else rule.methods or set()) - {"HEAD", "OPTIONS"}
-        if not rule.rule.startswith(("/a2a", "/.well-known/agent"))  # a card describes these
-        and not OF_THE_PAGE.fullmatch(rule.rule)
+        if not OF_THE_PAGE.fullmatch(rule.rule)
     }
     described = {(method.upper(), path) for path, methods in SPEC["paths"].items() for method in methods}
-    assert served == described
+    of_a2a = {(each.method, each.path) for each in A2A if each.path.startswith("/a2a/")}  # by one route
+    assert described - served == of_a2a
+    assert served - described == {("POST", "/a2a/"), *((verb, "/a2a/{path:path}") for verb, _ in of_a2a)}
+
+
+def test_every_path_of_a2a_is_described() -> None:
+    for verb, path, v1, v03 in ROUTES:
+        for method, place in ((v1, f"/a2a/{path}"), (v03, f"/a2a/v1/{path}")):
+            assert (verb.lower() in SPEC["paths"].get(place, {})) == bool(method)
 
 
 def test_the_frame() -> None:
     assert SPEC["openapi"] == "3.1.0"
     assert SPEC["info"]["title"] == "an agent"
-    ids = [operation.id for operation in OPERATIONS]
+    ids = [operation.id for operation in (*OPERATIONS, *A2A)]
     assert len(ids) == len(set(ids))
     references = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(SPEC)))
     assert references <= set(SPEC["components"]["schemas"])
@@ -89,15 +107,18 @@ def test_security_is_described_if_the_agent_has_authentication() -> None:
             names = {parameter["name"] for parameter in described["parameters"]}
             takes_token = any(each.name == "Authorization" for each in operation.parameters)
             assert ("X-Tool-Authorization" in names) == takes_token
+        for operation in A2A:
+            described = spec["paths"][operation.path][operation.method.lower()]
+            assert described["security"] == ([] if operation.is_public else [{each: []} for each in schemes])
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+@pytest.mark.parametrize("operation", [*OPERATIONS, *A2A], ids=lambda operation: operation.id)
 def test_every_variable_of_a_path_is_described(operation: Operation) -> None:
     variables = {parameter.name for parameter in operation.parameters if parameter.where == "path"}
     assert variables == set(re.findall(r"{(\w+)}", operation.path))
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+@pytest.mark.parametrize("operation", [*OPERATIONS, *A2A], ids=lambda operation: operation.id)
 def test_every_route_has_an_example(operation: Operation) -> None:
     for parameter in operation.parameters:
         assert parameter.where != "path" or parameter.example is not None
@@ -200,7 +221,8 @@ async def test_the_page_needs_no_network(client: httpx2.AsyncClient) -> None:
     answer = await client.get("/docs")
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert set(re.findall(r"(?:src|href|action)=\W?([^\s>]*)\"", answer.text)) == {"openapi.json"}
-    assert not re.search(r"https?://|@import|\burl\(", answer.text)
+    page = answer.text.replace(json.dumps(SPEC), "")
+    assert not re.search(r"https?://|@import|\burl\(", re.sub('id="openapi">.*', "", page))
     # Below whatever path a proxy has put it, it asks beside itself.
     assert "document.baseURI" in answer.text
     assert "location.origin" not in answer.text
@@ -212,7 +234,7 @@ async def test_the_page_needs_no_network(client: httpx2.AsyncClient) -> None:
 
 async def test_the_page_has_every_route_and_its_examples(client: httpx2.AsyncClient) -> None:
     page = (await client.get("/docs")).text
-    for operation in OPERATIONS:
+    for operation in (*OPERATIONS, *A2A):
         assert f'"{operation.path}"' in page
         assert operation.id in page
     assert "add a server web-1 with value 42" in page

@@ -66,7 +66,22 @@ ROWS: dict[str, Row] = {
     "tools": Row(
         LLM,
         [calls("echo", "echo"), said()],
-        "llm tools\n  chat\n  execute_tool echo\n  execute_tool echo\n  chat\n",
+        "llm tools\n  chat\n  batch tools\n    execute_tool echo\n    execute_tool echo\n  chat\n",
+    ),
+    "several": Row(
+        LLM,
+        [calls("echo", "wipe"), said()],
+        "llm several\n  chat\n  batch several\n    ask wipe\n    execute_tool echo\n    decide wipe\n"
+        "  chat\n",
+        [NO],
+    ),
+    "cut": Row(
+        LLM,
+        [calls("wipe", "wipe")],
+        "llm cut  !cancelled\n  chat\n  batch cut  !cancelled\n    ask wipe\n    ask wipe\n    decide wipe\n"
+        "    decide wipe\n",
+        error="cancelled",
+        status="cancelled",
     ),
     "absent": Row(
         LLM,
@@ -223,6 +238,8 @@ def test_each_way_of_a_run_has_its_tree(server: Server, receiver: Receiver, name
             pass_time(server)
     else:
         id = begin(server, name)["conversation"]["id"]
+    if row.status == "cancelled" and not row.asked:
+        server.post(f"/conversations/{id}/cancel")
     for decision in row.decisions:
         [approval] = ended(server, id, "waiting")["pending_approvals"]
         if name == "lost" and decision == YES:

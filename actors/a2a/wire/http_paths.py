@@ -17,8 +17,7 @@ _TASK = "tasks/{task}"
 _CONFIGS = f"{_TASK}/pushNotificationConfigs"
 _CONFIG = f"{_CONFIGS}/{{config}}"
 
-# Columns three and four: the method in JSON-RPC of version 1.0, and of 0.3, whose paths begin with "v1/".
-_ROUTES = (
+ROUTES = (
     ("POST", "message:send", "SendMessage", "message/send"),
     ("POST", "message:stream", "SendStreamingMessage", "message/stream"),
     ("GET", _TASK, "GetTask", "tasks/get"),
@@ -33,10 +32,12 @@ _ROUTES = (
     ("GET", "extendedAgentCard", "GetExtendedAgentCard", ""),
     ("GET", "card", "", "agent/getAuthenticatedExtendedCard"),
 )
+"""Each with its HTTP method, and its methods in JSON-RPC of version 1.0 and of 0.3, whose paths begin with
+"v1/"; empty: that version has no such path."""
 
 _PATTERNS = [
     re.compile(path.replace("{task}", "(?P<task>[^/:]+)").replace("{config}", "(?P<config>[^/]+)"))
-    for _, path, _, _ in _ROUTES
+    for _, path, _, _ in ROUTES
 ]
 
 _NAMES_THE_TASK = frozenset({"SendMessage", "CreateTaskPushNotificationConfig"}) | frozenset(
@@ -58,7 +59,7 @@ def find(http_method: str, path: str) -> PathCall | tuple[str, ...]:
     """The call of a path, or the HTTP methods that the path allows; empty: there is no such path."""
     is_v1 = not path.startswith("v1/")
     allowed: list[str] = []
-    for (wanted, _, v1, v03), pattern in zip(_ROUTES, _PATTERNS, strict=True):
+    for (wanted, _, v1, v03), pattern in zip(ROUTES, _PATTERNS, strict=True):
         found = pattern.fullmatch(path if is_v1 else path.removeprefix("v1/"))
         method = v1 if is_v1 else v03
         if found is None or not method:
@@ -76,7 +77,7 @@ def path_of(method: str, task: str | None) -> tuple[str, str]:
         A2AError: INVALID_PARAMS, for an id that would change the path.
         KeyError: there is no such method.
     """
-    for verb, path, v1, v03 in _ROUTES:
+    for verb, path, v1, v03 in ROUTES:
         if method in (v1, v03):
             path = path if task is None else path.replace("{task}", _segment(task))
             return verb, path if method == v1 else f"v1/{path}"

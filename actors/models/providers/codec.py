@@ -210,6 +210,9 @@ class TextPieces:
 
     def add(self, piece: str) -> None:
         self._pieces.append(piece)
+        if piece.isascii() and not self._held:  # most pieces
+            emit_text(self._emit, self._shown.add(piece))
+            return
         piece = self._held + piece
         kept = len(piece)
         while kept and len(piece) - kept < _CHARACTER_PARTS and "\ud800" <= piece[kept - 1] <= "\udfff":

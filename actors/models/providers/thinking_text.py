@@ -46,6 +46,8 @@ _WRAPPERS = (
 )
 _HARMONY = ("<|channel|>", "<|start|>assistant")
 _STARTS = (*(start for start, _ in _TAGS), *_HARMONY)
+_FIRST = frozenset(start[0] for start in _STARTS)
+"""The characters that tags begin with."""
 _ENDS = {start: re.compile(re.escape(end), re.IGNORECASE) for start, end in _TAGS}
 _FINAL = re.compile(r"<\|channel\|>final(?:[^<]|<\|constrain\|>)*<\|message\|>")
 _GLUED_START = "analysis"
@@ -80,10 +82,10 @@ def answer_in(text: str) -> str:
 
 def _end_of(text: str) -> re.Pattern[str] | None:
     """The pattern that ends the reasoning at the beginning of a text; None if it begins with none."""
+    if text[:1] not in _FIRST:
+        return _GLUED_FINAL if _GLUED.match(text) else None
     if text.startswith(_HARMONY):
         return _FINAL
-    if _GLUED.match(text):
-        return _GLUED_FINAL
     return next((end for start, end in _ENDS.items() if _begins(text, start)), None)
 
 

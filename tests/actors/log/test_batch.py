@@ -63,7 +63,7 @@ async def test_batch_event_has_the_statistics_of_its_calls(
     [line] = [record.getMessage() for record in caplog.records if record.name == "stopgo.tools"]
     assert line == (
         'calls of node "agent" settled: size=4 concurrency=2 duration=6.0 average_duration=3.0 succeeded=2'
-        " failed=2"
+        " failed=2 rejected=0"
     )
 
 
@@ -87,6 +87,18 @@ async def test_batch_duration_excludes_waits_for_decisions(world: World, autojum
         await agent.decide(turn.conversation.head.pending[0], {"approved": True})
     [batch] = await batches(world, turn.conversation.id)
     assert (batch["duration"], batch["average_duration"], batch["concurrency"]) == (6.0, 3.0, 1)
+
+
+async def test_a_call_that_a_person_rejects_has_not_failed(world: World, autojump_clock: MockClock) -> None:
+    world.tool("sleep", READ_ONLY, sleep, schema={})
+    world.tool("wipe", DESTRUCTIVE, sleep, schema={})
+    world.plan("agent", use(call("sleep", s=2), call("wipe", s=4), call("missing")), say("done"))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("go")
+        await agent.decide(turn.conversation.head.pending[0], {"approved": False})
+    [batch] = await batches(world, turn.conversation.id)
+    assert [batch[name] for name in ("size", "succeeded", "failed", "rejected")] == [3, 1, 1, 1]
+    assert (batch["concurrency"], batch["average_duration"]) == (1, 2.0)
 
 
 async def test_average_duration_counts_every_attempt(world: World, autojump_clock: MockClock) -> None:

@@ -477,6 +477,8 @@ async def test_calls_are_unavailable_while_the_server_is_gone(
             ):
                 await server.ask(echo)
             assert statuses[-1].state in ("connecting", "disconnected")
+            # Two after the loss, and perhaps the next regular one: `max_retries` also bounds `retry_for`.
+            assert [status.state for status in statuses].count("connecting") <= 4
             stack.enter_context(serving_peer(peer, free_port))
             await until(lambda: statuses[-1].state == "connected")
             assert not (await server.ask(echo)).is_error

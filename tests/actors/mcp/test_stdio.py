@@ -79,7 +79,11 @@ async def test_the_whole_group_is_killed(unruly: Config, serving: Open, tmp_path
     await all_gone(processes)
 
 
-async def test_cancellation_leaves_nothing_behind(unruly: Config, serving: Open, tmp_path: Path) -> None:
+async def test_cancellation_leaves_nothing_behind_and_shortens_the_graces(
+    unruly: Config, serving: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A shutdown cancels when its time is over."""
+    caplog.set_level("INFO")
     file = tmp_path / "pids"
     with trio.CancelScope() as scope:
         async with serving(unruly("family,stubborn", env={"FAMILY": str(file)})):
@@ -87,6 +91,8 @@ async def test_cancellation_leaves_nothing_behind(unruly: Config, serving: Open,
             scope.cancel()
     assert scope.cancelled_caught
     await all_gone(processes)
+    assert f"still running {stdio.LEAST_GRACE:.2g} s after its input was closed" in caplog.text
+    assert f"still running {stdio.LEAST_GRACE:.2g} s after SIGTERM" in caplog.text
 
 
 @pytest.mark.parametrize("moment", ["before it", "during its start", "it exists", "it waits for messages"])
