@@ -27,6 +27,7 @@ from ..runtime.context import Behaviour, background
 from ..runtime.event_bus import EventBus
 from ..runtime.journal.followed_notes import FollowedNotes, made_once
 from ..runtime.journal.lease import Lease
+from ..runtime.journal.patience import until_available
 from ..runtime.journal.protocol import Journal, Json
 from ..runtime.ref import ActorRef
 from ..runtime.supervision import Supervisor, open_supervisor
@@ -149,7 +150,8 @@ async def _start(
 ) -> Cast:
     bus, directory = kernel.bus, ServerDirectory()
     known = KnownTools.of(journal, config.approval)
-    await known.load(server.name for server in config.enabled_servers)
+    names = [server.name for server in config.enabled_servers]
+    await until_available(partial(known.load, names))
     wall = await _hold(lease, kernel, wall)
     notes = FollowedNotes(journal, wall, lease.can_be_lost)
     halts = Halts(journal, wall, lambda state: bus.publish(EVERYTHING, state))
@@ -225,7 +227,7 @@ async def _watch_others(
 async def _hold(lease: Lease, kernel: Supervisor, wall: WallClock) -> WallClock:
     """Begin and keep the lease at the journal. Returns the clock for the times of events: the store's, if
     other machines have clocks of their own."""
-    await lease.renew()
+    await until_available(lease.renew)
     if not lease.can_be_lost:
         return wall
     await kernel.start("lease", background(lease.keep))

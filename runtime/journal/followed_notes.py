@@ -14,6 +14,7 @@ import trio
 
 from ..clock import WallClock, system_clock
 from .errors import JournalError
+from .patience import until_available
 from .protocol import Json, Notes
 
 LOOK = 0.4
@@ -26,19 +27,24 @@ logger = logging.getLogger(__name__)
 
 
 async def made_once(notes: Notes, kind: str, key: str, field: str, make: Callable[[], str]) -> str:
-    """Return the text in a field of a note; the first node writes the note with the text of `make`.
+    """Return the text in a field of a note; the first node writes the note with the text of `make`. Waits
+    until the store can be reached.
 
     Raises:
         JournalError
     """
-    while True:
+
+    async def find() -> str | None:
         at = (await notes.note_revisions()).get(kind, 0)
         stored = (await notes.notes(kind)).get(key)
         if stored is not None and isinstance(stored.get(field), str):
             return str(stored[field])
         made = make()
-        if await notes.write_notes(kind, {key: {field: made}}, at=at):
-            return made
+        return made if await notes.write_notes(kind, {key: {field: made}}, at=at) else None
+
+    while (found := await until_available(find)) is None:
+        pass
+    return found
 
 
 @attrs.define
@@ -60,12 +66,17 @@ class FollowedNotes:
 
     async def follow(self, kind: str, apply: Apply) -> None:
         """Apply all notes of a kind now, and later those that have changed, including changes by this node.
+        Waits until the store can be reached.
 
         Raises:
             JournalError
         """
         followed = _Followed(apply)
-        await self._apply(kind, followed, await self.notes.note_revisions())
+
+        async def begin() -> None:
+            await self._apply(kind, followed, await self.notes.note_revisions())
+
+        await until_available(begin)
         self._kinds[kind] = followed
 
     def revision(self, kind: str) -> int:

@@ -538,3 +538,25 @@ def test_crash_of_nodes_that_lost_their_conversation_fails_no_run(cause: Excepti
     inner.__cause__, outer.__cause__ = cause, inner
     with pytest.raises(Fenced):
         _crash(outer)
+
+
+@pytest.mark.parametrize("number", range(1, 13))
+async def test_store_that_goes_away_during_a_start(
+    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """At each of the operations that a start makes."""
+    made: list[str] = []
+    journal: Any = nodes.world("a").journal
+    for name in ("renew", "notes", "note_revisions", "write_notes", "open_work", "need_newer"):
+        original = getattr(journal, name)
+
+        async def use(*args: Any, name: str = name, original: Any = original, **more: Any) -> Any:
+            made.append(name)
+            if len(made) == number:
+                raise JournalUnavailable("the database system is starting up")
+            return await original(*args, **more)
+
+        monkeypatch.setattr(journal, name, use, raising=False)
+    async with nodes.agents("a") as (a,):
+        assert len(made) > number
+        assert answer(await a.start_conversation("go")).state == "waiting"
