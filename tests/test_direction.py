@@ -57,7 +57,7 @@ WITHIN = {
     "gateway/wire": "gateway",
 }
 # Where programs on asyncio are served, and their tests.
-ASYNCIO = ("actors/bridge/for_asyncio.py", "tests/actors/bridge")
+ASYNCIO = ("actors/bridge/for_asyncio.py", "actors/bridge/caller_loop.py", "tests/actors/bridge")
 # Names that stand for the same thing in several packages.
 SHARED_NAMES = {"__init__.py", "errors.py"}
 RUNTIME_LIBRARIES = {"attrs", "trio"}
