@@ -120,6 +120,7 @@ class AsyncioAgent:
     conversations = _awaited(Agent.conversations)
     approvals = _awaited(Agent.approvals)
     approval = _awaited(Agent.approval)
+    ids_beginning = _awaited(Agent.ids_beginning)
     title = _awaited(Agent.title)
     precedents = _awaited(Agent.precedents)
     fleet = _awaited(Agent.fleet)

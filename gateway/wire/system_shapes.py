@@ -193,6 +193,7 @@ class Error(Shape, Parted):
     )
     conversation: Conversation | None = maybe("With `waiting_approval`: the conversation.")
     result: Result | None = maybe("With `waiting_approval`: as in a [Turn](#turn), for older clients.")
+    candidates: Sequence[str] | None = maybe("With `ambiguous_id`: ids that begin with the given text.")
     roles: Sequence[str] | None = maybe("With `role_required`: the roles of which one is needed.")
     accepted: bool | None = maybe(
         "With `shutting_down`: whether the request is on disk, to continue at the next start."

@@ -62,9 +62,11 @@ def test_async_functions_use_the_connections_of_the_program(tmp_path: Path) -> N
     shop = MCPServer("shop", log_level="CRITICAL")
 
     async def main() -> None:
-        served = await asyncio.start_server(
-            lambda _, writer: (writer.write(b"42"), writer.close())[0], "127.0.0.1", 0
-        )
+        async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"42")
+            writer.close()
+
+        served = await asyncio.start_server(serve, "127.0.0.1", 0)
         address = served.sockets[0].getsockname()
         loop, lock, seen = asyncio.get_running_loop(), asyncio.Lock(), set[object]()
 
