@@ -168,7 +168,7 @@ URL = "url: 'https://h/mcp', "
             "models: {m: {provider: openai, model: x, base_url: 'https://me:sesame@h/v1'}}",
             "models.m.base_url",
         ),
-        ("a2a: [{name: far, url: 'http://h', api_key: sesame}]", "a2a[0].api_key"),
+        ("a2a: [{name: far, url: 'http://h', api_key: 1f6d0c7be2a84935}]", "a2a[0].api_key"),
         (
             tree("sequential", "{type: a2a, name: b, url: 'http://h/?token=sesame-1'}"),
             "agent.agents[0].url",
