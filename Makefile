@@ -18,7 +18,7 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check all tests public-schemas docs deploy compose-up compose-down run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers neighbours page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
+.PHONY: help run test check all tests public-schemas docs deploy compose-up compose-down pin run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers neighbours page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
 
 help:
 	@echo "For users"
@@ -62,6 +62,7 @@ help:
 	@echo "  make npm-servers  npm packages of the tests into build/npm (needs node)"
 	@echo "  make screenshots  take the pictures of docs/images (needs node and chromium)"
 	@echo "  make public-schemas  try the tools of public servers of npm and PyPI in the dialect of each provider (needs node)"
+	@echo "  make pin          pin the images of others by their digests (needs docker and the network)"
 	@echo "  make reference    write the generated tables of docs/reference"
 	@echo "  make lock         compile the lock files again after a change of the dependencies (ARGS=--upgrade)"
 	@echo "  make clean        remove what was built; keeps data/ and .venv/"
@@ -101,6 +102,9 @@ bench figures soak: $(SETUP)
 compose-up: $(SETUP)
 	@deploy/compose/make-keys "$(BIN)/stopgo"
 	@docker compose up --build --detach --wait
+
+pin:
+	@deploy/pin-images
 
 compose-down:
 	@docker compose down

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
 from contextlib import aclosing, contextmanager, nullcontext
-from typing import overload
+from typing import Literal, overload
 
 import attrs
 import trio
@@ -224,6 +224,22 @@ class AgentReads:
             if (row := await self._journal.row(id)) is None:
                 raise errors.no_conversation(id)
             return stored.head_of(row).title
+
+    async def ids_beginning(self, text: str, of: Literal["conversation", "approval"]) -> tuple[str, ...]:
+        """Return the ids of the conversations, or of the approvals in any state, that begin with `text`, a
+        text of hexadecimal digits and hyphens. If there are very many, some may be missing.
+
+        Under a principal, only those that it may read.
+        """
+        guard = self._guard
+        with errors.journal_as_agent_error():
+            if of == "conversation":
+                found = await self._journal.beginning(text, "stream")
+                return tuple([id for id in found if guard is None or await guard.may_read(id)])
+            found = await self._journal.beginning(text, "question")
+            asked = [await stored.question(self._journal, id) for id in found]
+            shown = [each for each in asked if each and (guard is None or await guard.may_see(each))]
+            return tuple(each.id for each in shown)
 
     async def precedents(self, approval: Approval) -> tuple[Precedent, ...]:
         """Return earlier decisions about calls of the same tool, newest first."""

@@ -16,6 +16,7 @@ from .a2a import RemoteAgentConfig
 from .address import AN_ORIGIN, HOST_NAME, ORIGIN
 from .approval import ApprovalConfig
 from .auth import AuthConfig
+from .errors import Problem
 from .mcp import McpServerConfig
 from .models import ContextConfig, LlmConfig, ModelConfig
 from .nodes import Node
@@ -292,6 +293,14 @@ class AgentConfig:
     )
     warnings: tuple[str, ...] = attrs.field(
         default=(), metadata=about("Warnings about likely mistakes.", derived=True)
+    )
+    weak_secrets: tuple[Problem, ...] = attrs.field(
+        default=(),
+        metadata=about(
+            "Secrets with which clients use this agent, and that are easy to guess. They are among the "
+            "warnings, too.",
+            derived=True,
+        ),
     )
 
     @property

@@ -34,6 +34,7 @@ from .mcp_flag import flag_servers
 from .reader import Reader
 from .secrets import secrets_of_variables, shown_address
 from .shape import keys_of, written_as
+from .shared_secrets import weak_entrances, weak_exits
 from .tree import fill_in, without_addresses
 from .values import KeyPath, Mark, Scalar, Table, Value, as_list, dotted, items, plain
 from .variables import Variables
@@ -79,6 +80,7 @@ def load_config(
     check_tree(reader, root.entries["agent"])
     check_model_names(reader, root, own_providers)
     warnings: tuple[str, ...] = ()
+    weak: tuple[Problem, ...] = ()
     if config is not None:
         check_prices(reader, root, config)
         check_server_names(reader, root, config)
@@ -96,7 +98,8 @@ def load_config(
         check_names(reader, root, config)
         check_auth(reader, root, config)
         check_approvers(reader, root, config)
-        warnings = warnings_of(config, root)
+        weak = weak_entrances(config, root, str(source))
+        warnings = (*warnings_of(config, root), *map(str, (*weak, *weak_exits(config, root, str(source)))))
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
         raise ConfigError(tuple(dict.fromkeys(map(_with_flag, in_order(found)))))
@@ -111,6 +114,7 @@ def load_config(
         packaged=packaged,
         stored_tree=stored,
         warnings=(*misspelled(root), *warnings),
+        weak_secrets=weak,
         model_places=_model_places(reader, root, source, is_given=model is not None),
     )
 

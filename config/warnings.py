@@ -40,6 +40,7 @@ def warnings_of(config: AgentConfig, written: Table) -> tuple[str, ...]:
         *map(_unknown, (name for name in unknown_names(config, written) if not name.is_mistake)),
         *(line for each in nodes for line in _routes(*each)),
         *(f"{dotted(path)}: {_LITERAL}" for path in literal_secrets(written)),
+        *_audience(config),
     )
 
 
@@ -114,6 +115,17 @@ def _routes(node: Node, written: Value, path: KeyPath) -> Iterator[str]:
     for child, at, _ in children_with_place(node, written, path):
         if child.name not in reached:
             yield f"{dotted(path)}: no route leads to {quoted(name_in_file(at))}"
+
+
+def _audience(config: AgentConfig) -> Iterator[str]:
+    """An ID token, which is for the client of the login (OpenID Connect Core 1.0, section 2, `aud`), shall be
+    no token for the API: it says who has logged in, and is shown to others as a hint of that."""
+    oidc = None if config.auth is None else config.auth.oidc
+    if oidc is not None and oidc.login is not None and oidc.audience == oidc.login.client_id:
+        yield (
+            "auth.oidc: audience is the client_id of the login, so ID tokens of the login are accepted as "
+            "tokens for the API (register the API at the issuer, with an audience of its own)"
+        )
 
 
 def _never_holds(condition: Condition) -> str | None:

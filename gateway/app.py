@@ -27,6 +27,7 @@ from .openapi import document
 from .operations import OPERATIONS
 from .refused_request import named_on_error
 from .secured_operation import schemes_of
+from .short_ids import with_whole_ids
 from .system_routes import System, docs_page
 from .web.page_routes import Page
 
@@ -50,7 +51,7 @@ def make_app(
         agent.credential_is_live = authenticator.credential_is_live
     login = None if authenticator is None else authenticator.login
     allowed = allowed_by(agent.config.server)
-    if deltas is not None and deltas.host is not None:
+    if deltas is not None and deltas.host:
         allowed = attrs.evolve(allowed, hosts=allowed.hosts | {deltas.host})
     app = Application(__name__, allowed if login is None else with_login(allowed), authenticator, observers)
     auth = agent.config.auth
@@ -71,9 +72,12 @@ def make_app(
     sockets = live.sockets()
     for operation in OPERATIONS:
         if operation.id in sockets:
-            app.add_socket(operation.path, operation.id, named_on_error(agent, sockets[operation.id]))
+            socket = with_whole_ids(agent, named_on_error(agent, sockets[operation.id]))
+            app.add_socket(operation.path, operation.id, socket)
         else:
             view = named_on_error(agent, views[operation.id])
+            if operation.method != "DELETE":  # what a wrong id deletes does not come back
+                view = with_whole_ids(agent, view)
             app.add(operation.path, operation.id, view, [operation.method], public=operation.is_public)
     A2A.of(agent, offered, push).add_to(app)
     Page(agent).add_to(app)

@@ -118,6 +118,13 @@ READINESS = s.Readiness(
     mcp_servers=[s.PartHealth(name="resources", state="connected")],
     models=[s.PartHealth(name="offline:rules", state="ready")],
     store=s.PartHealth(name="journal", state="ready"),
+    memory=s.Memory(
+        used_bytes=99_614_720,
+        limits=[
+            s.MemoryLimit(name="memory.max", value=1_073_741_824, unit="bytes"),
+            s.MemoryLimit(name="server.max_connections", value=2000, unit="connections"),
+        ],
+    ),
 )
 
 AGUI_INPUT = g.RunAgentInput(

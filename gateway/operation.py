@@ -119,8 +119,8 @@ MALFORMED = "`invalid_request_body`, `unknown_field`, `invalid_idempotency_key` 
 REUSED = "`idempotency_key_reused`: the key was already used for a different request"
 UNUSABLE = f"`unusable_file`: `field` names the file. {REUSED}"
 NOT_FOUND = {
-    "id": error(404, "`conversation_not_found`"),
-    "uuid": error(404, "`approval_not_found`"),
+    "id": error(404, "`conversation_not_found`, or `ambiguous_id` for an abbreviated id"),
+    "uuid": error(404, "`approval_not_found`, or `ambiguous_id` for an abbreviated id"),
     "name": error(404, "`tool_not_found`"),
 }
 """By the variable in the path."""
@@ -134,9 +134,10 @@ COMMON = {
     "DELETE": (STOPPING,),
 }
 """By method."""
+SHORT = ", or its beginning: 8 characters or more that no other id has that you may see"
 VARIABLES = {
-    "id": Parameter("id", "path", "Id of the conversation", example=ex.CONVERSATION_ID),
-    "uuid": Parameter("uuid", "path", "UUID of the approval", example=ex.APPROVAL_ID),
+    "id": Parameter("id", "path", f"Id of the conversation{SHORT}", example=ex.CONVERSATION_ID),
+    "uuid": Parameter("uuid", "path", f"UUID of the approval{SHORT}", example=ex.APPROVAL_ID),
     "name": Parameter("name", "path", "Name of the tool, as in `GET /tools`", example=ex.TOOL.name),
     "task": Parameter("task", "path", "Id of the task", example=ex.CONVERSATION_ID),
     "config": Parameter("config", "path", "Id of the address for push notifications", example="push-1"),

@@ -16,6 +16,7 @@ from .http.entrance import Entrance
 from .http.errors import RequestError
 from .http.request import Request
 from .http.responses import Reply, View, reply
+from .memory_limits import memory_of
 from .openapi import endpoint_list
 from .views import health_view, tool_view
 
@@ -74,7 +75,7 @@ class System:
 
     async def ready(self, request: Request) -> Reply:
         health = await self.agent.readiness()
-        view = health_view(health, self.agent.halt_state())
+        view = health_view(health, self.agent.halt_state(), memory_of(self.agent.config))
         body = view if await self._is_known(request) else {"status": view.status}
         return reply(body, 200 if health.ready else 503)
 

@@ -332,7 +332,7 @@ def halt_view(state: HaltState) -> s.Halt:
     )
 
 
-def health_view(health: Health, halt: HaltState) -> s.Readiness:
+def health_view(health: Health, halt: HaltState, memory: s.Memory | None = None) -> s.Readiness:
     return s.Readiness(
         status="ready" if health.ready else "not_ready",
         mcp_servers=[_part(server) for server in health.servers],
@@ -341,6 +341,7 @@ def health_view(health: Health, halt: HaltState) -> s.Readiness:
         agents=[_part(agent) for agent in health.agents] or None,
         halt=halt_view(halt) if halt.halted else None,
         need_newer=health.need_newer or None,
+        memory=memory,
     )
 
 

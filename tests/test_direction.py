@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -57,7 +58,7 @@ WITHIN = {
     "gateway/wire": "gateway",
 }
 # Where programs on asyncio are served, and their tests.
-ASYNCIO = ("actors/bridge/for_asyncio.py", "tests/actors/bridge")
+ASYNCIO = ("actors/bridge/for_asyncio.py", "actors/bridge/caller_loop.py", "tests/actors/bridge")
 # Names that stand for the same thing in several packages.
 SHARED_NAMES = {"__init__.py", "errors.py"}
 RUNTIME_LIBRARIES = {"attrs", "trio"}
@@ -234,6 +235,11 @@ def test_heavy_libraries_are_imported_where_they_are_first_needed() -> None:
         for name in imports_at_import_time(path)
         if first(name) in HEAVY and path != MCP_SDK
     ] == []
+
+
+def test_mypy_checks_every_package_when_it_is_called_without_arguments() -> None:
+    files = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["files"]
+    assert sorted(files) == sorted([*(f".dev/stopgo/{part}" for part in ("__init__.py", *PARTS)), "tests"])
 
 
 def test_one_file_imports_the_mcp_sdk() -> None:

@@ -19,6 +19,7 @@ import trio
 from ...runtime.clock import ProcessClock
 from ..agent import Agent
 from ..common.errors import AgentError, shutting_down
+from ..common.server_host import ServerHost, own_loop, server_host
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,12 +42,14 @@ logger = logging.getLogger(__name__)
 class AgentThread:
     """Runs one agent. Its public methods may be called from any thread."""
 
-    def __init__(self, opening: AbstractAsyncContextManager[Agent]) -> None:
+    def __init__(self, opening: AbstractAsyncContextManager[Agent], host: ServerHost = own_loop) -> None:
         """
         Args:
             opening: the result of `open_agent(...)`, not entered yet.
+            host: where the tool servers run that the program brings.
         """
         self._opening = opening
+        self._host = host
         self.opened: Future[Agent] = Future()
         """Resolves to the open agent, or fails with the error of opening it."""
         self.ended: Future[None] = Future()
@@ -138,6 +141,7 @@ class AgentThread:
     # ------------------------------------------------------------- in the thread
 
     def _run(self) -> None:
+        server_host.set(self._host)
         try:
             trio.run(self._serve, clock=ProcessClock())
         except BaseException as error:

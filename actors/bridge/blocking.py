@@ -110,6 +110,7 @@ class BlockingAgent:
     conversations = _blocking(Agent.conversations)
     approvals = _blocking(Agent.approvals)
     approval = _blocking(Agent.approval)
+    ids_beginning = _blocking(Agent.ids_beginning)
     title = _blocking(Agent.title)
     precedents = _blocking(Agent.precedents)
     fleet = _blocking(Agent.fleet)

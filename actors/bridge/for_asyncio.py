@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from ...config.agent_config import AgentConfig
@@ -19,6 +19,7 @@ from ..log.deltas import AnyDelta
 from ..tools.health import Health
 from .agent_thread import AgentThread, Stream
 from .blocking import BlockingAgent, all_events, halt_state, health, tools, warnings
+from .caller_loop import on_loop
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,11 +32,12 @@ async def for_asyncio(opening: AbstractAsyncContextManager[Agent]) -> AsyncItera
         async with for_asyncio(open_agent(config)) as agent:
             turn = await agent.start_conversation("list all resources")
 
-    Opening and closing the agent does not block the loop. Leaving the block stops the agent within
-    `config.shutdown_grace` seconds, or immediately after a cancellation. Raises the errors of `open_agent`,
-    and the error of an agent that fails while it runs.
+    Opening and closing the agent does not block the loop. The `servers` that the program gives to
+    `open_agent` run on this loop, so their async functions use asyncio. Leaving the block stops the agent
+    within `config.shutdown_grace` seconds, or immediately after a cancellation. Raises the errors of
+    `open_agent`, and the error of an agent that fails while it runs.
     """
-    thread = AgentThread(opening)
+    thread = AgentThread(opening, partial(on_loop, asyncio.get_running_loop()))
     interrupted = True  # by a cancellation, for example, which the failure of the agent must not replace
     try:
         thread.start()
@@ -118,6 +120,7 @@ class AsyncioAgent:
     conversations = _awaited(Agent.conversations)
     approvals = _awaited(Agent.approvals)
     approval = _awaited(Agent.approval)
+    ids_beginning = _awaited(Agent.ids_beginning)
     title = _awaited(Agent.title)
     precedents = _awaited(Agent.precedents)
     fleet = _awaited(Agent.fleet)

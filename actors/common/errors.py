@@ -17,6 +17,7 @@ from ...runtime.journal.question import Question
 
 ErrorCode: TypeAlias = Literal[
     "already_decided",
+    "ambiguous_id",
     "approval_not_found",
     "conversation_broken",
     "conversation_completed",

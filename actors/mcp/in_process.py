@@ -1,6 +1,7 @@
 """The transport to a server object that the program brings, over streams in memory.
 
-The server runs in this process, in a task of the connection, for as long as the connection is open:
+The server runs in this process, in a task of the connection or where `server_host` says, for as long as the
+connection is open:
 
     InProcess.request --> self._writes --> InMemoryTransport --> the server object
     open requests and session <-- _pump (via JSON) <-- reads <--/
@@ -30,7 +31,9 @@ from ...config.mcp import BROUGHT, NAME, McpServerConfig
 from ...config.values import quoted
 from ...config.wording import nearest
 from ...runtime.errors import leaf
+from ..common.server_host import server_host
 from .failures import UNREACHABLE
+from .foreign_loop import listening, with_reason
 from .in_flight import note_withdrawal
 from .incoming import parse_message
 from .message_bound import Message
@@ -88,7 +91,8 @@ class InProcess:
         try:
             with incoming, merged:
                 async with trio.open_nursery() as nursery:
-                    async with InMemoryTransport(self._server) as (reads, self._writes):
+                    host = server_host.get()
+                    async with host(InMemoryTransport(self._server)) as (reads, self._writes):
                         nursery.start_soon(self._pump, reads, incoming)
                         self._nursery = nursery
                         try:
@@ -107,7 +111,7 @@ class InProcess:
 
     async def request(self, outgoing: Outgoing) -> dict[str, Any]:
         """See `Requester`."""
-        with self._requests.open(outgoing) as request:
+        with self._requests.open(outgoing) as request, listening() as reasons:
             message = _session_message(request.body())
             try:
                 await self._writes.send(message)
@@ -117,7 +121,7 @@ class InProcess:
             except GONE as error:
                 raise MCPError(UNREACHABLE, "the connection is closed", {"sent": False}) from error
             try:
-                return await request.result()
+                return with_reason(await request.result(), reasons)
             except trio.Cancelled:
                 if self._nursery is not None:
                     self._nursery.start_soon(self._cancel, request.cancellation())

@@ -8,7 +8,7 @@ addresses.
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -23,6 +23,27 @@ _CHARACTERS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?")
 _PORTS = {"http": 80, "https": 443}
 _NAT64 = IPv6Network("64:ff9b::/96")
+_METADATA = tuple(
+    map(
+        ip_network,
+        (
+            "100.100.100.200",  # Alibaba Cloud
+            "168.63.129.16",  # Azure, the wire server: a public address that each machine reaches
+            "192.0.0.192",  # Oracle Cloud, besides the link-local address
+            "fd00:42::42",  # Scaleway
+            "fd00:a9fe:a9fe::1",  # Akamai (Linode)
+            "fd00:c1::a9fe:a9fe",  # Oracle Cloud
+            "fd00:ec2::/32",  # AWS: the machine (::254), containers (::23), time and names
+            "fd20:ce::/32",  # Google Cloud
+        ),
+    )
+)
+"""The addresses outside the link-local range at which clouds serve credentials of the machine, as their
+documentation of instance metadata gives them."""
+_TRANSLATED = IPv6Network("64:ff9b:1::/48")
+"""Prefixes for translation to IPv4 that a network chooses (RFC 8215): which address is meant is unknown."""
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+"""The first half of an interface identifier whose second half is an IPv4 address (RFC 5214, section 6.1)."""
 
 
 class BadAddress(Exception):
@@ -86,15 +107,22 @@ def target_of(url: str) -> Target:
 def reach_of(address: str) -> Reach:
     """Whether an IP address is public, private (local network or this machine), or never allowed.
 
-    Link-local addresses are never allowed, because cloud providers serve credentials of the machine there.
+    Link-local addresses and those of `_METADATA` are never allowed, because clouds serve credentials of the
+    machine there.
     """
     meant = _meant(ip_address(address))
+    if any(meant in network for network in _METADATA):
+        return "never"
     if meant.is_loopback:
         return "private"
     if meant.is_multicast or meant.is_unspecified or meant.is_link_local or meant.is_reserved:
         return "never"
-    if isinstance(meant, IPv6Address) and (meant.is_site_local or meant.teredo):
-        return "never"
+    if isinstance(meant, IPv6Address):
+        if meant.is_site_local or meant.teredo or meant in _TRANSLATED:
+            return "never"
+        first, last = int(meant) >> 32 & 0xFFFF_FFFF, int(meant) & 0xFFFF_FFFF
+        if first in _ISATAP and reach_of(str(IPv4Address(last))) == "never":
+            return "never"
     return "public" if meant.is_global else "private"
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 import trio
 
-from .push_address import BadAddress, Target, is_allowed
+from .push_address import BadAddress, Target, is_allowed, reach_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -65,6 +65,8 @@ class Post:
             OSError, UnicodeError: the name cannot be resolved at present.
         """
         found = [target.host] if target.is_literal else await self.resolve(target.host, target.port)
+        if any(reach_of(address) == "never" for address in found):
+            raise BadAddress("is one to which nothing is ever sent, such as those of a cloud's credentials")
         if not all(is_allowed(address, to_private=self.to_private) for address in found):
             raise BadAddress(
                 "is of a private network or of this machine; `server.push_to_private` may allow that"
@@ -78,8 +80,6 @@ class Post:
         Raises:
             BadAddress
         """
-        if self.to_private and not target.is_literal:
-            return
         async with self._room_to_check:
             with trio.move_on_after(TIMEOUT):
                 try:

@@ -2,7 +2,8 @@
 
 It contains the SHA-256 digest of each key, never the key. `stopgo keys` writes it, and replaces it as a
 whole; a lock keeps two writers apart. The server only reads it. A file that cannot be understood, or that
-other users can write, is an error: the server then refuses all keys.
+other users can write, is an error: the server then refuses all keys. On a read-only mount the file may belong
+to another user, as the secrets of a container do: nobody can change it there.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ class KeyFile:
         """All keys; none if there is no file. Raises `KeyFileError`."""
         try:
             with open(self.path, "rb", opener=_without_waiting) as file:
-                _check_mode(self.path, os.fstat(file.fileno()))
+                is_read_only = bool(os.fstatvfs(file.fileno()).f_flag & os.ST_RDONLY)
+                check_mode(self.path, os.fstat(file.fileno()), is_read_only=is_read_only)
                 data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:
             return ()
@@ -160,9 +162,13 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _check_mode(path: Path, found: os.stat_result) -> None:
-    """Raise `KeyFileError` if users other than root and the one of this process can write the file."""
+def check_mode(path: Path, found: os.stat_result, *, is_read_only: bool) -> None:
+    """Raise `KeyFileError` if users other than root and the one of this process can write the file.
+
+    `is_read_only`: whether it is on a read-only mount.
+    """
     if not stat.S_ISREG(found.st_mode):
         raise KeyFileError(f"{path} is not a regular file")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or found.st_uid not in (0, os.geteuid()):
+    is_own = found.st_uid in (0, os.geteuid()) or is_read_only
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or not is_own:
         raise KeyFileError(f"other users can write {path}; run `chmod go-w {path}`, as its owner")

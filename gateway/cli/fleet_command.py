@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .options import FAILED, add_token_option, add_url_option, token_of, wrong
+from .options import (
+    FAILED,
+    JOURNAL,
+    WRONG,
+    add_journal_option,
+    add_token_option,
+    add_url_option,
+    is_installed,
+    token_of,
+    wrong,
+)
 
 _ROW = "{:<14}{:<24}{:<10}{:>9}{:>15}{:>6}  {}"
 
@@ -16,7 +27,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add `fleet` to the command line."""
     fleet = subparsers.add_parser(
         "fleet",
-        help="list the processes of a running agent",
+        help="list the processes of a running agent, or give them a new key",
         description="Lists the processes that share the journal of a running agent, with their leases and "
         "conversations, as the process at the URL sees them.",
         epilog="Exit codes: 0 done, 1 refused or not reached, 2 wrong usage.",
@@ -25,6 +36,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_token_option(fleet)
     fleet.add_argument("--json", action="store_true", help="print the JSON of the HTTP API")
     fleet.set_defaults(run=run, command=fleet)
+    commands = fleet.add_subparsers(metavar="COMMAND")
+    rotate = commands.add_parser(
+        "rotate-key",
+        help="make a new key of the fleet",
+        description="Makes a new key with which the processes on a database recognize each other. They "
+        "follow it within a second: their connections with the old key end, and begin again. Nothing has to "
+        "be restarted.",
+        epilog="Exit codes: 0 done, 1 not done, 2 wrong usage.",
+    )
+    add_journal_option(rotate)
+    rotate.set_defaults(run=rotate_key, command=rotate)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,6 +72,25 @@ def run(args: argparse.Namespace) -> int:
         return FAILED
     for line in [json.dumps(fleet)] if args.json else map(printable, lines_of(fleet)):
         print(line)
+    return 0
+
+
+def rotate_key(args: argparse.Namespace) -> int:
+    """Make a new key of the fleet. Exit codes: see the help."""
+    if args.journal is None:
+        return wrong(args, f"--journal or ${JOURNAL} must name the database that the processes share")
+    if not is_installed("postgres", "fleet rotate-key"):
+        return WRONG
+    from ...runtime.journal.errors import JournalError
+    from ..fleet.fleet_key import rotate
+    from .with_journal import with_journal
+
+    try:
+        with_journal(args.journal, rotate)
+    except JournalError as error:
+        print(f"{args.command.prog}: {error}", file=sys.stderr)
+        return FAILED
+    print("the fleet has a new key")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -52,6 +53,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--expires", type=_days, metavar="DAYS", help="days until the key expires; default: it does not"
     )
     listing = commands.add_parser("list", help="print all keys, without their secrets")
+    listing.add_argument(
+        "--json", action="store_true", help="print JSON; times are those of RFC 3339, in UTC"
+    )
     revoke = commands.add_parser(
         "revoke",
         help="revoke keys; their streams end",
@@ -119,8 +123,12 @@ def list_keys(args: argparse.Namespace) -> int:
     except (KeyFileError, JournalError, OSError) as error:
         return _failed(args, error)
     _warn(args, config)
+    now = system_clock()
+    if args.json:
+        print(json.dumps({"keys": [_json(key, now) for key in keys]}))
+        return 0
     for key in keys:
-        print(_line(key, system_clock()))
+        print(_line(key, now))
     return 0
 
 
@@ -206,6 +214,18 @@ def _parts(key: StoredKey, now: float) -> Iterator[str]:
         yield f"revoked {_time(key.revoked)}"
     elif key.expires is not None:
         yield f"{'expires' if key.is_live(now) else 'expired'} {_time(key.expires)}"
+
+
+def _json(key: StoredKey, now: float) -> dict[str, object]:
+    times = {"created": key.created, "expires": key.expires, "revoked": key.revoked}
+    return {
+        "id": key.id,
+        "name": key.name,
+        "roles": key.roles,
+        "subject": key.subject,
+        **{name: None if at is None else _time(at) for name, at in times.items()},
+        "valid": key.is_live(now),
+    }
 
 
 def _time(at: float) -> str:

@@ -70,7 +70,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     serve.add_argument(
         "--insecure",
         action="store_true",
-        help="serve an agent file without `auth:` to other machines, too",
+        help="serve an agent file without `auth:`, or with a weak secret, to other machines, too",
     )
     serve.add_argument(
         "--strict",
@@ -160,12 +160,17 @@ def _lease(text: str) -> float:
 
 def refusal(config: AgentConfig, host: str, *, insecure: bool) -> str | None:
     """Why the agent is not served at this address; None if it is."""
-    if config.auth is not None or insecure or is_loopback(host):
+    if insecure or is_loopback(host):
         return None
-    return (
-        f"{host} can be reached from other machines, and {config.source} has no `auth:`, so any client could "
-        "use the agent. Add `auth:`, or listen on 127.0.0.1; --insecure serves it as it is"
-    )
+    if config.auth is None:
+        return (
+            f"{host} can be reached from other machines, and {config.source} has no `auth:`, so any client "
+            "could use the agent. Add `auth:`, or listen on 127.0.0.1; --insecure serves it as it is"
+        )
+    if config.weak_secrets:
+        weak = "; ".join(map(str, config.weak_secrets))
+        return f"{host} can be reached from other machines, and {weak}; --insecure serves it as it is"
+    return None
 
 
 def _announce(config: AgentConfig, host: str, log_format: str) -> None:

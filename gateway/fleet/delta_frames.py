@@ -2,8 +2,7 @@
 
 The node of a watcher reads ``GET /fleet/deltas`` of each other node, a stream of server-sent events with one
 delta each. By ``PUT /fleet/deltas`` it says which conversations the deltas shall be of: the whole list at
-each change. Both have ``?node=`` with its name, and `Authorization: Bearer` with the key of the fleet, a note
-in the journal.
+each change. Both have ``?node=`` with its name, and are signed with the key of the fleet (`fleet_key.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +21,11 @@ MOST_LISTED = 20_000
 """Maximum number of conversations in a list; a node that watches more wants the deltas of all."""
 
 _converter = new_converter()
+
+
+def address_of(advertised: str, node: str) -> str:
+    """Where a node reads the deltas of the one that advertises a URL. `node` is the name of the reader."""
+    return f"{advertised}{PATH}?node={node}"
 
 
 def encode(delta: AnyDelta) -> bytes:

@@ -8,11 +8,9 @@ the way are missing at the watchers; the events that follow have the whole text.
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import attrs
 import trio
@@ -22,10 +20,12 @@ from ...actors.common.errors import AgentError, StartError
 from ...actors.common.sse_parser import EventTooLarge, SseParser
 from ...actors.conversation.delta_exchange import Wanted
 from ...runtime.journal.errors import JournalError
-from ...runtime.journal.followed_notes import made_once
+from ...runtime.json_text import dump
 from ...runtime.restart import Backoff, Streak
-from .delta_frames import PATH, as_body, decode
+from ..http.event_stream import cancel_when
+from .delta_frames import address_of, as_body, decode
 from .delta_source import DeltaSource
+from .fleet_key import PROOF, FleetKey, is_proof
 
 if TYPE_CHECKING:
     import httpx2
@@ -49,8 +49,7 @@ class Refused(Exception):
 @attrs.define(eq=False)
 class DeltaPeers:
     _agent: Agent
-    _key: str = attrs.field(repr=False)
-    """The key of the fleet."""
+    _key: FleetKey
     _client: httpx2.AsyncClient
     _connected: dict[str, trio.CancelScope] = attrs.field(factory=dict)
     """By URL."""
@@ -100,36 +99,44 @@ class DeltaPeers:
         return why
 
     async def _receive(self, url: str) -> None:
-        async with trio.open_nursery() as nursery, self._client.stream("GET", self._at(url)) as answer:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancel_when, self._key.changed.wait, nursery.cancel_scope)
+            await self._read(url, nursery)
+            nursery.cancel_scope.cancel()
+
+    async def _read(self, url: str, nursery: trio.Nursery) -> None:
+        at = address_of(url, self._agent.node)
+        headers, proof = self._key.sign("GET", at)
+        async with self._client.stream("GET", at, headers=headers) as answer:
             if answer.status_code != 200:
                 raise Refused(f"it answers with HTTP {answer.status_code}")
-            nursery.start_soon(self._tell, url)
+            if not is_proof(answer.headers.get(PROOF, ""), proof):
+                raise Refused("it does not prove that it has the key of the fleet")
+            nursery.start_soon(self._tell, at)
             parser = SseParser()
             async for chunk in answer.aiter_raw():
                 for text in parser.texts(chunk):
                     if (delta := decode(text)) is not None:
                         await self._agent.delta_exchange.take(delta)
-            nursery.cancel_scope.cancel()
 
-    async def _tell(self, url: str) -> None:
+    async def _tell(self, at: str) -> None:
         told = Wanted()
         while True:
             wanted = self._agent.delta_exchange.wanted()
             if wanted != told:
-                answer = await self._client.put(self._at(url), json=as_body(wanted))
+                body = dump(as_body(wanted)).encode()
+                headers, _ = self._key.sign("PUT", at, body)
+                answer = await self._client.put(at, content=body, headers=headers)
                 if answer.status_code != 204:
                     raise Refused(f"it answers with HTTP {answer.status_code}")
                 told = wanted
             await trio.sleep(TELL)
 
-    def _at(self, url: str) -> str:
-        return f"{url}{PATH}?node={self._agent.node}"
-
 
 @asynccontextmanager
 async def exchange_deltas(agent: Agent, advertised: str | None) -> AsyncIterator[DeltaSource | None]:
     """Read the deltas of other nodes during the block. Yields the routes for theirs; None if no other process
-    can open the journal. `advertised` is the URL by which other nodes reach this one.
+    can open the journal, or knows where this one is. `advertised` is the URL by which others reach it.
 
     Raises:
         StartError: the certificates of this machine cannot be read.
@@ -148,15 +155,14 @@ async def exchange_deltas(agent: Agent, advertised: str | None) -> AsyncIterator
         context = trusted()
     except TlsUnusable as error:
         raise StartError(str(error)) from error
-    key = await made_once(agent.notes, "fleet", "fleet", "key", lambda: secrets.token_hex(32))
+    key = await FleetKey.open(agent.followed_notes)
     client = httpx2.AsyncClient(
         verify=context,
         trust_env=False,
         follow_redirects=False,
-        headers={"Authorization": f"Bearer {key}"},
         timeout=httpx2.Timeout(SILENCE, connect=CONNECT_TIMEOUT),
     )
     async with client, trio.open_nursery() as nursery:
         nursery.start_soon(DeltaPeers(agent, key, client).run)
-        yield DeltaSource(agent, key, None if advertised is None else urlsplit(advertised).hostname)
+        yield None if advertised is None else DeltaSource(agent, key, advertised)
         nursery.cancel_scope.cancel()

@@ -3,9 +3,9 @@ the API does not describe them."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import AsyncGenerator
 from typing import cast
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -13,12 +13,14 @@ from ...actors.agent import Agent
 from ...actors.conversation.delta_exchange import Wanted
 from ...actors.log.deltas import AnyDelta
 from ..http import sse
+from ..http.body import parse_object
 from ..http.errors import RequestError, unauthenticated
 from ..http.event_stream import StreamBody, stream_reply
 from ..http.quart_app import Application
 from ..http.request import Request
 from ..http.responses import Reply, nothing
-from .delta_frames import PATH, encode, wanted_from
+from .delta_frames import PATH, address_of, encode, wanted_from
+from .fleet_key import PROOF, FleetKey
 
 
 @attrs.define
@@ -31,32 +33,43 @@ class _Peer:
 @attrs.define(eq=False)
 class DeltaSource:
     _agent: Agent
-    _key: str = attrs.field(repr=False)
-    """The key of the fleet."""
-    host: str | None
-    """The host by which other nodes name this one."""
+    _key: FleetKey
+    _advertised: str
+    """The URL by which other nodes reach this one."""
     _peers: dict[str, _Peer] = attrs.field(factory=dict)
+
+    @property
+    def host(self) -> str | None:
+        """The host by which other nodes name this one."""
+        return urlsplit(self._advertised).hostname
 
     def add_to(self, app: Application) -> None:
         app.add(PATH, "stream of deltas", self.stream, ["GET"], public=True)
         app.add(PATH, "wanted deltas", self.want, ["PUT"], public=True)
 
     async def stream(self, request: Request) -> Reply:
-        node = self._node_behind(request)
-        return stream_reply(StreamBody(self._frames(node), self._agent.draining.wait, "-"))
+        node, proof = self._node_behind(request)
+        body = StreamBody(self._frames(node), self._agent.draining.wait, "-")
+        body.end_with(self._key.changed.wait)
+        reply = stream_reply(body)
+        return attrs.evolve(reply, headers={**reply.headers, PROOF: proof})
 
     async def want(self, request: Request) -> Reply:
-        peer = self._peers.get(self._node_behind(request))
+        body = await request.body()
+        node, proof = self._node_behind(request, body)
+        peer = self._peers.get(node)
         if peer is None:
             raise RequestError(404, "not_found", "there is no stream of this node")
-        peer.wanted = wanted_from(await request.json())
-        return nothing()
+        peer.wanted = wanted_from(parse_object(body))
+        return nothing({PROOF: proof})
 
-    def _node_behind(self, request: Request) -> str:
-        given = request.headers.get("Authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {self._key}".encode()):
+    def _node_behind(self, request: Request, body: bytes = b"") -> tuple[str, str]:
+        """The name of the node that sends a request, and the proof for the answer."""
+        node, given = request.args.get("node", ""), request.headers.get("Authorization", "")
+        proof = self._key.proof_for(given, request.method, address_of(self._advertised, node), body)
+        if proof is None:
             raise unauthenticated()
-        return request.args.get("node", "")
+        return node, proof
 
     async def _frames(self, node: str) -> AsyncGenerator[bytes, None]:
         peer = self._peers[node] = _Peer()

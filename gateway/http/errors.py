@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 STATUS: Mapping[str, int] = {
     "already_decided": 409,
+    "ambiguous_id": 404,
     "approval_not_found": 404,
     "conversation_broken": 500,
     "conversation_completed": 409,

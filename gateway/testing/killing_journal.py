@@ -16,6 +16,7 @@ EDGES: tuple[Edge, ...] = ("before", "after")
 READS = frozenset(
     {
         "answer",
+        "beginning",
         "decided",
         "due",
         "events_since",

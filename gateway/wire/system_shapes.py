@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from ...actors.gate.gate import Action
 from ...actors.gate.halt import MAX_REASON
@@ -160,6 +160,26 @@ class Fleet(Shape):
     )
 
 
+MemoryUnit: TypeAlias = Literal["bytes", "calls", "connections", "events", "messages"]
+
+
+class MemoryLimit(Shape):
+    """A limit of memory."""
+
+    name: str = about(
+        "The kernel's name of a limit of the process, a key of the agent file, or what is held in memory."
+    )
+    value: int = about("The limit, in units.")
+    unit: MemoryUnit = about("The unit.")
+
+
+class Memory(Shape):
+    """The memory of the process and [its limits](../guides/operate.md#memory)."""
+
+    used_bytes: int | None = maybe("Bytes in use, on Linux.")
+    limits: Sequence[MemoryLimit] = about("The limits. Those of the kernel are absent if there are none.")
+
+
 class Readiness(Shape):
     """The state of the agent's parts."""
 
@@ -176,6 +196,7 @@ class Readiness(Shape):
         "Number of conversations that a newer version of the agent has written, and that no process can "
         "continue now. Absent: none. They do not affect readiness."
     )
+    memory: Memory | None = maybe("The memory of the process, which does not affect readiness.")
 
 
 class Error(Shape, Parted):
@@ -193,6 +214,7 @@ class Error(Shape, Parted):
     )
     conversation: Conversation | None = maybe("With `waiting_approval`: the conversation.")
     result: Result | None = maybe("With `waiting_approval`: as in a [Turn](#turn), for older clients.")
+    candidates: Sequence[str] | None = maybe("With `ambiguous_id`: ids that begin with the given text.")
     roles: Sequence[str] | None = maybe("With `role_required`: the roles of which one is needed.")
     accepted: bool | None = maybe(
         "With `shutting_down`: whether the request is on disk, to continue at the next start."

@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from itertools import count
+from itertools import count, islice
 
 import trio
 
@@ -30,7 +30,7 @@ from .question import (
     QuestionState,
     fitting,
 )
-from .summary import Among, Census, Page, Row
+from .summary import AFTER_HEX, MOST_BEGINNING, Among, Census, Named, Page, Row
 
 
 @asynccontextmanager
@@ -104,6 +104,12 @@ class MemoryReads(LocalNode):
                 after=tuple(cursors.write("streams", kept.number) for kept in page),
                 tally=dict(Counter(kept.summary.status for kept in listed)),
             )
+
+    async def beginning(self, text: str, of: Named) -> tuple[str, ...]:
+        async with handed_over():
+            names = self._streams if of == "stream" else self._asked
+            found = (name for name in names if text <= name < text + AFTER_HEX)
+            return tuple(islice(found, MOST_BEGINNING))
 
     async def question(self, id: str) -> Question | None:
         async with handed_over():

@@ -42,7 +42,7 @@ from .question import (
     Unknown,
     Won,
 )
-from .summary import Among, Census, Page, Row, Summary
+from .summary import Among, Census, Named, Page, Row, Summary
 from .vote import Outdated, Vote, Voted
 
 Json: TypeAlias = Mapping[str, Any]
@@ -326,6 +326,11 @@ class Journal(Notes, Protocol):
         ignoring case. A page of a search may have fewer than `limit` rows, or none, and still have a next
         page. Raises `BadCursor`.
         """
+        ...
+
+    async def beginning(self, text: str, of: Named) -> tuple[str, ...]:
+        """Return the names of streams, or the ids of questions, that begin with a text of hexadecimal digits
+        and hyphens and go on with such characters; at most `MOST_BEGINNING`."""
         ...
 
     async def question(self, id: str) -> Question | None: ...

@@ -16,7 +16,7 @@ from . import cursor as cursors
 from . import rows
 from .errors import IntentExists, JournalError, Reading, UnknownStream
 from .protocol import Event, NewIntent, SettleIntent
-from .summary import Among, Census, Page, Row, Summary
+from .summary import AFTER_HEX, MOST_BEGINNING, Among, Census, Named, Page, Row, Summary
 
 _HEADS = 1024
 """Maximum number of heads in the cache: more than the streams that are written at the same time."""
@@ -195,6 +195,15 @@ def row(db: sqlite3.Connection, name: str) -> Row | None:
     with Reading(name, "the stream"):
         found = db.execute(f"SELECT {_ROW} FROM stream WHERE name = ?", (name,)).fetchone()
     return rows.row(found) if found else None
+
+
+def beginning(db: sqlite3.Connection, text: str, of: Named) -> tuple[str, ...]:
+    column = "name" if of == "stream" else "id"
+    found = db.execute(
+        f"SELECT {column} FROM {of} WHERE {column} >= ? AND {column} < ? LIMIT ?",
+        (text, text + AFTER_HEX, MOST_BEGINNING),
+    )
+    return tuple(name for (name,) in found)
 
 
 def page(

@@ -27,7 +27,7 @@ from .question import (
     QuestionState,
 )
 from .sql_reader import Reader
-from .summary import Among, Census, Page, Row
+from .summary import Among, Census, Named, Page, Row
 
 _LARGEST_SEQ = 2**63 - 1
 
@@ -83,6 +83,9 @@ class SqliteReads(LocalNode):
         scans = q or (among is not None and (status is not None or among.streams))
         run = self._reader.slow if scans else self._reader.quick
         return await run(lambda db: sql_stream.page(db, status, q, max(1, limit), before, among))
+
+    async def beginning(self, text: str, of: Named) -> tuple[str, ...]:
+        return await self._reader.quick(lambda db: sql_stream.beginning(db, text, of))
 
     async def question(self, id: str) -> Question | None:
         return await self._reader.quick(lambda db: sql_question.get(db, id))

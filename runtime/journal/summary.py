@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import attrs
+
+Named: TypeAlias = Literal["stream", "question"]
+"""What has an id of its own."""
+MOST_BEGINNING = 50
+"""Maximum number of ids that begin alike and are read."""
+AFTER_HEX = "g"
+"""Follows all hexadecimal digits."""
 
 
 @attrs.frozen

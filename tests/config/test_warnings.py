@@ -6,6 +6,7 @@ import pytest
 
 from .conftest import Load
 
+OIDC = "auth: {{oidc: {{issuer: 'https://i.example', audience: {}, login: {{client_id: page}}}}}}"
 SERVERS = "mcp_servers: [{name: files, command: f}, {name: '${DB}', command: d}]\n"
 
 
@@ -100,6 +101,11 @@ def rules(*texts: str) -> str:
             ),
             "agent.routes[0].when.k: never holds: no number is both above and below these values",
         ),
+        (
+            OIDC.format("page"),
+            "auth.oidc: audience is the client_id of the login, so ID tokens of the login are accepted as "
+            "tokens for the API (register the API at the issuer, with an audience of its own)",
+        ),
     ],
 )
 def test_something_to_warn_of(load: Load, text: str, expected: str) -> None:
@@ -130,6 +136,8 @@ def test_something_to_warn_of(load: Load, text: str, expected: str) -> None:
         + "\n"
         + rules("then: run, node: b", "then: ask, server: 'a2a:b'"),
         SERVERS + rules("then: deny, server: file, optional: true", "then: run, node: b, optional: true"),
+        OIDC.format("api"),
+        OIDC.format("page").replace(", login: {client_id: page}", ""),
     ],
 )
 def test_nothing_to_warn_of(load: Load, text: str) -> None:
@@ -160,7 +168,7 @@ URL = "url: 'https://h/mcp', "
             "models: {m: {provider: openai, model: x, base_url: 'https://me:sesame@h/v1'}}",
             "models.m.base_url",
         ),
-        ("a2a: [{name: far, url: 'http://h', api_key: sesame}]", "a2a[0].api_key"),
+        ("a2a: [{name: far, url: 'http://h', api_key: 1f6d0c7be2a84935}]", "a2a[0].api_key"),
         (
             tree("sequential", "{type: a2a, name: b, url: 'http://h/?token=sesame-1'}"),
             "agent.agents[0].url",

@@ -355,6 +355,13 @@ BY_A2A = (
         PUSH_ADDRESSES,
     ),
     (
+        "a notification goes to the credentials that a cloud serves outside the link-local range",
+        PUSH_ADDRESS,
+        "if any(meant in network for network in _METADATA):",
+        "if False:",
+        PUSH_ADDRESSES,
+    ),
+    (
         "a notification goes where one of several addresses is allowed",
         PUSH_POST,
         "if not all(is_allowed",
@@ -1365,9 +1372,30 @@ NODES = (
     ),
     (
         "nodes: deltas are given to requests without the key",
+        "gateway/fleet/fleet_key.py",
+        "        ):\n            return None\n        now = ",
+        "        ):\n            pass\n        now = ",
+        ("tests/gateway/test_delta_peers.py",),
+    ),
+    (
+        "nodes: a signature is taken twice",
+        "gateway/fleet/fleet_key.py",
+        "or nonce in self._seen ",
+        "",
+        ("tests/gateway/test_fleet_key.py",),
+    ),
+    (
+        "nodes: deltas are taken from whoever answers",
+        "gateway/fleet/delta_peers.py",
+        'if not is_proof(answer.headers.get(PROOF, ""), proof):',
+        "if False:",
+        ("tests/gateway/test_delta_peers.py",),
+    ),
+    (
+        "nodes: connections outlast the key with which they began",
         "gateway/fleet/delta_source.py",
-        "            raise unauthenticated()\n",
-        "            pass\n",
+        "        body.end_with(self._key.changed.wait)\n",
+        "        pass\n",
         ("tests/gateway/test_delta_peers.py",),
     ),
     (

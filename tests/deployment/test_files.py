@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -125,3 +127,45 @@ def test_unit_restarts_all_but_mistakes() -> None:
     assert keys["RestartPreventExitStatus"] == "2"
     assert int(keys["TimeoutStopSec"]) >= load_config(ROOT / "config/agent.yaml").shutdown_grace + 15
     assert keys["KillMode"] == "mixed"
+
+
+def test_unit_takes_away_what_an_agent_does_not_need() -> None:
+    """What `systemd-analyze security` (systemd.exec(5)) asks for, but for what tool servers need."""
+    unit = (ROOT / "deploy/systemd/agent.service").read_text()
+    keys = dict(re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE))
+    switches = (
+        "LockPersonality NoNewPrivileges PrivateDevices PrivateTmp ProtectClock ProtectControlGroups "
+        "ProtectHome ProtectHostname ProtectKernelLogs ProtectKernelModules ProtectKernelTunables RemoveIPC "
+        "RestrictNamespaces RestrictRealtime RestrictSUIDSGID"
+    )
+    assert {keys.get(name) for name in switches.split()} == {"yes"}
+    assert (keys["CapabilityBoundingSet"], keys["ProtectSystem"], keys["UMask"]) == ("", "strict", "0077")
+    assert keys["SystemCallFilter"] == "@system-service"
+    assert keys["ReadWritePaths"] == keys["WorkingDirectory"] == "/srv/agent"
+
+
+def test_images_of_others_are_pinned_by_their_digests(tmp_path: Path) -> None:
+    """With a registry that knows two digests, one after the other."""
+    files = ("Dockerfile", "compose.fleet.yaml")
+    for name in (*files, "deploy/pin-images"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    docker = tmp_path / "docker"
+    for number in (1, 2):
+        digest = f"sha256:{str(number) * 64}"
+        docker.write_text(f"#!/bin/sh\necho {digest}\n")
+        docker.chmod(0o755)
+        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        subprocess.run([tmp_path / "deploy/pin-images"], env=environment, check=True, capture_output=True)
+        dockerfile, compose = ((tmp_path / name).read_text() for name in files)
+        bases = [line.split()[1] for line in dockerfile.splitlines() if line.startswith("FROM ")]
+        assert {each.partition("@")[2] for each in bases} == {digest}
+        assert dockerfile.count(" AS build\n") == 1
+        images = {each["image"] for each in yaml.safe_load(compose)["services"].values()}
+        assert {each.partition("@")[2] for each in images} == {digest, ""}
+        assert [each for each in images if "@" not in each] == ["stopgo"]
+    docker.write_text("#!/bin/sh\necho no such image\n")
+    failed = subprocess.run([tmp_path / "deploy/pin-images"], env=environment, capture_output=True, text=True)
+    assert failed.returncode == 1
+    assert "no digest of python:" in failed.stderr
+    assert (tmp_path / "Dockerfile").read_text() == dockerfile

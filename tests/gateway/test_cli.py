@@ -463,6 +463,7 @@ def test_open_address_needs_authentication_or_insecure(
         (BARE, "example.org", (), False),
         (BARE, "192.0.2.1", ("--insecure",), True),
         (f"{BARE}auth: {{api_keys: true}}\n", "0.0.0.0", (), True),
+        (f"{BARE}auth: {{proxy: {{secret: 1f6d0c7be2a84935}}}}\n", "0.0.0.0", (), True),
     ):
         file.write_text(text)
         served.clear()
@@ -471,6 +472,19 @@ def test_open_address_needs_authentication_or_insecure(
         refused = f"{host} can be reached from other machines, and {file} has no `auth:`" in done.stderr
         assert refused != is_served
         assert ("there is no authentication" in done.stderr) == ("--insecure" in args)
+    file.write_text(f"{BARE}auth: {{proxy: {{secret: s3cret}}}}\n")
+    weak = f"{file}:4:24: auth.proxy.secret: the secret has fewer than 16 characters"
+    for host, args, is_served in (
+        ("127.0.0.1", (), True),
+        ("0.0.0.0", (), False),
+        ("0.0.0.0", ("--insecure",), True),
+    ):
+        served.clear()
+        done = in_process("serve", "--config", file, "--host", host, *args)
+        assert (done.returncode, served) == ((0, [host]) if is_served else (2, []))
+        assert weak in done.stderr
+        assert "make one with `openssl rand -hex 32`" in done.stderr
+        assert ("can be reached from other machines" in done.stderr) != is_served
     line = "server: {allowed_hosts: [NAME]}"
     for own, is_hinted in ((line, False), ("server: {public_url: 'https://a.example'}", False), ("", True)):
         file.write_text(f"{BARE}{own}\n")

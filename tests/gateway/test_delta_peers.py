@@ -22,9 +22,11 @@ from stopgo.gateway.fleet import delta_peers
 from stopgo.gateway.fleet.delta_frames import MOST_LISTED, PATH, as_body, decode, encode
 from stopgo.gateway.fleet.delta_peers import exchange_deltas
 from stopgo.gateway.fleet.delta_source import DeltaSource
+from stopgo.gateway.fleet.fleet_key import rotate
 from stopgo.gateway.http.http_server import Server, bind, open_server
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import Fleet
+from stopgo.runtime.json_text import dump
 from tests.actors.several_nodes import LEASE, Nodes
 from tests.actors.world import Streamed, say, wall
 from tests.http_client import http_client
@@ -58,9 +60,12 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
 
 @asynccontextmanager
 async def serving(agent: Agent, advertised: str | None = None) -> AsyncIterator[tuple[Server, DeltaSource]]:
-    async with exchange_deltas(agent, advertised) as deltas:
+    """`advertised`: default: the address of the server."""
+    sockets = bind("127.0.0.1", 0)
+    own = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+    async with exchange_deltas(agent, advertised or own) as deltas:
         assert deltas is not None
-        async with open_server(make_app(agent, deltas=deltas), bind("127.0.0.1", 0)) as server:
+        async with open_server(make_app(agent, deltas=deltas), sockets) as server:
             yield server, deltas
 
 
@@ -120,27 +125,70 @@ async def test_others_may_use_the_advertised_name(nodes: Nodes) -> None:
 
 async def test_only_nodes_get_deltas(nodes: Nodes) -> None:
     async with nodes.agents("a", "b") as (a, _), serving(a) as (server, source):
-        key = (await a.notes.notes("fleet"))["fleet"]["key"]  # type: ignore[index]
-        with_key = {"Authorization": f"Bearer {key}"}
-        body: Any = as_body(Wanted())
+        key = source._key
+        where = f"{PATH}?node=b"
+
+        def signed(method: str, body: object = None) -> dict[str, Any]:
+            content = b"" if body is None else dump(body).encode()
+            headers, _ = key.sign(method, server.url + where, content)
+            return {"headers": headers, "content": content}
+
+        body = as_body(Wanted())
         async with http_client(base_url=server.url) as client:
-            for value in (b"", b"Bearer x", "Bearer é".encode()):
+            with_key = f"Bearer {key._key.decode()}".encode()  # as older versions sent it
+            for value in (b"", b"Bearer x", "Bearer é".encode(), "Stopgo-Fleet é 1 2".encode(), with_key):
                 headers = [(b"Authorization", value)]
                 async with client.stream("GET", PATH, headers=headers) as refused:
                     assert refused.status_code == 401
                     await refused.aread()
                 assert (await client.put(PATH, headers=headers, json=body)).status_code == 401
-            where = f"{PATH}?node=b"
-            assert (await client.put(where, headers=with_key, json=body)).status_code == 404
-            async with client.stream("GET", where, headers=with_key) as stream:
+            assert (await client.put(where, **signed("PUT", body))).status_code == 404
+            async with client.stream("GET", where, **signed("GET")) as stream:
                 assert stream.status_code == 200
                 for wrong in ({}, {"conversations": [1], "all": False}, {"conversations": "c", "all": True}):
-                    answer = await client.put(where, headers=with_key, json=wrong)
+                    answer = await client.put(where, **signed("PUT", wrong))
                     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request_body")
-                assert (await client.put(where, headers=with_key, json=body)).status_code == 204
+                assert (await client.put(where, **signed("PUT", body))).status_code == 204
         await until(lambda: not source._peers)
         async with http_client(base_url=server.url) as client:
-            assert (await client.put(where, headers=with_key, json=body)).status_code == 404
+            assert (await client.put(where, **signed("PUT", body))).status_code == 404
+
+
+async def test_stream_ends_when_the_key_of_the_fleet_changes(nodes: Nodes) -> None:
+    """The nodes connect again with the new one."""
+    async with nodes.agents("a", "b") as (a, b), serving(b), serving(a) as (server, source):
+        Advertised.url = server.url
+        await until(lambda: bool(source._peers))
+        [before] = source._peers.values()
+        headers, _ = source._key.sign("GET", f"{server.url}{PATH}?node=c")
+        async with http_client(base_url=server.url) as client:
+            async with client.stream("GET", f"{PATH}?node=c", headers=headers) as stream:
+                await rotate(a.notes)
+                async for _ in stream.aiter_raw():  # until the server ends it
+                    pass
+        await until(lambda: any(each is not before for each in source._peers.values()))
+
+
+async def test_key_does_not_leave_a_node(
+    nodes: Nodes, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the key nor what is watched is told to a machine that got the address of a node."""
+    got: list[bytes] = []
+
+    async def impostor(stream: trio.SocketStream) -> None:
+        async with stream:
+            got.append(await stream.receive_some(65536))
+            await stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    nursery.start_soon(trio.serve_listeners, impostor, [listener])
+    Advertised.url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+    async with nodes.agents("a", "b") as (_, b), serving(b) as (_, source):
+        await until(lambda: bool(caplog.records) and len(got) > 1)
+        key = source._key._key
+    assert "it does not prove that it has the key of the fleet" in caplog.records[0].message
+    assert {each.split()[0] for each in got} == {b"GET"}
+    assert not [each for each in got if key in each]
 
 
 @pytest.mark.parametrize(

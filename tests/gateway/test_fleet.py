@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+import trio
 from trio.testing import MockClock
 
 from stopgo.gateway.cli.fleet_command import lines_of
+from stopgo.gateway.fleet.fleet_key import FleetKey
+from stopgo.runtime.journal.followed_notes import FollowedNotes
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Journal
 from stopgo.runtime.stores.open_journal import open_journal
 from tests.actors.world import World
+from tests.gateway.conftest import InProcess
 
 
 async def test_processes_of_a_journal(serve: Any, tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -61,3 +68,32 @@ def test_lines_of_a_fleet() -> None:
         "37eff7b4d867  h:7                     0.1.0         ended             12     3",
         "37eff7b4d867  -                       -                 -             12     3",
     ]
+
+
+def test_key_of_a_fleet_is_rotated(in_process: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, opened = MemoryJournal(), list[str]()
+
+    def with_journal(address: str, operation: Callable[[Journal], Awaitable[None]]) -> None:
+        opened.append(address)
+        trio.run(operation, journal)
+
+    async def key() -> str:
+        await FleetKey.open(FollowedNotes(journal))
+        return str(((await journal.notes("fleet"))["fleet"] or {})["key"])
+
+    monkeypatch.setattr("stopgo.gateway.cli.with_journal.with_journal", with_journal)
+    before = trio.run(key)
+    done = in_process("fleet", "rotate-key", "--journal", "postgresql://db.example/agent")
+    assert (done.returncode, done.stdout, opened) == (
+        0,
+        "the fleet has a new key\n",
+        ["postgresql://db.example/agent"],
+    )
+    after = trio.run(key)
+    assert after != before
+    assert len(after) == len(before) == 64
+    assert after not in done.stdout + done.stderr
+    monkeypatch.delenv("STOPGO_JOURNAL", raising=False)
+    done = in_process("fleet", "rotate-key")
+    assert done.returncode == 2
+    assert "--journal or $STOPGO_JOURNAL must name the database" in done.stderr

@@ -18,6 +18,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -105,6 +106,8 @@ class Reading:
                 word.key in self._names or noun(word.key) in self._nouns | self._described
             ):
                 self.mentioned.add(word.key)
+            elif vocabulary.is_inflected(word.key):
+                self.conflicts.append(word.key)
             elif not kinds(word.key):
                 is_strange = noun(word.key) in vocabulary.NOUNS or word.key in announced
                 (strange if is_strange else self.free).append(word)
@@ -214,7 +217,10 @@ def _question(reading: Reading, words: list[Word]) -> str | None:
     """The question to the user that must be answered before the call; None: there is none."""
     call = _signature(reading.tool)
     unsure = doubt(words, reading.verb) if reading.changes else None
-    heavy = [word for word in reading.free if word.is_value or word.key in vocabulary.MATCHING]
+    # After `and`, a word that is not understood may be another verb.
+    second = {after.key for word, after in pairwise(words) if word.key in ("and", "then")}
+    telling = vocabulary.MATCHING | vocabulary.PARTICLES | second
+    heavy = [word for word in reading.free if word.is_value or word.key in telling]
     unclear = [repr(word.text) for word in (reading.free if reading.changes else heavy)]
     nothing_said = reading.changes and reading.parameters and not reading.arguments
     if reading.conflicts:

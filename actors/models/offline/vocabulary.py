@@ -13,7 +13,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 _VERBS = {
-    "list": _words("list show display get view see enumerate find print what what's which"),
+    "list": _words("list show display get view see enumerate find print count what what's which"),
     "read": _words("read open cat show display print view"),
     "search": _words("search find grep"),
     "add": _words("add create make new insert register"),
@@ -52,6 +52,25 @@ DOUBTS = _words(
 changes nothing."""
 QUESTIONS = _words("do does did is are was were has have had am may shall can could would")
 """Words that make a sentence a question when they precede its verb."""
+PHRASES = {
+    ("get", "rid", "of"): "remove",
+    ("do", "away", "with"): "remove",
+    ("how", "many"): "count",
+    ("look", "for"): "find",
+    ("look", "at"): "show",
+}
+"""Several words that are one verb."""
+PARTICLES = _words("up out away down off over back aside rid")
+"""Words that change the meaning of the verb before them. A sentence with one of them, but without a verb of
+`SEPARABLE` to which it belongs, is not understood."""
+SEPARABLE = {
+    "set up": "create",
+    "spin up": "create",
+    "look up": "find",
+    **dict.fromkeys(("throw away", "throw out", "take away", "take out", "take down", "tear down"), "remove"),
+    **dict.fromkeys(("clear out", "wipe out"), "remove"),
+}
+"""Verbs with a particle, which may come later: `set up x` and `set x up`."""
 MATCHING = _words("contains containing starts starting begins beginning ends ending")
 """Words that ask for a kind of match which this model does not support."""
 NAMING = ("name", "named", "called")
@@ -71,6 +90,16 @@ _MARKERS = {
 def kinds(word: str) -> frozenset[str]:
     """The kinds of verb that a word can be; empty if it is no verb."""
     return frozenset(kind for kind, words in _VERBS.items() if word in words)
+
+
+def is_inflected(word: str) -> bool:
+    """Whether a word is a form of a verb that changes something, such as `removed` or `dropping`."""
+    for end in ("ed", "ing"):
+        stem = word.removesuffix(end)
+        if stem != word:
+            forms = (stem, f"{stem}e", stem[:-1])
+            return any(kinds(form) - READING for form in forms)
+    return False
 
 
 def markers(parameters: Iterable[str]) -> dict[str, str]:
@@ -143,7 +172,30 @@ def split(text: str, tools: Iterable[str]) -> list[Word]:
             words.append(Word(quoted, quoted=True))
         elif bare:
             words += map(Word, names.get(bare.casefold(), (bare,)))
-    return words
+    return _with_phrases(words)
+
+
+def _with_phrases(words: list[Word]) -> list[Word]:
+    """The words, with one verb in the place of several words that are one."""
+    found: list[Word] = []
+    rest = list(words)
+    while rest:
+        keys = tuple(word.key for word in rest)
+        phrase = next((each for each in PHRASES if keys[: len(each)] == each), None)
+        if phrase is not None:
+            found.append(Word(PHRASES[phrase]))
+            del rest[: len(phrase)]
+            continue
+        first = rest.pop(0)
+        for at, key in enumerate(keys[1:]):
+            if (separable := SEPARABLE.get(f"{keys[0]} {key}")) is not None:
+                first = Word(separable)
+                del rest[at]
+                break
+            if kinds(key):  # the particle would belong to this verb
+                break
+        found.append(first)
+    return found
 
 
 def doubt(words: Sequence[Word], verb: str) -> str | None:

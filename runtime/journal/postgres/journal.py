@@ -59,7 +59,7 @@ from ..question import (
     Won,
 )
 from ..store_address import LEASE
-from ..summary import Among, Census, Page, Row, Summary
+from ..summary import Among, Census, Named, Page, Row, Summary
 from ..vote import Outdated, Vote, Voted
 from ..writer import OnCommit, ignore_commit
 from . import intake, note_table, owners, reads, save, tables
@@ -262,6 +262,9 @@ class PostgresJournal:
     ) -> Page:
         before = cursors.read("streams", cursor) if cursor is not None else None
         return await self._pool.run(lambda db: reads.page(db, status, q, among, max(1, limit), before))
+
+    async def beginning(self, text: str, of: Named) -> tuple[str, ...]:
+        return await self._pool.run(lambda db: reads.beginning(db, text, of))
 
     async def question(self, id: str) -> Question | None:
         return await self._pool.run(lambda db: reads.one_question(db, id))

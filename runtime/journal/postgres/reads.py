@@ -12,7 +12,7 @@ from .. import rows
 from ..errors import Reading, StreamDamaged, UnknownCommand, UnknownStream, shown
 from ..protocol import Command, Event, Json
 from ..question import MOST_DUE, Due, DuePage, Question, QuestionPage, QuestionState, fitting
-from ..summary import Among, Census, Page, Row
+from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, Named, Page, Row
 from .tables import Connection, sql
 
 _MOST_EVENTS = 500
@@ -95,6 +95,17 @@ def events(
 def row(db: Connection, stream: str) -> Row | None:
     found = db.execute(f"SELECT {_ROW} FROM stream WHERE name = %s", (stream,)).fetchone()
     return None if found is None else rows.row(found)
+
+
+def beginning(db: Connection, text: str, of: Named) -> tuple[str, ...]:
+    column = "name" if of == "stream" else "id"
+    # The index has the order of the database, which may ignore hyphens. Between the bounds are all names that
+    # are wanted, in each order in which letters follow digits; some others may be there, too.
+    found = db.execute(
+        sql(f"SELECT {column} FROM {of} WHERE {column} >= %s AND {column} < %s LIMIT %s"),
+        (text, text + AFTER_HEX, MOST_BEGINNING),
+    )
+    return tuple(name for (name,) in found if name.startswith(text))
 
 
 # ------------------------------------------------------------------------ lists

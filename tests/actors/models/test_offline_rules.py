@@ -163,6 +163,19 @@ CHANGING = {"resources_add", "resources_remove", "write_file", "create_directory
         ("remove the resource «last».", "resources_remove", {"pattern": "^last$"}),
         ("can we remove ‘test-1’?", "resources_remove", {"pattern": r"^test\-1$"}),
         ("resources_remove test-1", "resources_remove", {"pattern": r"^test\-1$"}),
+        # Verbs of several words
+        ("get rid of test-1", "resources_remove", {"pattern": r"^test\-1$"}),
+        ("Could you get rid of the server alpha?", "resources_remove", {"pattern": "^alpha$"}),
+        ("do away with test-1", "resources_remove", {"pattern": r"^test\-1$"}),
+        ("throw away test-1", "resources_remove", {"pattern": r"^test\-1$"}),
+        ("throw test-1 out", "resources_remove", {"pattern": r"^test\-1$"}),
+        ("set up x = 3", "resources_add", {"name": "x", "value": 3}),
+        ("please set up a server x with value 3", "resources_add", {"name": "x", "value": 3}),
+        ("set server x up with value 3", "resources_add", {"name": "x", "value": 3}),
+        ("how many resources are there?", "resources_list", {}),
+        ("How many servers do we have", "resources_list", {}),
+        ("count the resources", "resources_list", {}),
+        ("look up resource test-1", "resources_list", {"pattern": r"^test\-1$"}),
     ],
 )
 def test_resource_sentences(
@@ -181,6 +194,7 @@ def test_single_verb_is_enough_if_one_tool_offers_it() -> None:
     ("sentence", "name", "arguments"),
     [
         ("list files in /tmp", "list_directory", {"path": "/tmp"}),
+        ("how many files are in /tmp?", "list_directory", {"path": "/tmp"}),
         ("list the files in /tmp.", "list_directory", {"path": "/tmp"}),
         ("show the folder '/tmp/my files'", "list_directory", {"path": "/tmp/my files"}),
         ("what files are in .", "list_directory", {"path": "."}),
@@ -270,6 +284,17 @@ def test_arguments_get_the_type_of_the_schema(sentence: str, name: str, argument
         ("write hello to /tmp/x", "I need content"),
         ("list files", "I need path"),
         ("show /tmp", "Did you mean"),
+        # A part of the sentence that may mean something else than the verb
+        ("how many resources should I remove?", "or to remove?"),
+        ("get resource test-1 removed", "or to removed?"),
+        ("see that resource test-1 is dropped", "or to dropped?"),
+        ("show resource test-1 and kill it", "'kill'"),
+        ("get the server test-1 out of here", "'out'"),
+        ("find resource test-1 over there", "'over'"),
+        ("don't get rid of test-1", '"don\'t"'),
+        ("how do I get rid of test-1", "'how'"),
+        ("get rid of everything", "id or pattern"),
+        ("set up a server x", "I need value"),
     ],
 )
 def test_ties_and_doubts_become_questions(sentence: str, asked: str) -> None:
@@ -287,7 +312,7 @@ def test_ties_and_doubts_become_questions(sentence: str, asked: str) -> None:
         "hello",
         "what can you do?",
         "what is the weather in Paris",
-        "get rid of test-1",
+        "rid me of test-1",
         "tell me a joke about servers that burn",
         "help",
         "remove " + "very " * 1000 + "test-1",

@@ -104,7 +104,36 @@ def test_an_address_is_refused(url: str, mistake: str) -> None:
         ("255.255.255.255", "never"),
         ("::127.0.0.1", "never"),
         ("64:ff9b:1::a00:1", "never"),
+        ("64:ff9b:1::a9fe:a9fe", "never"),
+        ("64:ff9b:1:a9fe:a9:fe00::", "never"),  # RFC 6052, section 2.2: the address after a prefix of 48 bits
         ("2001:0:a00:1::1", "never"),
+        # RFC 5214, section 6.1
+        ("2001:db8::5efe:169.254.169.254", "never"),
+        ("2001:db8::200:5efe:169.254.169.254", "never"),
+        ("fd12::5efe:8.8.8.8", "private"),
+        # docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html, EKS Pod Identity
+        ("fd00:ec2::254", "never"),
+        ("fd00:ec2::23", "never"),
+        ("169.254.170.2", "never"),
+        ("169.254.170.23", "never"),
+        # cloud.google.com/compute/docs/metadata/querying-metadata
+        ("fd20:ce::254", "never"),
+        # www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
+        ("100.100.100.200", "never"),
+        ("::ffff:100.100.100.200", "never"),
+        ("64:ff9b::100.100.100.200", "never"),
+        ("2002:6464:64c8::1", "never"),
+        # learn.microsoft.com/en-us/azure/virtual-network/what-is-ip-address-168-63-129-16
+        ("168.63.129.16", "never"),
+        ("::ffff:168.63.129.16", "never"),
+        ("192.0.0.192", "never"),
+        ("fd00:c1::a9fe:a9fe", "never"),
+        ("fd00:42::42", "never"),
+        ("fd00:a9fe:a9fe::1", "never"),
+        # neighbours of these stay what they are
+        ("100.100.100.201", "private"),
+        ("168.63.129.17", "public"),
+        ("fd00:ec3::1", "private"),
     ],
 )
 def test_whose_an_address_is(address: str, reach: str) -> None:

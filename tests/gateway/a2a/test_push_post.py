@@ -60,9 +60,26 @@ async def test_every_spelling_of_loopback_is_refused(receiver: Receiver, host: s
     assert receiver.got == []
 
 
-async def test_link_local_addresses_are_never_contacted() -> None:
-    with pytest.raises(NotDelivered, match="its address"):
-        await send(Post(to_private=True), "http://169.254.169.254/latest/meta-data")
+@pytest.mark.parametrize("host", ["169.254.169.254", "[fd00:ec2::254]", "2852039166", "0xa9.0xfe.43518"])
+async def test_metadata_of_clouds_is_never_asked(host: str) -> None:
+    """Numbers are resolved by the system, as `inet_aton` reads them."""
+    post, target = Post(to_private=True), target_of(f"http://{host}/latest/meta-data")
+    with pytest.raises(BadAddress, match="nothing is ever sent"):
+        await post.check(target)
+    with pytest.raises(NotDelivered, match="nothing is ever sent") as caught:
+        await send(post, f"http://{host}/latest/meta-data")
+    assert not caught.value.again
+
+
+@pytest.mark.parametrize(
+    "addresses", [["100.100.100.200"], ["10.0.0.1", "::ffff:169.254.169.254"], ["fe80::a9fe:a9fe%1"]]
+)
+async def test_name_that_resolves_to_metadata_is_refused_at_once(addresses: list[str]) -> None:
+    post = Post(to_private=True, resolve=resolving(addresses))
+    with pytest.raises(BadAddress, match="nothing is ever sent"):
+        await post.check(target_of("https://hooks.example/"))
+    with pytest.raises(NotDelivered, match="nothing is ever sent"):
+        await send(post, "https://hooks.example/")
 
 
 async def test_next_address_of_a_host_name_is_tried(receiver: Receiver) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +18,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from stopgo.actors.access.principal import all_grants
 from stopgo.gateway.auth.api_keys import LOOK_EVERY, ApiKeys
 from stopgo.gateway.auth.key_changes import ChangeRefused, new_key, revoked
-from stopgo.gateway.auth.key_file import KeyFile, KeyFileError, StoredKey
+from stopgo.gateway.auth.key_file import KeyFile, KeyFileError, StoredKey, check_mode
 from stopgo.gateway.auth.verifiers import Unverified
 
 NOW = 1_795_255_200.0
+OWN, OTHER = os.geteuid(), os.geteuid() + 1
 
 
 @pytest.fixture
@@ -72,6 +75,26 @@ async def test_a_key_names_its_principal(file: KeyFile) -> None:
         stored.id,
     )
     assert [grant.name for grant in principal.grants] == ["viewer", "approver"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "is_read_only", "is_refused"),
+    [
+        (0o644, 0, False, False),
+        (0o600, OWN, False, False),
+        (0o644, OTHER, False, True),
+        # The file of a user of the host, mounted read-only (docs.docker.com/compose/how-tos/use-secrets)
+        (0o644, OTHER, True, False),
+        (0o664, OTHER, True, True),
+        (0o666, OWN, False, True),
+    ],
+)
+def test_file_that_others_can_write_is_refused(
+    tmp_path: Path, mode: int, owner: int, is_read_only: bool, is_refused: bool
+) -> None:
+    found = os.stat_result((stat.S_IFREG | mode, 1, 1, 1, owner, owner, 0, 0, 0, 0))
+    with pytest.raises(KeyFileError, match="other users can write") if is_refused else nullcontext():
+        check_mode(tmp_path, found, is_read_only=is_read_only)
 
 
 async def test_the_file_has_digests_only_and_belongs_to_its_owner(file: KeyFile) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,20 @@ def test_a_key_is_shown_once_and_alone(keys: Keys, file: KeyFile) -> None:
         "alice@x",
         digest_of(text),
     )
+    listed = keys("list", "--json")
+    [entry] = json.loads(listed.stdout)["keys"]
+    assert text not in listed.stdout
+    assert digest_of(text) not in listed.stdout
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", entry.pop("created"))
+    assert entry == {
+        "id": key.id,
+        "name": "ci",
+        "roles": ["operator", "viewer"],
+        "subject": "alice@x",
+        "expires": None,
+        "revoked": None,
+        "valid": True,
+    }
     listed = keys("list")
     assert (listed.returncode, listed.stderr) == (0, "")
     assert re.fullmatch(rf"{key.id}  ci  operator,viewer  for alice@x  created \S+Z\n", listed.stdout)

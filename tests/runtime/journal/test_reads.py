@@ -12,7 +12,7 @@ from stopgo.runtime.journal import question
 from stopgo.runtime.journal.errors import BadCursor
 from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent
 from stopgo.runtime.journal.question import MOST_DUE, CloseQuestion, NewQuestion
-from stopgo.runtime.journal.summary import Among, Summary
+from stopgo.runtime.journal.summary import MOST_BEGINNING, Among, Summary
 from tests.runtime.journal.kept import claimed, intents_of, reply_of, row_of
 
 # ------------------------------------------------------------------------- events
@@ -50,6 +50,21 @@ async def test_long_streams_are_read_whole(journal: Journal, begin: Any) -> None
 
 
 # ------------------------------------------------------------------------ streams
+
+
+async def test_ids_that_begin_alike_are_found(journal: Journal, begin: Any) -> None:
+    names = [f"0a1b2c3d-{number:04}-4000-8000-000000000000" for number in range(3)]
+    others = ["0a1b2c3", "0a1b2c3c-ffff-4000-8000-000000000000", "0a1b2c3e-0000-4000-8000-000000000000"]
+    for name in (*names, *others, "0a1b2c3dx"):
+        fence = await begin(name)
+        await journal.save(fence, 1, [NewEvent("e", {})], questions=[NewQuestion(f"{name}!", "tool", {})])
+    assert {*await journal.beginning("0a1b2c3d", "stream")} == {*names}
+    assert await journal.beginning(names[1][:13], "stream") == (names[1],)
+    assert {*await journal.beginning("0a1b2c3d", "question")} == {f"{name}!" for name in names}
+    assert await journal.beginning("ffffffff", "stream") == ()
+    for number in range(MOST_BEGINNING):
+        await begin(f"0a1b2c3d-1{number:03}-4000-8000-000000000000")
+    assert len(await journal.beginning("0a1b2c3d", "stream")) == MOST_BEGINNING
 
 
 async def fill(begin: Any, wall: Any, number: int) -> list[str]:
