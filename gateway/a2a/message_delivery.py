@@ -298,10 +298,10 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
             "message.contextId",
             "must be 1 to 128 letters, digits, '.', '_' and '-', and must not begin with '.'",
         )
-    log, is_new = await _tasks_of_one(agent, wanted, hitl=caller.hitl), False
-    if log is None:
-        log, is_new = TaskLog(wanted[0], caller.hitl, message.context or wanted[0]), True
-        set_conversation(log.context, caller.session_id)
+    found = await _tasks_of_one(agent, wanted, hitl=caller.hitl)
+    if found is None:
+        set_conversation(wanted[0], caller.session_id)
+    log = found or TaskLog(wanted[0], caller.hitl, message.context or wanted[0])
     context = log.context
     later = f"{context}~{hashlib.sha256(key.encode()).hexdigest()[:8]}"
     known = log.commands.get(key) or log.answered.get(key)
@@ -310,7 +310,7 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
         if answer.decisions():
             return answer
     task = known or (later if log.ids else context)
-    return Delivery(agent, push, send, caller, task, key, log, is_new)
+    return Delivery(agent, push, send, caller, task, key, log, found is None)
 
 
 def conversations_of(agent: Agent, context: str) -> tuple[str, str]:

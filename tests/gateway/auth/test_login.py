@@ -320,7 +320,7 @@ async def test_stream_ends_when_the_token_that_opened_it_expires(
         assert caught.value.reason is not None
         assert (caught.value.reason.code, caught.value.reason.reason) == (1008, "credential ended")
     else:
-        given = {"headers": bearer} if opened_by == "token" else {"params": {"ticket": ticket}}
+        given: Any = {"headers": bearer} if opened_by == "token" else {"params": {"ticket": ticket}}
         async with site.client.stream("GET", STREAM, **given) as stream:
             assert stream.status_code == 200
             async for _ in stream.aiter_lines():
