@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from ..runtime.journal.protocol import NotAccepted, Notes
-from .access.principal import Principal
+from .access.principal import KEY_PREFIX, Principal
 from .agent_reads import AgentReads
 from .approvals.kinds import Approval
 from .approvals.voting import agreed_edit, vote_of
@@ -46,7 +46,7 @@ QUEUE_LIMIT = 16
 """Maximum number of messages that wait in the inbox of one conversation."""
 
 _NAMESPACE = uuid.UUID("5d6a7c4e-6f0b-4b0e-9d3c-5f0f5a0c7b11")
-"""The namespace of conversation ids that are derived from an idempotency key."""
+"""The namespace of the conversation ids that earlier versions derived from an idempotency key."""
 
 
 @attrs.define(eq=False)
@@ -69,6 +69,7 @@ class Agent(AgentReads):
 
     async def fleet(self) -> Fleet:
         """Return the processes that share the journal of this one."""
+        self._require("look")
         with errors.journal_as_agent_error():
             return await read_fleet(self._journal, self.started)
 
@@ -81,8 +82,11 @@ class Agent(AgentReads):
         return self if principal is self.principal else attrs.evolve(self, principal=principal)
 
     @property
-    def _by(self) -> str | None:
-        return None if self.principal is None else self.principal.id
+    def _program(self) -> bool:
+        # The id of a key without a subject says that it is no person. So repetitions of commands that an
+        # earlier version has stored are still the same commands.
+        who = self.principal
+        return who is not None and not who.is_known_person and not who.id.startswith(KEY_PREFIX)
 
     def _held(self, token: str | None, server: str | None = None) -> Token | None:
         """The token to hold for a command; None: there is none, or it may not go to the only server that the
@@ -121,6 +125,7 @@ class Agent(AgentReads):
         message_id: str | None = None,
         origin: Origin | None = None,
         pictures: Sequence[Picture] = (),
+        context: str | None = None,
     ) -> Turn: ...
     async def start_conversation(
         self,
@@ -134,6 +139,7 @@ class Agent(AgentReads):
         message_id: str | None = None,
         origin: Origin | None = None,
         pictures: Sequence[Picture] = (),
+        context: str | None = None,
     ) -> Turn:
         """Create a conversation. With a message, run its first turn.
 
@@ -142,19 +148,40 @@ class Agent(AgentReads):
         turn forward; it is never stored. With `wait=False` the call returns before the turn has ended.
         `message_id` is the id of the message at an A2A client, `origin` the trace and the agents that the
         message came through. `pictures` are shown to models that take them; others get only the message, so
-        name the pictures in it. `picture_in` makes one from a file in base64.
+        name the pictures in it. `picture_in` makes one from a file in base64. `context` is the id that an A2A
+        client has for the conversation, if it is another one.
         """
         if message is not None:
             _check_message(message)
-        id = id or str(uuid.uuid5(_NAMESPACE, key) if key else uuid.uuid4())
         self._require("create")
+        id = id or (await self._id_of_key(key) if key else str(uuid.uuid4()))
         if (guard := self._guard) is not None:
             await guard.check_new(id)
-        create = Create(message, session_id, token is not None, message_id, origin, self._by, pictures)
+        create = Create(
+            message,
+            session_id,
+            token is not None,
+            message_id,
+            origin,
+            self._by,
+            pictures,
+            self._program,
+            context,
+        )
         wait = wait or message is None
         begin = self._sender.command if message is None else partial(self._sender.begin, self._by)
         result = await begin(id, key, create, token=self._held(token), wait=wait, new=True)
         return await self._turn(id, result)
+
+    async def _id_of_key(self, key: str) -> str:
+        """The id of the conversation that an idempotency key creates, or has created."""
+        before, guard = str(uuid.uuid5(_NAMESPACE, key)), self._guard
+        with errors.journal_as_agent_error():
+            if await self._journal.row(before) is not None and (
+                guard is None or await guard.may_read(before)
+            ):
+                return before
+        return self.id_of("conversation", key)
 
     @overload
     async def send(
@@ -212,7 +239,7 @@ class Agent(AgentReads):
             self._by,
             id,
             key,
-            Say(text, token is not None, task, message_id, origin, self._by, pictures),
+            Say(text, token is not None, task, message_id, origin, self._by, pictures, self._program),
             token=self._held(token),
             wait=wait,
             limit=QUEUE_LIMIT,
@@ -363,7 +390,7 @@ class Agent(AgentReads):
         return self._tell_halt()
 
     def _tell_halt(self) -> HaltState:
-        state = self.halt_state()
+        state = self._cast.services.halts.state
         self._cast.services.bus.publish(EVERYTHING, state)
         return state
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
-from contextlib import aclosing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from typing import Literal, overload
 
 import attrs
 import trio
 
 from ..config.agent_config import AgentConfig
+from ..runtime.journal.cursor import Listing
 from ..runtime.journal.errors import BadCursor
 from ..runtime.journal.followed_notes import FollowedNotes
 from ..runtime.journal.ownership import Fleet
@@ -86,6 +87,10 @@ class AgentReads:
         if self.principal is None:
             return None
         return Guard(self.principal, self._journal, self._cast.services.live)
+
+    @property
+    def _by(self) -> str | None:
+        return None if self.principal is None else self.principal.id
 
     async def check_right(self, right: Right, id: str) -> None:
         """Require that the principal, if there is one, has a right in a conversation.
@@ -171,13 +176,16 @@ class AgentReads:
         With `full`, each item has the whole conversation. Conversations that cannot be read appear only in
         `ConversationPage.broken`. Without `full`, damage to events is not detected.
         """
+        self._require("look")
         guard = self._guard
         among = None if guard is None else await guard.among()
         try:
-            page = await self._journal.list(status=status, q=q, limit=limit, cursor=cursor, among=among)
+            cursor = self._unsealed("streams", cursor)
+            rows = await self._journal.list(status=status, q=q, limit=limit, cursor=cursor, among=among)
         except BadCursor as error:
             raise errors.bad_cursor() from error
-        return await conversation_page(page, self._journal, self._read_if_present if full else None)
+        page = await conversation_page(rows, self._journal, self._read_if_present if full else None)
+        return attrs.evolve(page, next_cursor=self._sealed("streams", page.next_cursor))
 
     async def approvals(
         self,
@@ -189,6 +197,7 @@ class AgentReads:
     ) -> ApprovalPage:
         """Return a page of the approvals of all conversations, oldest first. Approvals that
         cannot be read are left out; `ApprovalPage.broken` names their conversations."""
+        self._require("look")
 
         async def read(limit: int, cursor: str | None) -> ApprovalPage:
             page = await stored.questions(self._journal, state=state, kind=kind, limit=limit, cursor=cursor)
@@ -197,11 +206,32 @@ class AgentReads:
             return ApprovalPage(approvals, page.next_cursor, page.damaged)
 
         try:
+            cursor = self._unsealed("questions", cursor)
             if (guard := self._guard) is None or may(guard.principal, "read"):
-                return await read(limit, cursor)
-            return await guard.visible(read, limit, cursor)
+                page = await read(limit, cursor)
+            else:
+                page = await guard.visible(read, limit, cursor)
         except BadCursor as error:
             raise errors.bad_cursor() from error
+        return attrs.evolve(page, next_cursor=self._sealed("questions", page.next_cursor))
+
+    def _sealed(self, listing: Listing, cursor: str | None) -> str | None:
+        return None if cursor is None else self._cast.services.secret.seal(listing, self._by or "", cursor)
+
+    def _unsealed(self, listing: Listing, cursor: str | None) -> str | None:
+        """Raises `BadCursor`."""
+        if cursor is None:
+            return None
+        try:
+            return self._cast.services.secret.unseal(listing, self._by or "", cursor)
+        except BadCursor:
+            if self.principal is not None and not may(self.principal, "read"):
+                raise
+            return cursor  # of an earlier version: a number, which tells nothing to those who may read all
+
+    def id_of(self, *names: str) -> str:
+        """Return the id that these names stand for. Each principal has a name space of its own."""
+        return self._cast.services.secret.id_of(self._by or "", *names)
 
     async def approval(self, id: str) -> Approval:
         """Return the approval with this id, in any state.
@@ -283,12 +313,14 @@ class AgentReads:
     async def readiness(self) -> Health:
         """Return the health, after asking the journal: it is not ready if it does not answer within two
         seconds."""
+        self._require("look")
         error = await self._probe.error()
         health = attrs.evolve(self.health(), need_newer=self._probe.need_newer)
         return health if error is None else health.without_store(error)
 
     def halt_state(self) -> HaltState:
         """Return whether the agent is halted, and the calls in flight."""
+        self._require("look")
         return self._cast.services.halts.state
 
     @property
@@ -347,7 +379,6 @@ class AgentReads:
                 async for event in events:
                     yield event
 
-    @contextmanager
     def all_events(
         self,
         *,
@@ -355,7 +386,7 @@ class AgentReads:
         types: Collection[str] = (),
         conversations: Collection[str] = (),
         deltas: bool = False,
-    ) -> Iterator[AsyncIterator[Watched]]:
+    ) -> AbstractContextManager[AsyncIterator[Watched]]:
         """Watch the events of all conversations from now on. The iterator ends when the agent stops.
 
         Under a principal, only those of the conversations that it may read. An empty filter matches
@@ -364,7 +395,11 @@ class AgentReads:
         missed events. To keep a list up to date, enter the block first, then read the list. When the agent is
         halted or a halt ends, every watcher gets a `HaltState`.
         """
-        wanted = Filter(statuses, types, conversations, deltas)
+        self._require("look")  # now, because a stream that has begun cannot be refused
+        return self._watching(Filter(statuses, types, conversations, deltas), deltas=deltas)
+
+    @contextmanager
+    def _watching(self, wanted: Filter, *, deltas: bool) -> Iterator[AsyncIterator[Watched]]:
         guard = self._guard
 
         def wants(published: Published | HaltState | Missed) -> bool:

@@ -8,6 +8,7 @@ while the servers that they call still run.
 from __future__ import annotations
 
 import logging
+import secrets
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
@@ -34,6 +35,7 @@ from ..runtime.supervision import Supervisor, open_supervisor
 from ..runtime.virtual import VirtualActors
 from .a2a.agent_actor import remote_agent_actor
 from .common.errors import Misconfigured, StartError
+from .common.store_secret import StoreSecret
 from .conversation.conversation import Wake, conversation, poisoned
 from .conversation.other_nodes import OtherNodes
 from .conversation.remote_questions import RemoteQuestions
@@ -158,9 +160,8 @@ async def _start(
     await notes.follow(halt.NOTE, halts.apply)
     spending = Spending(journal, wall, None if config.auth is None else config.auth.limits.cost_usd_per_day)
     await notes.follow(spent.NOTE, spending.apply)
-    registry_ref = await kernel.start(
-        "registry", registry(config, directory.set_catalogue, known), mailbox=LOOKUPS
-    )
+    found = registry(config, directory.set_catalogue, known)
+    registry_ref = await kernel.start("registry", found, mailbox=LOOKUPS)
     await models.check()
     servers = await _start_servers(kernel, config, open_server, registry_ref, directory)
     await _start_agents(kernel, config, open_remote_agent, registry_ref, directory)
@@ -183,6 +184,7 @@ async def _start(
         tokens=Tokens(),
         lease=lease,
         agent_id=await _agent_id(journal),
+        secret=await _secret(journal),
         wall=wall,
         registry=registry_ref,
         halts=halts,
@@ -237,6 +239,12 @@ async def _hold(lease: Lease, kernel: Supervisor, wall: WallClock) -> WallClock:
 async def _agent_id(journal: Journal) -> str:
     """Return the id of this journal, created at the first start. It detects cycles of delegating agents."""
     return await made_once(journal, "agent", "id", "id", lambda: uuid.uuid4().hex)
+
+
+async def _secret(journal: Journal) -> StoreSecret:
+    """Return the secret of this journal, created at the first start."""
+    key = await made_once(journal, "agent", "secret", "key", lambda: secrets.token_hex(32))
+    return StoreSecret(key.encode())
 
 
 def _check_rules(config: AgentConfig, directory: ServerDirectory) -> None:

@@ -27,8 +27,9 @@ QUORUM = about(
     maximum=MOST_VOTES,
 )
 REQUESTER_MAY_APPROVE = about(
-    "Whether the person who sent the message of the run may approve. `false` needs `auth`, and approvers who "
-    "are persons."
+    "Whether the person who sent the message of the run may approve. `false` needs `auth`, and a requester "
+    "and approvers who are persons: nobody may approve what a shared key, a relay or another program "
+    "requested."
 )
 
 

@@ -22,7 +22,7 @@ class Emergency:
         return {"getHalt": self.read, "haltAgent": self.halt, "unhaltAgent": self.unhalt}
 
     async def read(self, request: Request) -> Reply:
-        return reply(halt_view(self.agent.halt_state()))
+        return reply(halt_view(self.agent.acting_as(request.principal).halt_state()))
 
     async def halt(self, request: Request) -> Reply:
         key = headers.post_key(request)

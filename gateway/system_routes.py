@@ -10,6 +10,7 @@ from importlib.resources import files
 
 import attrs
 
+from ..actors.access.rights import may
 from ..actors.agent import Agent
 from .http import headers, query
 from .http.entrance import Entrance
@@ -76,18 +77,18 @@ class System:
     async def ready(self, request: Request) -> Reply:
         health = await self.agent.readiness()
         view = health_view(health, self.agent.halt_state(), memory_of(self.agent.config))
-        body = view if await self._is_known(request) else {"status": view.status}
+        body = view if await self._may_look(request) else {"status": view.status}
         return reply(body, 200 if health.ready else 503)
 
-    async def _is_known(self, request: Request) -> bool:
-        """Whether the request has a credential, if the agent needs one. The route is public, so it refuses no
-        request."""
-        if self.entrance is not None:
-            try:
-                await self.entrance.identify(request)
-            except RequestError:
-                return False
-        return True
+    async def _may_look(self, request: Request) -> bool:
+        """Whether the request has a credential with a role, if the agent needs one. The route is public, so
+        it refuses no request."""
+        if self.entrance is None:
+            return True
+        try:
+            return may((await self.entrance.identify(request)).principal, "look")
+        except RequestError:
+            return False
 
     async def tools(self, request: Request) -> Reply:
         tools = [tool_view(listed) for listed in self.agent.acting_as(request.principal).tools()]

@@ -10,6 +10,9 @@ import attrs
 from ...config.auth import ROLES, Role, ScopeConfig
 from ...config.wildcards import is_named
 
+KEY_PREFIX = "key:"
+"""Begins the ids of principals whose API key has no subject. So no subject may begin with it."""
+
 
 @attrs.frozen
 class Scope:
@@ -47,7 +50,7 @@ class Principal:
     credential: str = ""
     """The id of the credential, such as the id of an API key. A vote lapses with its credential."""
     is_person: bool = True
-    """Whether the credential names a subject, so that its votes count towards a quorum."""
+    """Whether the credential names a person, and no program. See also `is_known_person`."""
     token_servers: frozenset[str] | None = None
     """The tool servers and agents that get the bearer token of its request, because the token is also its
     credential; None: all that get bearer tokens."""
@@ -55,6 +58,12 @@ class Principal:
     def has(self, *roles: Role) -> bool:
         """Whether the principal has one of the roles."""
         return any(each.role in roles for each in self.grants)
+
+    @property
+    def is_known_person(self) -> bool:
+        """Whether it is known which person sends its requests, so that its votes count towards a quorum. A
+        relay is a person that passes on the words of others."""
+        return self.is_person and not self.has("relay")
 
     @property
     def names(self) -> frozenset[str]:

@@ -57,6 +57,11 @@ def may(principal: Principal, right: Right, owner: str | None = None) -> bool:
     return principal.has(*_OF_ALL[right]) or (owns and principal.has(*_OF_OWN.get(right, ())))
 
 
+def reads_own(principal: Principal) -> bool:
+    """Whether the principal may read the conversations that it owns."""
+    return may(principal, "read", principal.id)
+
+
 def covers(principal: Principal, *, kind: str, server: str, tool: str, node: str) -> bool:
     """Whether an approval is in a scope of the principal."""
     return any(

@@ -42,7 +42,8 @@ class Occasion:
     session_state: Mapping[str, str] = attrs.field(factory=dict, validator=OBJECT)
     user_message: str = attrs.field(default="", validator=TEXT)
     requester: str | None = attrs.field(default=None, validator=optional(TEXT))
-    """The id of the principal that sent the message of the run; None without authentication."""
+    """The id of the principal that sent the message of the run; None without authentication, and for a
+    program."""
 
 
 @attrs.frozen

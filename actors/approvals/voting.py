@@ -1,8 +1,8 @@
 """The rights to decide an approval that has a requirement, and the decisions that are votes. Pure.
 
 A yes is a decision that lets something happen: an approval or a retry. A person is a principal whose
-credential names a subject; a relay is none, because it passes on the words of others. The first rule that
-matches applies:
+credential names one; a relay is none, because it passes on the words of others. Two names that people take
+for the same one are those of one person (`runtime/same_name.py`). The first rule that matches applies:
 
     ====  =====================================================  =========================================
     rule  the decision                                           the result
@@ -13,8 +13,8 @@ matches applies:
     4     is no yes                                              it decides
     5     comes without authentication, or with a credential     ``may_not_approve``
           that has become invalid
-    6     is of the requester, or the requester is unknown, and  ``may_not_approve``
-          `requester_may_approve` is false
+    6     is of the requester, or the requester is unknown or    ``may_not_approve``
+          no person, and `requester_may_approve` is false
     7     is of no person, and `quorum` or                       ``may_not_approve``
           `requester_may_approve` need one
     8     meets a quorum of 1                                    it decides
@@ -33,7 +33,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...runtime.journal.vote import Vote
-from ..access.principal import Principal
+from ...runtime.same_name import is_same_name
+from ..access.principal import KEY_PREFIX, Principal
 from ..common.errors import AgentError
 from .asked import Asked
 from .decided import Decided
@@ -126,12 +127,15 @@ def _entitled(
         raise _refusal("the credential is no longer valid", "Use another one.")
     needs_person = requires.quorum > 1
     if not requires.requester_may_approve:
-        needs_person = True
-        if approval.asked.requester is None:
-            raise _refusal("the requester of the run is unknown, and may not approve", "Reject it.")
-        if approval.asked.requester == principal.id:
+        needs_person, requester = True, approval.asked.requester
+        if requester is None or requester.startswith(KEY_PREFIX):  # its user may be the approver
+            raise _refusal(
+                "no person is known as the requester of the run, so nobody is known to be another person",
+                "Reject it. Requests with credentials that name a person can be approved.",
+            )
+        if is_same_name(requester, principal.id):
             raise _refusal("the requester of a run may not approve this", "Ask another approver.")
-    if needs_person and (not principal.is_person or principal.has("relay")):
+    if needs_person and not principal.is_known_person:
         raise _refusal(f"{principal.id} is no person", "Approve with a credential that names a person.")
     return principal
 

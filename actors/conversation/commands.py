@@ -231,6 +231,7 @@ class Commands:
                 message_id=command.message_id,
                 origin=command.origin,
                 by=command.by,
+                program=command.program,
             ),
         )
 

@@ -13,7 +13,7 @@ from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import Event, Journal
 from ...runtime.journal.summary import Among
 from ..access.principal import Principal
-from ..access.rights import Right, covers, may, role_required
+from ..access.rights import Right, covers, may, reads_own, role_required
 from ..approvals.kinds import Approval
 from ..common import errors
 from ..log import stored
@@ -88,7 +88,7 @@ class Guard:
             cursor = page.next_cursor
             if cursor is None:
                 break
-        return Among(self.principal.id, tuple(shown))
+        return Among(self.principal.id if reads_own(self.principal) else "", tuple(shown))
 
     async def visible(
         self, read: Callable[[int, str | None], Awaitable[ApprovalPage]], limit: int, cursor: str | None

@@ -42,6 +42,9 @@ class ConversationCreated:
     """The system prompt. It is the conversation's first message until a run has a different one."""
     owner: str | None = None
     """The id of the principal that created it; None without authentication."""
+    context: str | None = None
+    """The id that an A2A client chose for it, if it is not the id of the conversation. Each principal has a
+    name space of its own."""
 
 
 @attrs.frozen
@@ -293,6 +296,8 @@ class RunStarted:
     """The system prompt, if it has changed; it becomes the conversation's first message."""
     by: str | None = None
     """The requester: the principal that sent the message."""
+    program: bool = False
+    """The requester is a program or a relay, although its credential names a subject."""
 
 
 @attrs.frozen

@@ -31,6 +31,10 @@ class Create:
     """The id of the principal that sent the command; None without authentication. So in all commands."""
     pictures: Sequence[Picture] = ()
     """As in `MessageAdded`."""
+    program: bool = False
+    """As in `RunStarted`."""
+    context: str | None = None
+    """As in `ConversationCreated`."""
 
 
 @attrs.frozen
@@ -46,6 +50,7 @@ class Say:
     origin: Origin | None = None
     by: str | None = None
     pictures: Sequence[Picture] = ()
+    program: bool = False
 
 
 @attrs.frozen

@@ -186,6 +186,8 @@ class Run:
     origin: Origin | None = None
     requester: str | None = None
     """The id of the principal that sent the message; None without authentication."""
+    program: bool = False
+    """As in `RunStarted`."""
     started: float = 0.0
     """The time of its `RunStarted`, in UTC seconds."""
     unsettled: list[str] = attrs.field(factory=list)

@@ -366,6 +366,7 @@ def _start_run(c: Conversation, at: float, event: e.RunStarted) -> None:
         message_id=event.message_id,
         origin=event.origin,
         requester=event.by,
+        program=event.program,
         started=at,
     )
 

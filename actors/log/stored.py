@@ -89,7 +89,7 @@ async def read_new(journal: Journal, conversation: str, prompt: str) -> Conversa
 
 def created_by(received: Received, create: Create, prompt: str) -> e.ConversationCreated:
     """The event for a ``create`` command. Its time is that of the command."""
-    return e.ConversationCreated(create.session_id or received.stream[:8], prompt, create.by)
+    return e.ConversationCreated(create.session_id or received.stream[:8], prompt, create.by, create.context)
 
 
 async def inbox(journal: Journal, conversation: str, *, skip_damaged: bool = False) -> tuple[Received, ...]:

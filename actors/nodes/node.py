@@ -84,7 +84,7 @@ def occasion(
         output_key=spec.output_key or "",
         session_state=execute.session,
         user_message=scope.user,
-        requester=scope.log.run.requester,
+        requester=None if scope.log.run.program else scope.log.run.requester,
     )
 
 

@@ -14,6 +14,7 @@ from ...runtime.journal.lease import Lease
 from ...runtime.journal.ownership import Fence
 from ...runtime.journal.protocol import Journal, Json
 from ...runtime.ref import ActorRef
+from ..common.store_secret import StoreSecret
 from ..gate.gate import PolicyScope, root_scope
 from ..gate.halt import Halts
 from ..log.branches import ActiveRuns
@@ -42,6 +43,7 @@ class Services:
     agent_id: str
     """The id by which other agents recognize this agent. It belongs to the data directory, not to the
     name."""
+    secret: StoreSecret
     wall: WallClock
     registry: ActorRef[RegistryMessage]
     halts: Halts

@@ -12,7 +12,6 @@ from time import time
 from typing import Any, assert_never
 
 import attrs
-import trio
 
 from ...actors.a2a.wire.a2a_errors import A2AError
 from ...actors.a2a.wire.a2a_headers import HITL, IDEMPOTENCY, LOOK, VERSION_HEADER
@@ -41,6 +40,7 @@ from ..http.body import parse_json
 from ..http.errors import MethodNotAllowed, NotFound, RequestError
 from ..http.etag import etag_of, matches
 from ..http.event_stream import StreamBody, stream_reply
+from ..http.identity import Lifetime
 from ..http.quart_app import Application
 from ..http.request import Request as HTTPRequest
 from ..http.responses import JSON, Reply, reply
@@ -211,7 +211,7 @@ class A2A:
                     return card(self._about(http, tasks.agent), self.offered, extended=True)
             case SetPush() | GetPush() | ListPush() | DeletePush():
                 assert self._push is not None  # `_check` has refused the request otherwise
-                by = SetBy(dialect.is_v1, hitl, http.peer, _revoked(http))
+                by = SetBy(dialect.is_v1, hitl, http.peer, _lifetime(http))
                 return await self._push.answer(wanted, by, tasks.agent)
             case Subscribe():
                 raise AssertionError("a subscription is answered with a stream")
@@ -260,7 +260,9 @@ class A2A:
                     async for item in items:
                         yield sse.encode(write_item(item))
 
-        return stream_reply(StreamBody(events(), self.agent.draining.wait, first.context or ""))
+        return stream_reply(
+            StreamBody(events(), self.agent.draining.wait, str(http.facts.get("conversation", "")))
+        )
 
     @contextmanager
     def _counted(self, peer: str) -> Iterator[None]:
@@ -295,7 +297,7 @@ class A2A:
             continues=dialect is OLDER,
             is_v1=dialect.is_v1,
             peer=http.peer,
-            revoked=_revoked(http),
+            lifetime=_lifetime(http),
             origin=origin_of(send.message, http.traceparent, self.agent.id),
         )
 
@@ -347,9 +349,9 @@ async def _body(http: HTTPRequest, *, optional: bool = False) -> Any:
         raise A2AError("PARSE_ERROR", f"Parse error: {error.message}") from error
 
 
-def _revoked(http: HTTPRequest) -> trio.Event | None:
-    """Set when the credential of the request is revoked."""
-    return None if http.identity is None else http.identity.lifetime.revoked
+def _lifetime(http: HTTPRequest) -> Lifetime:
+    """The lifetime of the credential of the request; without one, it does not end."""
+    return Lifetime() if http.identity is None else http.identity.lifetime
 
 
 def _version(http: HTTPRequest) -> str:

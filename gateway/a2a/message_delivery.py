@@ -17,9 +17,9 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
+from collections.abc import Sequence
 
 import attrs
-import trio
 
 from ...actors.a2a.wire.a2a_errors import A2AError, invalid
 from ...actors.a2a.wire.task import TERMINAL, Message, Send, State, Text
@@ -29,6 +29,7 @@ from ...actors.common.errors import AgentError
 from ...actors.conversation.result import Result
 from ...actors.log.events import Origin
 from ..attachments import Content
+from ..http.identity import Lifetime
 from ..http.request import set_conversation
 from .as_a2a_error import as_a2a_error
 from .message_content import content_of
@@ -47,10 +48,10 @@ from .task_log import TaskLog
 from .task_page import context_of
 
 CONTEXT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-"""A context id that a client may choose; a conversation with that id is created if there is none."""
+"""A context id that a client may choose. A conversation is created for it if the client has none."""
 
 _NAMESPACE = uuid.UUID("0b7c9f56-5f5e-4e5b-8f57-6a0f8c1d2e4a")
-"""Namespace of context ids that are derived from a key."""
+"""Namespace of the context ids that earlier versions derived from a key."""
 
 UNDECIDED = "The message decides nothing and is not kept. The task still waits:"
 
@@ -72,8 +73,8 @@ class Caller:
     """The request is in version 1.0."""
     peer: str = ""
     """The client's address."""
-    revoked: trio.Event | None = None
-    """Set when the credential of the request is revoked."""
+    lifetime: Lifetime = attrs.field(factory=Lifetime)
+    """Of the credential of the request."""
     origin: Origin | None = None
 
 
@@ -106,7 +107,7 @@ class Delivery:
         await push.check(config)
         log, config = self.log, attrs.evolve(config, task=self.task)
         caller = self._caller
-        by = SetBy(caller.is_v1, caller.hitl, caller.peer, caller.revoked)
+        by = SetBy(caller.is_v1, caller.hitl, caller.peer, caller.lifetime)
         if not log.has_taken(self.key):
             push.check_room(config, by)
         # The configuration needs an existing task, so deliver the message without waiting, set the
@@ -215,7 +216,10 @@ class Delivery:
         context = self.log.context
         try:
             await self._agent.start_conversation(
-                id=context, key=f"{context}:context", session_id=self._caller.session_id
+                id=context,
+                key=f"{context}:context",
+                session_id=self._caller.session_id,
+                context=None if self.log.shown_context == context else self.log.shown_context,
             )
         except AgentError as error:
             if error.code != "idempotency_key_reused":  # another client has just created it
@@ -260,7 +264,7 @@ class Delivery:
         waiting = tuple(id for id in log.ids if log.is_live(id))
         parts = (Text(text),)
         return Message(
-            id=str(uuid.uuid4()), role="agent", parts=parts, context=log.context, references=waiting
+            id=str(uuid.uuid4()), role="agent", parts=parts, context=log.shown_context, references=waiting
         )
 
     @property
@@ -273,11 +277,10 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
     """Find the context and the task of a message. Raises `A2AError`."""
     message, key = send.message, caller.key or str(uuid.uuid4())
     if message.task is not None:
-        context = context_of(message.task)
+        log = await read_own_tasks(agent, context_of(message.task), hitl=caller.hitl)
         # Section 3.4.3; version 0.3 does not define a mismatch of context and task.
-        if caller.is_v1 and message.context not in (None, context):
+        if caller.is_v1 and message.context not in (None, log.context, log.shown_context):
             raise invalid("message.contextId", "is not the context of the task")
-        log = await read_own_tasks(agent, context, hitl=caller.hitl)
         known_task(log, message.task)
         return Delivery(agent, push, send, caller, message.task, key, log)
     if message.context is None and (answer := await _by_id(agent, push, send, caller, key)) is not None:
@@ -286,20 +289,20 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
         context = str(uuid.uuid4())
         set_conversation(context, caller.session_id)
         return Delivery(agent, push, send, caller, context, key, TaskLog(context, caller.hitl))
-    context = message.context or str(uuid.uuid5(_NAMESPACE, key))
-    if not CONTEXT.fullmatch(context):
+    if message.context is None:
+        wanted = (agent.id_of("A2A key", key), str(uuid.uuid5(_NAMESPACE, key)))
+    elif CONTEXT.fullmatch(message.context):
+        wanted = conversations_of(agent, message.context)
+    else:
         raise invalid(
             "message.contextId",
             "must be 1 to 128 letters, digits, '.', '_' and '-', and must not begin with '.'",
         )
-    is_new = False
-    try:
-        log = await read_own_tasks(agent, context, hitl=caller.hitl)
-    except A2AError as error:
-        if error.reason != "TASK_NOT_FOUND":
-            raise
-        set_conversation(context, caller.session_id)
-        log, is_new = TaskLog(context, caller.hitl), True
+    found = await _tasks_of_one(agent, wanted, hitl=caller.hitl)
+    if found is None:
+        set_conversation(wanted[0], caller.session_id)
+    log = found or TaskLog(wanted[0], caller.hitl, message.context or wanted[0])
+    context = log.context
     later = f"{context}~{hashlib.sha256(key.encode()).hexdigest()[:8]}"
     known = log.commands.get(key) or log.answered.get(key)
     if known is None and (waiting := log.waiting) is not None:
@@ -307,7 +310,27 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
         if answer.decisions():
             return answer
     task = known or (later if log.ids else context)
-    return Delivery(agent, push, send, caller, task, key, log, is_new)
+    return Delivery(agent, push, send, caller, task, key, log, found is None)
+
+
+def conversations_of(agent: Agent, context: str) -> tuple[str, str]:
+    """The ids that the conversation of a context can have, first the one that a new conversation gets.
+
+    Each principal has a name space of its own. The last one is the id of the context itself, for contexts
+    whose id this agent has made, or an earlier version has taken. Without principals, all are of that kind.
+    """
+    return context if agent.principal is None else agent.id_of("A2A context", context), context
+
+
+async def _tasks_of_one(agent: Agent, conversations: Sequence[str], *, hitl: bool) -> TaskLog | None:
+    """The tasks of the first of these conversations that the principal may read. Raises `A2AError`."""
+    for id in conversations:
+        try:
+            return await read_own_tasks(agent, id, hitl=hitl)
+        except A2AError as error:
+            if error.reason != "TASK_NOT_FOUND":
+                raise
+    return None
 
 
 async def _by_id(

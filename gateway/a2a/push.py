@@ -5,7 +5,7 @@ A configuration is live, paused or over:
 | state | follower | meaning |
 |---|---|---|
 | live | yes, at the node that received it | updates are sent |
-| paused | no | its node has ended, or its credential was revoked; a client has to set it again |
+| paused | no | its node or its credential has ended; a client has to set it again |
 | over | no | the task has ended, and all updates were sent |
 
 The follower of a live configuration folds the conversation's events and sends each update before it reads the
@@ -337,8 +337,8 @@ class PushNotifier:
         body = dump_wire(notification)
         attempts = 1 if hook.failing and not _is_urgent(update) else ATTEMPTS
         for pause in _pauses(attempts):
-            if hook.by.revoked is not None and hook.by.revoked.is_set():
-                raise A2AError("PERMISSION_DENIED", "the credential of their client was revoked")
+            if hook.by.lifetime.has_ended:
+                raise A2AError("PERMISSION_DENIED", "the credential of their client has ended")
             target = target_of(hook.config.url)
             try:
                 await self._post.send(target, _headers(hook.config, media_type), body)

@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from ...actors.a2a.wire.task import PushConfig
+from ..http.identity import Lifetime
 
 
 @attrs.frozen
@@ -21,8 +22,8 @@ class SetBy:
     """Whether the extension for approvals is active."""
     peer: str = ""
     """The client's address."""
-    revoked: trio.Event | None = None
-    """Set when the credential of the request is revoked. Nothing is sent afterwards."""
+    lifetime: Lifetime = attrs.field(factory=Lifetime)
+    """Of the credential of the request. Nothing is sent after its end."""
 
 
 @attrs.define(eq=False)

@@ -78,8 +78,12 @@ class _Task:
 @attrs.define(eq=False)
 class TaskLog:
     context: str
+    """The id of the conversation."""
     hitl: bool = False
     """Also express questions in the extension `HITL`."""
+    shown_context: str = attrs.field(default=attrs.Factory(lambda self: self.context, takes_self=True))
+    """The id that clients have for the context: that of the conversation, unless its client has chosen
+    another one."""
     last_seq: int = 0
     """The seq of the last applied event."""
     asked: dict[str, Asked[Any]] = attrs.field(factory=dict)
@@ -165,7 +169,7 @@ class TaskLog:
             return None
         return Task(
             id=id,
-            context=self.context,
+            context=self.shown_context,
             status=found.status,
             artifacts=tuple(found.artifacts.values()),
             history=tuple(found.history),
@@ -209,6 +213,8 @@ class TaskLog:
 
     def _updates(self, entry: e.Entry, event: e.LogEvent) -> Iterator[Update]:
         match event:
+            case e.ConversationCreated(context=str(context)):
+                self.shown_context = context
             case e.MessageAdded(text=text):
                 self._user_text = text
             case e.RunStarted():
@@ -252,7 +258,7 @@ class TaskLog:
         return attrs.evolve(update, metadata={"continued": True}) if continued else update
 
     def _add_message(self, task: str, text: str, id: str) -> None:
-        message = Message(id=id, role="user", parts=(Text(text),), task=task, context=self.context)
+        message = Message(id=id, role="user", parts=(Text(text),), task=task, context=self.shown_context)
         self._tasks[task].history.append(message)
 
     def _replied(self, entry: e.Entry, key: str, reply: Replied) -> Iterator[Update]:
@@ -271,7 +277,7 @@ class TaskLog:
         for number, chunk in enumerate(chunks, 1):
             yield ArtifactUpdate(
                 task=self._live.id,
-                context=self.context,
+                context=self.shown_context,
                 artifact=attrs.evolve(artifact, parts=(chunk,)),
                 append=number > 1,
                 last=number == len(chunks),
@@ -367,7 +373,7 @@ class TaskLog:
         for task in self._tasks.values():
             if task.status.state in INTERRUPTED:
                 task.status = Status("canceled", entry.at)
-                yield StatusUpdate(task=task.id, context=self.context, status=task.status)
+                yield StatusUpdate(task=task.id, context=self.shown_context, status=task.status)
 
     @property
     def _live(self) -> _Task:
@@ -378,16 +384,22 @@ class TaskLog:
     def _status(self, entry: e.Entry, state: State, message: Message | None = None) -> StatusUpdate:
         task = self._live
         task.status = Status(state, entry.at, message)
-        return StatusUpdate(task=task.id, context=self.context, status=task.status, metadata=_metadata(task))
+        return StatusUpdate(
+            task=task.id, context=self.shown_context, status=task.status, metadata=_metadata(task)
+        )
 
     def _artifact(self, artifact: Artifact) -> ArtifactUpdate:
         task = self._live
         task.artifacts[artifact.id] = artifact
-        return ArtifactUpdate(task=task.id, context=self.context, artifact=artifact)
+        return ArtifactUpdate(task=task.id, context=self.shown_context, artifact=artifact)
 
     def _message(self, id: str, *parts: Part) -> Message:
         return Message(
-            id=f"{self._live.run}:{id}", role="agent", parts=parts, task=self._live.id, context=self.context
+            id=f"{self._live.run}:{id}",
+            role="agent",
+            parts=parts,
+            task=self._live.id,
+            context=self.shown_context,
         )
 
 

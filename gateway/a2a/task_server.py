@@ -38,7 +38,7 @@ from ...actors.approvals.proxy_approval import ProxyQuestion
 from ...runtime.journal.question import MOST_BYTES
 from .as_a2a_error import as_a2a_error
 from .message_content import content_of
-from .message_delivery import Caller, deliver_to
+from .message_delivery import Caller, conversations_of, deliver_to
 from .push import PushNotifier
 from .task_events import entries, known_task, read_own_tasks, read_tasks
 from .task_log import TaskLog
@@ -138,7 +138,10 @@ class TaskServer:
 
     async def list(self, request: ListTasks, *, hitl: bool) -> TaskPage:
         first = page_offset(request.page_token)
-        contexts = [request.context] if request.context is not None else await self._contexts()
+        if request.context is None:
+            contexts = await self._contexts()
+        else:
+            contexts = tuple(dict.fromkeys(conversations_of(self.agent, request.context)))
         found: list[tuple[float, str]] = []
         for context in contexts:
             found += [(task.status.at or 0.0, task.id) for task in await self._matching(context, request)]

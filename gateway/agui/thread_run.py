@@ -37,7 +37,7 @@ from .interrupts import AUTH, decision_in
 from .run_input import ResumeEntry, RunInput, UserMessage
 
 _NAMESPACE = uuid.UUID("b7a0f6c2-8f3e-4f0a-9c57-2f4f0b1d7e36")
-"""Namespace of conversation ids that are derived from a thread."""
+"""Namespace of the conversation ids that earlier versions derived from a thread."""
 _PATIENCE = 15.0
 """Seconds between two checks that a message without a run is still in the inbox."""
 _LATE = frozenset({"already_decided", "expired", "void"})
@@ -197,14 +197,14 @@ def _advance(log: AGUIRun, event: Event) -> Sequence[AGUIEvent]:
 
 async def open_thread_run(agent: Agent, run_input: RunInput, caller: Caller) -> ThreadRun:
     """Send the commands of a request. Raises `AgentError`."""
-    key = key_of(agent, "thread", run_input.thread)
-    id = await _find(agent, run_input.thread, str(uuid.uuid5(_NAMESPACE, key)))
+    key, own = key_of(agent, "thread", run_input.thread), agent.id_of("thread", run_input.thread)
+    id = await _find(agent, run_input.thread, own, str(uuid.uuid5(_NAMESPACE, key)))
     request = _Request(agent, run_input, caller)
     if run_input.message is None:
         if id is None:
             raise errors.no_conversation(run_input.thread)
         return await request.resume(id, run_input.resume)
-    return await request.send(id or await request.create(key), run_input.message)
+    return await request.send(id or await request.create(own, key), run_input.message)
 
 
 async def _find(agent: Agent, *ids: str) -> str | None:
@@ -227,8 +227,7 @@ class _Request:
     input: RunInput
     caller: Caller
 
-    async def create(self, key: str) -> str:
-        id = str(uuid.uuid5(_NAMESPACE, key))
+    async def create(self, id: str, key: str) -> str:
         try:
             await self.agent.start_conversation(id=id, key=key, session_id=self.caller.session_id)
         except AgentError as error:

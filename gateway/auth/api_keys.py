@@ -10,11 +10,10 @@ from hmac import compare_digest
 import attrs
 import trio
 
-from ...actors.access.principal import Grants, Principal, granted
+from ...actors.access.principal import KEY_PREFIX, Grants, Principal, granted
 from ...runtime.clock import WallClock, system_clock
 from ..http.identity import Identity, Lifetime
 from .key_file import KeyFile, KeyFileError, StoredKey, digest_of
-from .principal_names import KEY_PREFIX
 from .verifiers import Unverified
 
 log = logging.getLogger(__name__)

@@ -7,6 +7,8 @@
 3. The subject is one that `subject` accepts.
 4. Roles that the agent does not have are ignored. A token without a known role authenticates, but grants
    nothing.
+5. A token that its issuer gave a program for itself, and not for a person who uses it, names no person
+   (`is_of_program`).
 """
 
 from __future__ import annotations
@@ -76,6 +78,29 @@ def principal_of(claims: Mapping[str, Any], config: OidcConfig, known: Grants, c
         id=subject_of(claims.get(config.subject_claim)),
         grants=granted(roles_of(claim_at(claims, config.roles_claim), config.group_roles), known),
         credential=credential,
+        is_person=not is_of_program(claims),
+    )
+
+
+def is_of_program(claims: Mapping[str, Any]) -> bool:
+    """Whether a client got the token for itself, by the grant "client credentials". Pure.
+
+    ================================================  ==============================================
+    claims                                            source
+    ================================================  ==============================================
+    `sub` is `client_id`                              RFC 9068, section 2.2 and RFC 8693, section 4.3
+    `sub` is `azp` or `cid`                           Google; Okta
+    `idtyp` is ``app``                                Entra ID
+    `gty` is ``client-credentials``                   Auth0
+    `preferred_username` is ``service-account-AZP``   Keycloak
+    ================================================  ==============================================
+    """
+    subject, client = claims.get("sub"), claims.get("azp")
+    return (
+        (subject is not None and subject in [claims.get(name) for name in ("client_id", "azp", "cid")])
+        or claims.get("idtyp") == "app"
+        or claims.get("gty") == "client-credentials"
+        or (client is not None and claims.get("preferred_username") == f"service-account-{client}")
     )
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import attrs
 
+from ...actors.access.principal import KEY_PREFIX
 from .key_file import StoredKey, digest_of
-from .principal_names import KEY_MARK, KEY_PREFIX, MAX_SUBJECT, is_key_name, is_subject
+from .principal_names import KEY_MARK, MAX_SUBJECT, is_key_name, is_subject
 
 MAX_LIVE = 2
 """Live keys of one name: the old one and the new one during a rotation."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-KEY_PREFIX = "key:"
-"""Begins the ids of principals whose API key has no subject. So no subject may begin with it."""
+from ...actors.access.principal import KEY_PREFIX
+
 KEY_MARK = "sg_"
 """Begins every API key."""
 MAX_SUBJECT = 200

@@ -24,7 +24,7 @@ class FleetRoutes:
         return {"getFleet": self.read}
 
     async def read(self, request: Request) -> Reply:
-        fleet = await self.agent.fleet()
+        fleet = await self.agent.acting_as(request.principal).fleet()
         return reply(
             s.Fleet(
                 store=fleet.store,

@@ -25,6 +25,7 @@ from typing import Any
 import attrs
 
 from .. import json_text
+from ..same_name import is_same_name
 from .question import Already, CastVote, Question, Won
 
 
@@ -33,7 +34,7 @@ class Vote:
     """That a decision is only one of several that the question needs."""
 
     voter: str
-    """Each voter has one vote."""
+    """Each voter has one vote, however its name is written (`is_same_name`)."""
     credential: str
     """Of the voter, for `lapsed`."""
     shown: str
@@ -74,7 +75,9 @@ def outcome(
     kept = [
         each
         for each in asked.votes
-        if each.subject == vote.subject and each.voter != vote.voter and each.credential not in vote.lapsed
+        if each.subject == vote.subject
+        and not is_same_name(each.voter, vote.voter)
+        and each.credential not in vote.lapsed
     ]
     votes = (*kept, CastVote(vote.voter, vote.credential, vote.subject, at, decision))
     if len(votes) < vote.needed:

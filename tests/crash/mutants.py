@@ -165,6 +165,9 @@ RUN = "actors/conversation/run.py"
 COMMANDS = "actors/conversation/commands.py"
 APPROVAL_COMMANDS = "actors/conversation/approval_commands.py"
 VOTING = "actors/approvals/voting.py"
+NODE = "actors/nodes/node.py"
+PRINCIPAL = "actors/access/principal.py"
+STORE_SECRET = "actors/common/store_secret.py"
 STATE = "actors/log/state.py"
 HEAD = "actors/log/head.py"
 AGENT = "actors/agent.py"
@@ -576,9 +579,9 @@ DELEGATED = (
         "tests/gateway/a2a/test_owners.py",
     ),
     (
-        "notifications are sent after their credential was revoked",
+        "notifications are sent after their credential has ended",
         "gateway/a2a/push.py",
-        "if hook.by.revoked is not None and hook.by.revoked.is_set():",
+        "if hook.by.lifetime.has_ended:",
         "if False:",
         "tests/gateway/a2a/test_owners.py",
     ),
@@ -814,13 +817,15 @@ HALTED = (
 )
 VOTES = "tests/actors/approvals/test_voting.py"
 VOTED = (
-    ("votes about other arguments count", VOTE, "each.subject == vote.subject and ", ""),
-    ("a person has several votes", VOTE, " and each.voter != vote.voter", ""),
-    ("the vote of a revoked credential counts", VOTE, " and each.credential not in vote.lapsed", ""),
+    ("votes about other arguments count", VOTE, "if each.subject == vote.subject\n        and ", "if "),
+    ("a person has several votes", VOTE, "        and not is_same_name(each.voter, vote.voter)\n", ""),
+    ("the vote of a revoked credential counts", VOTE, "        and each.credential not in vote.lapsed\n", ""),
     ("a vote is for what its voter was not shown", VOTE, "asked.votes[-1].subject != vote.shown", "False"),
-    ("the requester approves", VOTING, "if approval.asked.requester == principal.id:", "if False:"),
-    ("a program votes", VOTING, "not principal.is_person or ", ""),
-    ("a relay votes", VOTING, ' or principal.has("relay")', ""),
+    ("the requester approves", VOTING, "if is_same_name(requester, principal.id):", "if False:"),
+    ("who uses a shared key approves", VOTING, " or requester.startswith(KEY_PREFIX)", ""),
+    ("who uses a relay approves", NODE, "None if scope.log.run.program else ", ""),
+    ("a program votes", PRINCIPAL, "self.is_person and ", ""),
+    ("a relay votes", PRINCIPAL, ' and not self.has("relay")', ""),
     ("every approver may approve", VOTING, "principal.names.isdisjoint(requires.approvers)", "False"),
     ("a weaker approval is enough", LIFECYCLE, " and _is_met(judgement, approved)", ""),
 )
@@ -1166,6 +1171,7 @@ ONE_EDIT = (
 ENTRANCE = "tests/gateway/auth/test_entrance.py"
 CHOSEN = "tests/gateway/auth/test_chosen_credential.py"
 API_KEYS = "tests/gateway/auth/test_api_keys.py"
+NAMES_OF_OTHERS = "tests/actors/access/test_names_of_others.py"
 EACH_ROUTE = f"{ENTRANCE}::test_each_route_but_the_public_ones_needs_a_credential"
 FROM_CREDENTIAL = f"{CHOSEN}::test_each_request_has_one_credential_and_at_most_one_token"
 
@@ -1246,6 +1252,34 @@ AUTHENTICATED: tuple[tuple[str, str, str, str, str], ...] = (
         'elif "proxy" in presented or authorization is None:',
         "elif authorization is None:",
         FROM_CREDENTIAL,
+    ),
+    (
+        "a cursor can be changed, and used by others",
+        STORE_SECRET,
+        "if not hmac.compare_digest(self.seal(listing, by, cursor), sealed):",
+        "if False:",
+        "tests/actors/common/test_store_secret.py",
+    ),
+    (
+        "a cursor that anybody can write tells positions",
+        "actors/agent_reads.py",
+        'if self.principal is not None and not may(self.principal, "read"):',
+        "if False:",
+        NAMES_OF_OTHERS,
+    ),
+    (
+        "the id of a key is the same for all principals",
+        "actors/agent_reads.py",
+        'secret.id_of(self._by or "", *names)',
+        "secret.id_of(*names)",
+        NAMES_OF_OTHERS,
+    ),
+    (
+        "a principal lists what it had in an earlier role",
+        "actors/conversation/guard.py",
+        'self.principal.id if reads_own(self.principal) else ""',
+        "self.principal.id",
+        "tests/actors/access/test_acting_as.py",
     ),
 )
 """Name, file, old text, new text, test."""

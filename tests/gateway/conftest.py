@@ -132,6 +132,9 @@ class FakeAgent:
     told: int = 0
     """The latest event that a follower went on from."""
 
+    def id_of(self, *names: str) -> str:
+        return f"id of {names}"
+
     def acting_as(self, principal: Principal | None) -> FakeAgent:
         self.principals.append(principal)
         return self

@@ -33,9 +33,10 @@ class Keyring:
             keyring.add(name, role)
         return keyring
 
-    def add(self, name: str, *roles: str, subject: str | None = None) -> str:
+    def add(self, name: str, *roles: str, subject: str | None = None, expires: float | None = None) -> str:
+        """`expires`: in UTC seconds."""
         with self.file.changing() as stored:
-            key, text = new_key(stored, name, roles, subject, now=system_clock())
+            key, text = new_key(stored, name, roles, subject, now=system_clock(), expires=expires)
             stored.append(key)
         self.keys.look()
         self.texts[name] = text

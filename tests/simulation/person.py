@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.agent import _NAMESPACE, Agent
+from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.runtime.journal.protocol import Journal
@@ -98,8 +98,8 @@ class Person:
 
     @property
     def id(self) -> str:
-        """The id of the conversation, which is derived from its key."""
-        return str(uuid.uuid5(_NAMESPACE, self._first))
+        """The id of the conversation."""
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, self._first))
 
     @property
     def _first(self) -> str:
@@ -143,7 +143,9 @@ class Person:
         key, token, wait = self._first, self._token("start", 0.4), self.rng.random() < 0.7
 
         async def start(agent: Agent) -> Turn:
-            return await agent.start_conversation(f"{self.name} 0", key=key, token=token, wait=wait)
+            return await agent.start_conversation(
+                f"{self.name} 0", id=self.id, key=key, token=token, wait=wait
+            )
 
         self._order(agent, nursery, key, start, ALWAYS)
 

@@ -120,6 +120,36 @@ async def test_rights_of_every_role(
         assert await outcome(ACTS[name](place.of(id, *roles), place)) == verdicts[name]
 
 
+async def watched(agent: Agent) -> None:
+    with agent.all_events():
+        pass
+
+
+async def plain(read: Callable[[], object]) -> object:
+    return read()
+
+
+LOOKS: Mapping[str, Callable[[Agent], Awaitable[object]]] = {
+    "conversations": lambda agent: agent.conversations(),
+    "approvals": lambda agent: agent.approvals(),
+    "events": watched,
+    "fleet": lambda agent: agent.fleet(),
+    "halt": lambda agent: plain(agent.halt_state),
+    "readiness": lambda agent: agent.readiness(),
+    "tools": lambda agent: plain(agent.tools),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+async def test_principal_without_a_role_sees_nothing(
+    name: str, world: World, autojump_clock: MockClock
+) -> None:
+    """Not even the agent, or what it had when it had a role."""
+    async with opened(world) as place:
+        assert await outcome(LOOKS[name](place.of("owner"))) == FORBIDDEN
+        assert await outcome(LOOKS[name](place.of("owner", "billing"))) == ALLOWED
+
+
 async def test_conversation_without_owner_belongs_to_the_admins(
     world: World, autojump_clock: MockClock
 ) -> None:
@@ -139,9 +169,10 @@ async def test_lists_totals_and_events_have_only_visible_conversations(
             ("owner", "operator"): {place.conversation},
             ("other", "operator"): {mine},
             ("nobody", "operator"): set(),
-            ("other", "approver"): {place.conversation, mine},
+            ("other", "approver"): {place.conversation},  # it has been an operator
             ("third", "wiper"): {place.conversation},
             ("third", "billing"): set(),
+            ("owner", "billing"): set(),
             ("third", "viewer"): {place.conversation, mine},
             ("third", "admin"): {place.conversation, mine},
         }

@@ -112,6 +112,8 @@ async def test_the_call_is_sent_when_enough_persons_have_approved(
         ([ANN, attrs.evolve(ANN, credential="second key")], 0),
         ([ANN, BOB], 1),
         ([ANN, ANN, CAT], 1),
+        ([ANN, person("Ann")], 0),
+        ([person("rené"), person("rene\u0301")], 0),
     ],
 )
 async def test_a_person_has_one_vote(
@@ -228,6 +230,7 @@ async def test_votes_survive_a_restart(quorum: World, autojump_clock: MockClock)
         ({"approvers": ["dba"]}, person("key:ci", "dba", is_person=False), None),
         ({"approvers": ["dba"]}, None, "may_not_approve"),
         ({"requester_may_approve": False}, REQUESTER, "may_not_approve"),
+        ({"requester_may_approve": False}, attrs.evolve(REQUESTER, id="RITA"), "may_not_approve"),
         ({"requester_may_approve": False}, ANN, None),
         ({"requester_may_approve": False}, person("key:ci", is_person=False), "may_not_approve"),
         ({"requester_may_approve": False}, None, "may_not_approve"),
@@ -275,6 +278,31 @@ async def test_nobody_approves_a_run_of_an_unknown_requester(world: World, autoj
         turn = await agent.start_conversation("go")
         (asked,) = answer(turn).approvals
         assert await code_of(decide(agent, person("root", "admin"), asked.id)) == "may_not_approve"
+
+
+NO_PERSONS = {
+    "shared key": person("key:website", "operator", is_person=False),
+    "program with a subject": person("ci", "operator", is_person=False),
+    "relay": person("desk", "relay"),
+    "person who relays": person("rob", "relay", "operator"),
+}
+
+
+@pytest.mark.parametrize("name", NO_PERSONS)
+async def test_nobody_is_another_person_than_who_uses_a_program(
+    name: str, world: World, autojump_clock: MockClock
+) -> None:
+    """Whoever approves may have sent the message through it."""
+    world_with(world, requester_may_approve=False)
+    async with world.agent() as agent:
+        turn = await agent.acting_as(NO_PERSONS[name]).start_conversation()
+        turn = await agent.acting_as(NO_PERSONS[name]).send(turn.conversation.id, "go")
+        (asked,) = answer(turn).approvals
+    async with world.agent() as agent:  # also after a restart
+        for each in (ANN, person("root", "admin")):
+            assert await code_of(decide(agent, each, asked.id)) == "may_not_approve"
+        await decide(agent, ANN, asked.id, approved=False)
+        assert world.called("wipe") == 0
 
 
 async def test_hash_of_something_else_is_refused_without_a_quorum_too(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import _NAMESPACE, Agent
+from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log import events as e
 from stopgo.actors.log.topics import ReplyTopic
@@ -282,10 +281,10 @@ async def test_a_conversation_that_crashes_as_it_begins_fails_its_first_run(
     world: World, autojump_clock: MockClock, failing: Failing
 ) -> None:
     world.plan("agent", say("never said"), turn=1)
-    id = str(uuid.uuid5(_NAMESPACE, "first"))
+    id = "first"
     failing.fails[id] = ("step.finished", 1000)
     async with world.agent() as agent:
-        assert answer(await agent.start_conversation("go", key="first")).code == "internal_error"
+        assert answer(await agent.start_conversation("go", id=id)).code == "internal_error"
     begun = ["conversation.created", "message.added", "run.started", "run.failed"]
     assert [*await types(world.journal, id)] == begun
 

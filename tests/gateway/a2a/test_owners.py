@@ -13,8 +13,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.actors.access.principal import Principal, all_grants, granted
 from stopgo.actors.common.errors import ErrorCode
 from stopgo.gateway.a2a.as_a2a_error import _REASONS
+from stopgo.runtime.clock import system_clock
 from tests.actors.world import World
 from tests.gateway.keyring import Keyring
 from tests.waiting import until
@@ -150,15 +152,54 @@ async def test_lists_and_totals_have_the_own_tasks(site: Site, autojump_clock: M
 async def test_context_of_another_principal_accepts_no_message(
     site: Site, autojump_clock: MockClock, tongue: Tongue
 ) -> None:
-    """Also one whose id a client has chosen."""
+    """The answer is that to a context that nobody has: it begins the client's own (1.0, section 3.4.1)."""
     chosen = await site.talk.told(tongue.send("hi", context="project-1"), **site.by("ann"))
-    assert chosen.context == "project-1"
     made = await site.talk.told(tongue.send("hi"), **site.by("ann"))
-    for context in (chosen.context, made.context):
-        before = await site.talk.agent.get(context)
-        for name, reason in {"bob": NOT_FOUND, "desk": NOT_FOUND, "vic": DENIED}.items():
-            assert await site.outcome(name, tongue.send("hi", context=context)) == reason
-        assert (await site.talk.agent.get(context)).last_seq == before.last_seq
+    for context, id in (chosen.context, chosen.id), (made.context, made.id):
+        assert context == ("project-1" if id == chosen.id else id)
+        before = await site.talk.agent.get(id)
+        for name in ("bob", "desk"):
+            for _ in range(2):
+                own = await site.talk.told(tongue.send("hi", context=context), **site.by(name))
+                assert own.context == context
+            listed = rpc("ListTasks", contextId=context)
+            page = (await site.talk.raw(listed, **site.by(name))).json()["result"]
+            ids = {task["id"] for task in page["tasks"]}
+            assert (own.id in ids, id in ids, len(ids)) == (True, False, 2)
+        assert await site.outcome("vic", tongue.send("hi", context=context)) == DENIED
+        assert (await site.talk.agent.get(id)).last_seq == before.last_seq
+
+
+async def test_context_of_a_client_keeps_the_id_that_it_chose(
+    site: Site, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """In every answer, stream and notification, and in the answers to others."""
+    receiver = await open_receiver(nursery)
+    by = site.by("ann")
+    task = await site.talk.told(V1.send("use wipe", context="project-1"), **by)
+    url = {"taskId": task.id, "url": receiver.url, "id": "c"}
+    assert await site.outcome("ann", rpc("CreateTaskPushNotificationConfig", **url)) == "ok"
+    yes = V1.send("yes", task=task.id, context="project-1", stream=True)
+    done = await site.talk.all_of(yes, **site.by("boss"))
+    more = await site.talk.all_of(V1.send("hi", context="project-1", stream=True), **by)
+    got = await site.talk.get(task.id, V1, **site.by("vic"))
+    assert {each.context for each in (task, got, *done, *more)} == {"project-1"}
+    await until(lambda: any("COMPLETED" in str(got.body) for got in receiver.got))
+    assert all('"project-1"' in json.dumps(got.body) for got in receiver.got)
+    assert task.id not in {"project-1", more[0].id}
+    refused = await site.talk.refused(V1.send("hi", task=task.id, context="project-2"), **by)
+    assert "is not the context of the task" in refused.message
+
+
+async def test_context_that_an_earlier_version_has_created_goes_on(
+    site: Site, autojump_clock: MockClock
+) -> None:
+    """Its conversation has the id that the client has chosen."""
+    owner = Principal(id="key:ann", grants=granted(["operator"], all_grants({})))
+    await site.talk.agent.acting_as(owner).start_conversation("before", id="project-1")
+    for name, found in (("ann", True), ("bob", False)):
+        told = await site.talk.told(V1.send("after", context="project-1"), **site.by(name))
+        assert (told.context, told.id.startswith("project-1")) == ("project-1", found)
 
 
 async def test_idempotency_keys_belong_to_their_principal(site: Site, autojump_clock: MockClock) -> None:
@@ -299,6 +340,27 @@ async def test_nothing_is_sent_after_the_key_of_a_config_is_revoked(
     assert {got.head.split()[1] for got in receiver.got} == {"/hook?key=1&id=kept"}
     # A client whose credential is valid sets it again.
     assert await site.outcome("ann", rpc("GetTaskPushNotificationConfig", taskId=task, id="revoked")) == "ok"
+
+
+@pytest.mark.parametrize("ends", ["expiry", "set again"])
+async def test_nothing_is_sent_after_the_credential_of_a_config_expires(
+    site: Site, autojump_clock: MockClock, nursery: trio.Nursery, ends: str
+) -> None:
+    """Unless a client with a valid one sets the configuration again."""
+    receiver = await open_receiver(nursery)
+    task = (await site.waiting("ann")).id
+    site.keys.add("ann", "operator", expires=system_clock() + 60)
+    config = {"taskId": task, "url": receiver.url, "id": "c"}
+    names = ["ann"] if ends == "expiry" else ["ann", "root"]
+    for name in names:
+        assert await site.outcome(name, rpc("CreateTaskPushNotificationConfig", **config)) == "ok"
+    await trio.sleep(100)
+    await site.talk.told(words(V1, task), **site.by("boss"))
+    if ends == "expiry":
+        assert await site.outcome("root", rpc("CreateTaskPushNotificationConfig", **config)) == "ok"
+        assert receiver.got == []
+    else:
+        await until(lambda: any("COMPLETED" in str(got.body) for got in receiver.got))
 
 
 # ------------------------------------------------------------------------------- cards

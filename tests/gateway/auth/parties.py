@@ -31,6 +31,7 @@ PARTIES: Mapping[str, tuple[str, ...]] = {
     "outsider": ("billing",),
     "relay": ("relay",),
     "admin": ("admin",),
+    "nobody": ("no-such-role",),
 }
 """The roles of each party. Their subjects are their names."""
 

@@ -143,11 +143,16 @@ async def test_a_key_is_accepted_in_either_header(site: Site) -> None:
         assert (await site.client.get("/conversations", headers=headers)).status_code == 401
 
 
-async def test_readiness_is_short_without_a_credential(site: Site) -> None:
-    key = site.add()
+async def test_readiness_is_short_without_a_credential_that_has_a_role(site: Site) -> None:
+    key, no_role = site.add(), site.add("nobody", "no-such-role")
     for ready, status, word in ((True, 200, "ready"), (False, 503, "not_ready")):
         site.agent.ready = ready
-        for headers in ({}, {"X-API-Key": "wrong"}, {"X-API-Key": key, "Authorization": f"Bearer {key}"}):
+        for headers in (
+            {},
+            {"X-API-Key": "wrong"},
+            {"X-API-Key": key, "Authorization": f"Bearer {key}"},
+            {"X-API-Key": no_role},
+        ):
             answer = await site.client.get("/health/ready", headers=headers)
             assert (answer.status_code, answer.json()) == (status, {"status": word})
         whole = await site.client.get("/health/ready", headers={"X-API-Key": key})

@@ -51,6 +51,27 @@ async def test_a_valid_token_names_its_principal_and_ends_with_it() -> None:
     assert left == pytest.approx(body["exp"] + LEEWAY - time.time(), abs=5)
 
 
+@pytest.mark.parametrize(
+    ("more", "is_person"),
+    [
+        ({}, True),
+        ({"azp": "portal", "client_id": "portal", "cid": "portal"}, True),  # a person who uses a client
+        ({"client_id": "alice"}, False),  # RFC 9068, section 2.2
+        ({"azp": "alice"}, False),  # Google: identity of a service account
+        ({"cid": "alice"}, False),  # Okta: claims of an access token
+        ({"idtyp": "app"}, False),  # Entra ID: optional claim `idtyp`
+        ({"idtyp": "user"}, True),
+        ({"gty": "client-credentials"}, False),  # Auth0: profiles of access tokens
+        ({"azp": "ci", "preferred_username": "service-account-ci"}, False),  # Keycloak: service accounts
+        ({"azp": "portal", "preferred_username": "service-account-ci"}, True),  # a name that a person chose
+        ({"azp": None, "client_id": ["alice"]}, True),
+    ],
+)
+async def test_token_of_a_program_names_no_person(more: dict[str, Any], is_person: bool) -> None:
+    async with verifying(FakeIssuer()) as verifier:
+        assert (await verifier.verify(signed(claims(**more)))).principal.is_person is is_person
+
+
 async def test_elliptic_curves_and_lists_of_audiences_are_accepted() -> None:
     issuer = FakeIssuer([FIRST, jwk(ec_key("second"), kid="second")])
     token = signed(claims(aud=["other", AUDIENCE]), ec_key("second"), "ES256", kid="second")

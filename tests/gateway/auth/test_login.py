@@ -6,6 +6,7 @@ import base64
 import hashlib
 import logging
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,14 +14,17 @@ from urllib.parse import parse_qs, urlsplit
 import attrs
 import httpx2
 import pytest
+import trio
+from trio.testing import MockClock
 from trio_websocket import ConnectionClosed, ConnectionRejected
 
 from stopgo.config.auth import AuthConfig, TrustedProxyConfig
 from stopgo.gateway import examples as ex
+from stopgo.gateway.auth.jwt_verifier import LEEWAY
 from stopgo.gateway.http.http_server import Server
 from stopgo.gateway.operations import OPERATIONS
 
-from .fake_issuer import ADDRESS, CLIENT, CONFIG, FakeIssuer, authenticating, signed
+from .fake_issuer import ADDRESS, CLIENT, CONFIG, FakeIssuer, authenticating, claims, signed
 from .web_sockets import exhaust, socket
 
 SECRET = "s3cret-of-the-proxy"
@@ -300,6 +304,28 @@ async def test_a_stream_of_a_ticket_ends_with_the_session_that_made_it(site: Sit
         await site.client.post("/logout", headers=session)
         with pytest.raises(ConnectionClosed):
             await exhaust(connection)
+
+
+@pytest.mark.parametrize("opened_by", ["token", "ticket", "websocket"])
+async def test_stream_ends_when_the_token_that_opened_it_expires(
+    site: Site, autojump_clock: MockClock, opened_by: str
+) -> None:
+    bearer = {"Authorization": f"Bearer {signed(claims(exp=int(time.time()) + 100))}"}
+    ticket = await ticket_of(site, bearer)
+    began = trio.current_time()
+    if opened_by == "websocket":
+        async with socket(site.server, f"{SOCKET}?ticket={ticket}") as connection:
+            with pytest.raises(ConnectionClosed) as caught:
+                await exhaust(connection)
+        assert caught.value.reason is not None
+        assert (caught.value.reason.code, caught.value.reason.reason) == (1008, "credential ended")
+    else:
+        given: Any = {"headers": bearer} if opened_by == "token" else {"params": {"ticket": ticket}}
+        async with site.client.stream("GET", STREAM, **given) as stream:
+            assert stream.status_code == 200
+            async for _ in stream.aiter_lines():
+                pass
+    assert trio.current_time() - began == pytest.approx(100 + LEEWAY, abs=5)
 
 
 async def test_without_authentication_there_are_no_tickets(agent: Any, serve: Callable[..., Any]) -> None:

@@ -39,13 +39,13 @@ def verdicts(rest: str, **named: str) -> Verdicts:
 
 
 PUBLIC: Verdicts = dict.fromkeys((*PARTIES, *INVALID), "ok")
-LOOK = verdicts("ok")
-READ = verdicts("ok", stranger="404", outsider="404", relay="404")
+OWN = verdicts("ok")
+"""About the party itself, which may learn that it has no role."""
+LOOK = verdicts("ok", nobody="403")
+READ = verdicts("ok", stranger="404", outsider="404", relay="404", nobody="404")
 COMMAND = verdicts("404", owner="ok", admin="ok", viewer="403", approver="403")
 DECIDE = verdicts("404", owner="403", admin="ok", viewer="403", approver="ok")
-INTO = {**COMMAND, "outsider": "403"}
-"""As `COMMAND`, for a context: one that a party may not read is new to it, and this one may create none."""
-CREATE = verdicts("ok", viewer="403", approver="403", outsider="403")
+CREATE = verdicts("ok", viewer="403", approver="403", outsider="403", nobody="403")
 ADMINISTER = verdicts("403", admin="ok")
 
 
@@ -70,10 +70,10 @@ ROWS: Mapping[str, Row] = {
     "GET /tools": Row(LOOK),
     "GET /page/agent": Row(LOOK),
     "GET /page/sign-in": Row(PUBLIC),
-    "GET /session": Row(LOOK),
-    "POST /ticket": Row(LOOK, {}),
-    "POST /logout": Row(LOOK, {}),
-    "POST /page/markdown": Row(LOOK, {"texts": ["a"]}),
+    "GET /session": Row(OWN),
+    "POST /ticket": Row(OWN, {}),
+    "POST /logout": Row(OWN, {}),
+    "POST /page/markdown": Row(OWN, {"texts": ["a"]}),
     "GET /halt": Row(LOOK),
     "GET /fleet": Row(LOOK),
     "POST /halt": Row(ADMINISTER, {"reason": "r"}),
@@ -97,7 +97,7 @@ ROWS: Mapping[str, Row] = {
     "POST /approvals/{uuid}": Row(DECIDE, {"approved": False}),
     # For a party that may not read the thread, it is a thread of its own, with another id.
     "POST /agui": Row(
-        verdicts("ok", viewer="403", approver="403", outsider="403"),
+        CREATE,
         {
             "threadId": "{id}",
             "runId": "r",
@@ -128,9 +128,10 @@ def message(text: str, **more: Any) -> dict[str, Any]:
 
 
 A2A_ROWS: Mapping[str, Row] = {
-    "SendMessage": Row(INTO, message("hello", contextId="{id}")),
+    # A context that a party may not read is new to it.
+    "SendMessage": Row(CREATE, message("hello", contextId="{id}")),
     "SendMessage, a decision": Row(DECIDE, message("no", taskId="{id}")),
-    "SendStreamingMessage": Row(INTO, message("hello", contextId="{id}")),
+    "SendStreamingMessage": Row(CREATE, message("hello", contextId="{id}")),
     "GetTask": Row(READ, {"id": "{id}"}),
     "CancelTask": Row(COMMAND, {"id": "{id}"}),
     "SubscribeToTask": Row(READ, {"id": "{id}"}),
