@@ -21,7 +21,6 @@ from ..tools.pictures import Picture, pictures_of, surplus
 from ..tools.tool import ToolResult
 from .events import BatchFinished, Origin, StepFinished, ToolStarted
 
-
 CallOutcome: TypeAlias = Literal["succeeded", "failed", "rejected"]
 
 

@@ -257,7 +257,7 @@ class FakeAgent:
         await self._read("fleet", (), {})
         process = Process("agent-1", 7, "0.1.0", AT)
         return Fleet(
-            "PostgreSQL 15.8", 0.0008, "ANY 1 (a, b)", 0, [FleetNode("a", process, True, 9.2, 12, 3)]
+            "PostgreSQL 15.8", 0.0008, "ANY 1 (a, b)", 0, 0, [FleetNode("a", process, True, 9.2, 12, 3)]
         )
 
     def health(self) -> Health:

@@ -246,7 +246,7 @@ def test_tally_of_arbitrary_calls_matches_oracle(spans: list[tuple[float, float]
             tally.start(at)
         else:
             tally.finish(spans[n][0], at)
-    batch = tally.finished("1/:1", "n", [True] * len(spans))
+    batch = tally.finished("1/:1", "n", ["succeeded"] * len(spans))
     assert tally.in_flight == 0
     assert 0 <= batch.concurrency <= len(spans)
     total = sum(abs(d) for _, d in spans)

@@ -90,7 +90,7 @@ class Story:
             add(e.StepFinished.of(step, "model", "n", reply))
             for index in range(len(calls)):
                 self.call(run, f"{step}.{index}")
-            add(Tally().finished(step, "n", [False] * len(calls)))
+            add(Tally().finished(step, "n", ["failed"] * len(calls)))
             if draw(st.booleans()):
                 add(e.StateSet("key", draw(TEXT), "n"))
         self.end(run)
@@ -415,7 +415,7 @@ def test_interrupted_call_denied_on_replay_ends_after_its_batch() -> None:
         model(CALL),
         e.ToolStarted("1/:1.0", 1, "a", "s", {}, "read", asks=False, node="n"),
         e.StepFinished.of("1/:1.0", "call", "n", NotSent("denied", "no")),
-        Tally().finished("1/:1", "n", [False]),
+        Tally().finished("1/:1", "n", ["failed"]),
         e.ToolUnknown("1/:1.0", 1, "the run ended"),
         e.RunFinished("r", "done", ["k"]),
     )
