@@ -172,6 +172,17 @@ class AgentConfig:
     prompt: str = attrs.field(
         default="", metadata=about("System prompt of every `llm` node without its own.")
     )
+    examples: tuple[str, ...] = attrs.field(
+        default=(),
+        metadata=about(
+            "Messages to try, which the page shows before the first one. Default: none.",
+            items=About(
+                "",
+                pattern=r"(?=[\s\S]*\S)[\s\S]{1,500}",
+                meaning="a message of at most 500 characters, with more than spaces",
+            ),
+        ),
+    )
     host: str = attrs.field(
         default="127.0.0.1", metadata=about("Address the HTTP server listens on.", not_empty=True)
     )

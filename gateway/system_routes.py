@@ -32,7 +32,8 @@ class DocsPage:
 
 
 def docs_page(openapi: bytes) -> DocsPage:
-    """The documentation page with the document embedded. Its policy permits only its own inline code."""
+    """The documentation page with the document embedded. Its policy permits only its own inline code, and the
+    style sheets and the icon of the web page, whose look it shares."""
     page = files("stopgo.gateway.web").joinpath("docs.html").read_bytes()
     sources: dict[str, list[str]] = {"script": [], "style": []}
     for tag, text in _INLINE.findall(page):
@@ -40,7 +41,7 @@ def docs_page(openapi: bytes) -> DocsPage:
         sources[tag.decode()].append(f"'sha256-{digest}'")
     policy = (
         f"default-src 'none'; script-src {' '.join(sources['script'])}; "
-        f"style-src {' '.join(sources['style'])}; connect-src 'self'; "
+        f"style-src 'self' {' '.join(sources['style'])}; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     # Within a script element only "<" can end the element or change the parser's state.

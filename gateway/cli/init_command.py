@@ -32,6 +32,10 @@ prompt: |
   - Some calls wait for a person to approve them. When one is rejected, say so, and do not try again.
   - Report what the tools returned, briefly.
 
+# What the page offers to try before the first message.
+examples:
+  - What can you do?
+
 """
 
 

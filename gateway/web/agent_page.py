@@ -31,6 +31,7 @@ async def agent_view(agent: Agent) -> dict[str, Any]:
     return {
         "name": config.name,
         "description": config.description,
+        "examples": list(config.examples),
         "version": version(DISTRIBUTION),
         "public_url": config.server.public_url,
         "file": file.name,

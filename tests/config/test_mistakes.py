@@ -66,6 +66,14 @@ def node(text: str) -> str:
             "1:1: mcp: the key mcp was renamed; use mcp_servers, a list of servers that each have a name",
         ),
         ("name: a\nname: b", "duplicate_key", '2:1: duplicate key "name", first on line 1'),
+        # Examples, which are messages
+        *(
+            (f"examples: {texts}", "bad_format", None)
+            for texts in ("['']", "[' ']", '["\\n"]', f"[{'x' * 501}]")
+        ),
+        ("examples: []", "empty_list", None),
+        ("examples: add a lamp", "wrong_type", None),
+        ("examples: [1]", "wrong_type", None),
         # Hosts and origins
         *(
             (f"server: {{{key}: [{text!r}]}}", "bad_format", None)

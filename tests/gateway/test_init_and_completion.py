@@ -88,6 +88,7 @@ def test_file_has_the_model_and_servers_of_the_options(
     ]
     assert found == expected
     assert (config.approval.defaults, config.warnings) == ("strict", ())
+    assert config.examples[0] == ("What can you do?" if servers else "Add a lamp with value 3.")
     assert ("resources" in (folder / "agent.yaml").read_text()) is not bool(servers)
 
 

@@ -145,6 +145,7 @@ def test_load_more_leads_on_to_what_it_loaded(serve: Serve, browser: Browser, tm
     for _ in range(35):
         server.new()
     tab = browser.open(server.run.url)
+    tab.role("combobox", "Order of conversations").choose("Newest first")
     tab.button("Load more").press("Enter")
     rows = tab.role("navigation", "Conversations").role("link", re.compile("^Untitled"))
     rows.counts(35)

@@ -6,6 +6,7 @@ import { usagePlot } from "./agent_plot.js";
 import { runTable, stats } from "./agent_run_table.js";
 import { days, runs, sums } from "./agent_runs.js";
 import { toolTable } from "./agent_tools.js";
+import { codeBox } from "./code_box.js";
 import { h, icon } from "./dom.js";
 import { stringify } from "./exact_json.js";
 import { count, timeElement } from "./times.js";
@@ -261,13 +262,14 @@ function configuration({ file, config, file_changed: changed }) {
     return [heading("Configuration", visible(file)), plain(changed ? other : "The file is empty.")];
   }
   const about = { class: "code agent-config", tabindex: 0, "aria-label": "Configuration" };
-  const block = h("pre", about, yamlLines(config));
+  const text = visible(config.trimEnd());
+  const block = codeBox(h("pre", about, yamlLines(text)), text);
   return [heading("Configuration", `${visible(file)}, without secrets`), block];
 }
 
 /** YAML with highlighted keys. */
 function yamlLines(text) {
-  return visible(text.trimEnd()).split("\n").map((line, at) => {
+  return text.split("\n").map((line, at) => {
     const [, key, rest] = /^(\s*(?:- )?[\w.-]+:)(.*)$/.exec(line) ?? [null, "", line];
     return [at ? "\n" : "", key && h("span", { class: "key" }, key), rest];
   });

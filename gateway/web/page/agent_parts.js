@@ -1,5 +1,6 @@
 // The parts of an agent and their states: servers, remote agents, models and the node tree.
 
+import { codeBox } from "./code_box.js";
 import { h, icon } from "./dom.js";
 import { byNode, policyWords } from "./policy_words.js";
 import { plural, visible } from "./text.js";
@@ -77,7 +78,8 @@ function card(name, part, where, facts, note) {
 
 function errorBlock(name, text) {
   const label = `Error of ${visible(name)}`;
-  return h("pre", { class: "code wraps", tabindex: 0, "aria-label": label }, visible(text));
+  const shown = visible(text);
+  return codeBox(h("pre", { class: "code wraps", tabindex: 0, "aria-label": label }, shown), shown);
 }
 
 function leftOut(tools) {

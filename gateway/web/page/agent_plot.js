@@ -87,7 +87,9 @@ function picture(days, { parts, axis, say, name }, width) {
   const left = 12 + LETTER * Math.max(...marks.map((mark) => axis(mark).length));
   const step = (width - left) / days.length, bar = Math.min(28, step * 0.64);
   const peak = most > 0 ? days.findIndex((day) => total(day) === most) : -1;
-  const every = Math.ceil(52 / step); // days for each date that is written
+  const longest = LETTER * Math.max(...days.map((day) => DATE.format(day.date).length));
+  // Days for each date that is written; the last date is moved to the left by up to a half.
+  const every = Math.ceil((1.5 * longest + 8) / step);
 
   /** The middle of the bar, moved so that the label stays inside the picture. */
   const written = (text, middle, attributes) => {

@@ -1,5 +1,6 @@
 // The table of tools by server: description, hints, policy (run, ask or deny) and the reason for the policy.
 
+import { codeBox } from "./code_box.js";
 import { h, icon } from "./dom.js";
 import { plural, shorten, visible } from "./text.js";
 
@@ -122,9 +123,10 @@ function details(tool, verdict) {
 }
 
 function ruleBlock({ file, line, yaml }) {
+  const text = visible(yaml.trimEnd());
   return h("div", { class: "agent-rule" },
     h("span", { class: "label" }, `${visible(file)}, line ${line}`),
-    h("pre", { class: "code", tabindex: 0, "aria-label": "The rule" }, visible(yaml.trimEnd())));
+    codeBox(h("pre", { class: "code", tabindex: 0, "aria-label": "The rule" }, text), text));
 }
 
 const pill = (policy) => h("span", { class: `pill ${TONES[policy] ?? ""}` }, policy);

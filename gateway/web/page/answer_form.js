@@ -6,7 +6,8 @@ import { unknownReason } from "./approval_text.js";
 import { h } from "./dom.js";
 import { visible } from "./text.js";
 
-/** The form for a question of a server: `{body, buttons, show(mistakes)}`. `send` gets the decision. */
+/** The form for a question of a server: `{body, buttons, show(mistakes)}`, without `show` if there are no
+ * fields. `send` gets the decision. */
 export function answerForm(approval, send) {
   if (approval.url) return visit(approval, send);
   const schema = approval.input_schema;
@@ -25,7 +26,7 @@ export function answerForm(approval, send) {
       button("Decline", "", () => send({ action: "decline" }), "r"),
       button("Cancel the question", "quiet", () => send({ action: "cancel" })),
     ],
-    show: (mistakes) => form?.show(mistakes),
+    show: form?.show,
   };
 }
 
@@ -67,7 +68,6 @@ function visit(approval, send) {
       button("Decline", "", () => send({ action: "decline" }), "r"),
       button("Cancel the question", "quiet", () => send({ action: "cancel" })),
     ],
-    show: () => {},
   };
 }
 

@@ -140,7 +140,7 @@ class Card {
     this.renderHead();
     if (approval.state !== "pending") return this.why.replaceChildren();
     const open = new Set([...this.why.querySelectorAll("details[open]")].map((each) => each.dataset.name));
-    const sections = reasons(approval, extra, { announce: (text) => this.context.announce?.(text) });
+    const sections = reasons(approval, extra);
     this.why.replaceChildren(...sections);
     this.why.hidden = !sections.length;
     for (const each of this.why.querySelectorAll("details")) each.open = open.has(each.dataset.name);
@@ -322,7 +322,7 @@ class Card {
     this.renderHead();
     this.renderFoot();
     const shown = this.form ?? this.answer;
-    if (result.is === "refused" && shown) shown.show(result.errors);
+    if (result.is === "refused" && shown?.show) shown.show(result.errors);
     else if (focused) this.focus("approve");
     this.context.announce?.(problemText(this));
   }

@@ -14,7 +14,9 @@ const UNCHANGED = "Nothing is changed: this approves the call as it is.";
 export function footOf(card) {
   const { mode, sending, problem } = card;
   const inner = [];
-  if (problem && !sending)
+  // What is wrong with a value is said at the value, once.
+  const isAtFields = problem?.is === "refused" && (card.form ?? card.answer)?.show;
+  if (problem && !sending && !isAtFields)
     inner.push(h("p", { class: "note err", role: "alert" }, visible(problemText(card))));
   if (problem?.is === "unreachable" && !sending) {
     return [

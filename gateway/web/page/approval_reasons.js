@@ -2,6 +2,7 @@
 
 import { hintChips, shortValue, summaryOf } from "./approval_text.js";
 import { differences, isObject } from "./argument_diff.js";
+import { codeBox } from "./code_box.js";
 import { h, icon } from "./dom.js";
 import { visible, plural } from "./text.js";
 import { timeElement } from "./times.js";
@@ -26,8 +27,8 @@ export function hints(approval, extra) {
 }
 
 /** Both sections, if there is something to show. */
-export function reasons(approval, extra, { open = false, announce = () => {} } = {}) {
-  return [why(approval, extra, open, announce), history(approval, extra, open)].filter(Boolean);
+export function reasons(approval, extra, { open = false } = {}) {
+  return [why(approval, extra, open), history(approval, extra, open)].filter(Boolean);
 }
 
 function section(title, right, open, inner) {
@@ -35,22 +36,20 @@ function section(title, right, open, inner) {
   return h("details", { class: "sec", open, "data-name": title }, head, h("div", { class: "in" }, inner));
 }
 
-function why(approval, extra, open, announce) {
+function why(approval, extra, open) {
   const rule = extra?.rule;
   const name = rule?.name ?? approval.rule;
   if (!name && !extra?.suggestion) return null;
   const parts = [];
   if (rule?.yaml) {
     const place = [rule.file, rule.line && `line ${rule.line}`].filter(Boolean).join(", ");
-    const lines = [
-      place ? h("span", { class: "c" }, `# ${visible(place)}\n`) : null,
-      h("mark", {}, visible(rule.yaml.trimEnd())),
-    ];
-    parts.push(h("pre", { class: "code", tabindex: "0" }, lines));
+    const yaml = visible(rule.yaml.trimEnd());
+    const lines = [place ? h("span", { class: "c" }, `# ${visible(place)}\n`) : null, h("mark", {}, yaml)];
+    parts.push(code(yaml, lines));
   } else if (name) {
     parts.push(h("p", { class: "small muted" }, whyText(approval, name)));
   }
-  if (extra?.suggestion) parts.push(suggestion(extra.suggestion, Boolean(rule?.yaml), announce));
+  if (extra?.suggestion) parts.push(suggestion(extra.suggestion, Boolean(rule?.yaml)));
   return section("Why it asks", visible(name ?? ""), open, parts);
 }
 
@@ -69,30 +68,13 @@ function whyText(approval, name) {
   return visible(name);
 }
 
-function suggestion(yaml, above, announce) {
-  const code = h("pre", { class: "code", tabindex: "0" }, visible(yaml.trimEnd()));
-  const copy = h(
-    "button",
-    { class: "btn quiet", type: "button", onclick: () => copyText(yaml, code, word, announce) },
-    icon("copy"),
-  );
-  const word = h("span", {}, "Copy");
-  copy.append(word);
+function suggestion(yaml, above) {
+  const text = visible(yaml.trimEnd());
   const lead = `To let calls like this run without asking${above ? ", above that rule" : ""}:`;
-  return [h("div", { class: "copyrow" }, h("span", { class: "small muted" }, lead), copy), code];
+  return [h("p", { class: "small muted" }, lead), code(text)];
 }
 
-async function copyText(text, code, word, announce) {
-  try {
-    await navigator.clipboard.writeText(text);
-    word.textContent = "Copied";
-    announce("The rule was copied.");
-    setTimeout(() => (word.textContent = "Copy"), 2000);
-  } catch {
-    getSelection().selectAllChildren(code); // without a clipboard, the text is at least selected
-    announce("The rule is selected. Copy it with the keyboard.");
-  }
-}
+const code = (text, shown = text) => codeBox(h("pre", { class: "code", tabindex: "0" }, shown), text);
 
 const OUTCOMES = { succeeded: "done", failed: "failed", unknown: "unknown" };
 const DECISIONS = {
@@ -134,9 +116,7 @@ function history(approval, extra, open) {
       ),
     ),
   );
-  const columns = ["When", "Arguments", "Decision", "Outcome"].map((text) =>
-    h("th", { scope: "col" }, text),
-  );
+  const columns = ["When", "Arguments", "Decision", "Outcome"].map((text) => h("th", { scope: "col" }, text));
   const table = h(
     "table",
     { class: "hist" },

@@ -260,6 +260,9 @@ export function groupOf(approval) {
   return JSON.stringify([approval.kind, kind, tool_name, server ?? "", remote_agent_name ?? "", path ?? []]);
 }
 
+/** So many approvals of one tool that wait together are one card with a table. */
+export const TOGETHER = 4;
+
 /** Time left as a clock, "29:52", or in larger units if it is long. */
 export function timeLeft(milliseconds) {
   const seconds = Math.max(0, Math.ceil(milliseconds / 1000));

@@ -9,14 +9,17 @@ const ODD = ["oneOf", "anyOf", "allOf", "not", "if", "patternProperties", "prefi
 
 /** The form of `value` under `schema`, a tree of fields:
  *
- * `{kind, path, name, value, schema, required, nullable, options?, fields?, item?}`; `kind` is "object"
- * with `fields`, "list" with `item` (the kind of its items), "choice" with `options` (`{value, label}`),
+ * `{kind, path, name, value, schema, description, required, nullable, options?, fields?, item?}`; `kind` is
+ * "object" with `fields`, "list" with `item` (the kind of its items), "choice" with `options` (`{value,
+ * label}`),
  * "text", "integer", "number", "boolean", or "json" for values that the others cannot express. `value` is
  * undefined where nothing is given. The fields have the order of the values, or with `asked` that of the
  * schema. */
 export function fieldsOf(schema, value, { path = [], root = schema, required = true, asked = false } = {}) {
   const { type: shape, nullable } = simplified(schema, root);
-  const base = { path, name: path.at(-1) ?? "", value, schema: shape ?? {}, required, nullable };
+  const description =
+    [schema?.description, shape?.description].find((text) => typeof text === "string") ?? "";
+  const base = { path, name: path.at(-1) ?? "", value, schema: shape ?? {}, description, required, nullable };
   const json = { ...base, kind: "json" };
   if (!shape) return json;
   const options = optionsOf(shape);
@@ -191,7 +194,8 @@ export function rebuild(field, changed) {
   );
 }
 
-/** The server's mistakes (`path: text`) by field: a Map from path, "" for the whole. */
+/** The server's mistakes (`path: text`) by field: a Map from path, "" for the whole. A value can break
+ * several rules at once, such as its type and a list of choices: only the type is told, or else the first. */
 export function placeMistakes(mistakes, paths) {
   const placed = new Map();
   const longest = [...paths].sort((a, b) => b.length - a.length);
@@ -209,6 +213,8 @@ export function placeMistakes(mistakes, paths) {
           : mistake;
     placed.set(path, [...(placed.get(path) ?? []), text]);
   }
+  for (const [path, texts] of placed)
+    if (path) placed.set(path, [texts.find((text) => text.includes("is not of type")) ?? texts[0]]);
   return placed;
 }
 

@@ -61,7 +61,17 @@ export function argumentForm(schema, value, { onchange = () => {}, titles = fals
   function whole() {
     const control = add(jsonControl(field, "Arguments as JSON", changed));
     control.row = h("div", { class: "arg whole" }, control.element, control.note);
-    return control.row;
+    const told = fieldsOf(schema, value).fields?.filter(({ description }) => description) ?? [];
+    const lines = told.map((each) => [
+      h("dt", { class: "k" }, visible(each.name)),
+      h("dd", {}, visible(each.description)),
+    ]);
+    return h(
+      "div",
+      { class: "stack" },
+      control.row,
+      lines.length > 0 && h("dl", { class: "alike hint" }, lines),
+    );
   }
 
   function rowsOf(parent) {
@@ -73,9 +83,28 @@ export function argumentForm(schema, value, { onchange = () => {}, titles = fals
         { class: "k", id: `${id}-${++ids}` },
         visible(titles ? titleOf(each) : each.name),
       );
-      return h("div", { class: "nest", role: "group", "aria-labelledby": name.id }, name, rowsOf(each));
+      const help = hintOf(each);
+      const about = {
+        class: "nest",
+        role: "group",
+        "aria-labelledby": name.id,
+        "aria-describedby": help?.id,
+      };
+      return h("div", about, name, help, rowsOf(each));
     });
     return h("div", { class: parent.path.length ? "" : titles ? "stack g16" : "args" }, inner);
+  }
+
+  /** The description of a value, which its control is described by. */
+  function hintOf({ description }, control = null) {
+    const made = description
+      ? h("span", { class: "hint", id: `${id}-${++ids}` }, visible(description))
+      : null;
+    if (made && control) {
+      control.help = made.id;
+      mark(control, "");
+    }
+    return made;
   }
 
   function line(each) {
@@ -84,9 +113,7 @@ export function argumentForm(schema, value, { onchange = () => {}, titles = fals
       ? h("label", { class: "k", for: control.input.id }, visible(each.name))
       : h("span", { class: "k" }, visible(each.name));
     if (!control.input) control.element.setAttribute("aria-label", visible(each.name));
-    const help = each.schema.description
-      ? h("span", { class: "hint" }, visible(each.schema.description))
-      : null;
+    const help = hintOf(each, control);
     const type = h("span", { class: "ty" }, typeLabel(each.schema, each.value));
     control.row = h(
       "div",
@@ -102,9 +129,7 @@ export function argumentForm(schema, value, { onchange = () => {}, titles = fals
     const { field: each, input, element: shown, note } = control;
     const plain = each.required || input?.type === "checkbox";
     const text = `${visible(titleOf(each))}${plain ? "" : " (optional)"}`;
-    const help = each.schema.description
-      ? h("span", { class: "hint" }, visible(each.schema.description))
-      : null;
+    const help = hintOf(each, control);
     if (input?.type === "checkbox")
       control.row = h("div", {}, h("label", { class: "row" }, input, text), help, note);
     else if (input)
@@ -176,7 +201,8 @@ function mark(control, mistake) {
     : inputsIn(control.element)) {
     if (mistake) input.setAttribute("aria-invalid", "true");
     else input.removeAttribute("aria-invalid");
-    if (mistake) input.setAttribute("aria-describedby", control.note.id);
+    const told = [mistake && control.note.id, control.help].filter(Boolean).join(" ");
+    if (told) input.setAttribute("aria-describedby", told);
     else input.removeAttribute("aria-describedby");
   }
 }

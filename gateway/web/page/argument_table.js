@@ -2,6 +2,7 @@
 
 import { isObject } from "./argument_diff.js";
 import { shapeOf, typeLabel } from "./argument_fields.js";
+import { codeBox } from "./code_box.js";
 import { h } from "./dom.js";
 import { Exact, stringify } from "./exact_json.js";
 import { visible } from "./text.js";
@@ -69,7 +70,7 @@ export function valueElement(value) {
 
 /** A long text is shown whole, in a box that scrolls: nothing that is approved is left out. */
 function longText(text) {
-  return text.length <= LONG ? text : h("pre", { class: "long", tabindex: "0" }, text);
+  return text.length <= LONG ? text : codeBox(h("pre", { class: "long", tabindex: "0" }, text), text);
 }
 
 /** A value beside the one that it replaces; a text has quotes if the other value is not a text. */

@@ -65,7 +65,7 @@ export function chat({ log, id, context, select, stop, outbox, retry, agentName 
   /** Scrolls to the end, but keeps a pending approval in view, so that no button moves under the pointer. One
    * that is higher than the view is read from its top; its buttons stay at the bottom. */
   function follow() {
-    const waits = views.get(`a${log.pending[0]}`)?.element;
+    const waits = views.get(log.itemOf(log.pending[0]))?.element;
     if (!waits) return toEnd();
     const frame = scroll.getBoundingClientRect(),
       card = waits.getBoundingClientRect();

@@ -1,6 +1,7 @@
 // The items of a chat, folded from events: messages, replies with their tool calls, approvals, ends of runs.
 // Pure and incremental: each frame is read once.
 
+import { groupOf } from "./approval_text.js";
 import { attachedAddresses, pictureAddresses } from "./pictures.js";
 
 const ENDS = { "run.finished": "finished", "run.failed": "failed", "run.cancelled": "cancelled" };
@@ -9,8 +10,8 @@ const OPEN = new Set(["writing", "requested", "waiting", "running"]);
 /** `items` only grows, and each item keeps its `id`. `take` returns the changed and new items.
  *
  * Kinds of items: "message" (text, pictures, queued), "reply" (node, parts: texts and calls in order),
- * "approval" (uuid, state), "auth" (server, open), "failure" (code, message), "cancelled",
- * "answer" (text), "completed". */
+ * "approval" (uuid, state, more: those of the same tool that were asked while it waited), "auth" (server,
+ * open), "failure" (code, message), "cancelled", "answer" (text), "completed". */
 export class ChatLog {
   items = [];
   pending = []; // approvals without an end, the oldest first
@@ -27,7 +28,8 @@ export class ChatLog {
   #texts = new Map(); // text parts by key of the model call
   #calls = new Map(); // tool calls by key
   #owners = new Map(); // items by text part or call
-  #byUuid = new Map(); // approvals
+  #byUuid = new Map(); // approvals, and the items that they belong to
+  #groups = new Map(); // the newest item of each group of approvals
   #byCommand = new Map(); // messages
   #said = []; // texts of the current turn
   #failed = null; // key of the step that failed first
@@ -41,6 +43,11 @@ export class ChatLog {
     }
     for (const frame of deltas) this.#delta(frame);
     return this.#changed;
+  }
+
+  /** The id of the item that shows an approval. */
+  itemOf(uuid) {
+    return this.#byUuid.get(uuid)?.item.id;
   }
 
   get messages() {
@@ -194,17 +201,26 @@ export class ChatLog {
 
   #asked(event, body) {
     this.approvals += 1;
-    const item = this.#add({
-      id: `a${body.id}`,
-      kind: "approval",
+    const one = {
       uuid: body.id,
       at: event.at,
       state: "pending",
       tool: body.tool_name,
+      tool_args: body.tool_args,
       key: body.key,
       decision: null,
-    });
-    this.#byUuid.set(body.id, item);
+      body,
+    };
+    const group = groupOf({ ...body, state: "pending" });
+    let item = group && this.#groups.get(group);
+    if (item && [item, ...item.more].some(({ state }) => state === "pending")) {
+      item.more.push(one);
+      this.#changed.add(item);
+    } else {
+      item = this.#add({ id: `a${body.id}`, kind: "approval", ...one, more: [] });
+      this.#groups.set(group, item);
+    }
+    this.#byUuid.set(body.id, { one: item.uuid === body.id ? item : one, item });
     this.pending = [...this.pending, body.id];
     const call = this.#calls.get(body.key);
     if (call) {
@@ -216,19 +232,20 @@ export class ChatLog {
   }
 
   #answered(type, body) {
-    const item = this.#byUuid.get(body.id);
+    const found = this.#byUuid.get(body.id);
     this.pending = this.pending.filter((uuid) => uuid !== body.id);
-    if (!item) return;
-    const decision = body.decision ?? null;
-    Object.assign(item, {
+    if (!found) return;
+    const { one, item } = found,
+      decision = body.decision ?? null;
+    Object.assign(one, {
       state: { resolved: "decided", void: "void", expired: "expired" }[type.slice(9)],
       decision,
     });
     this.#changed.add(item);
-    const call = this.#calls.get(item.key);
+    const call = this.#calls.get(one.key);
     if (!call || call.state !== "waiting") return;
-    if (item.state === "expired") call.state = "expired";
-    else if (item.state === "decided") call.state = decision?.approved === false ? "rejected" : "requested";
+    if (one.state === "expired") call.state = "expired";
+    else if (one.state === "decided") call.state = decision?.approved === false ? "rejected" : "requested";
     this.#touch(call);
   }
 
@@ -252,6 +269,7 @@ export class ChatLog {
     }
     this.#nodes.clear();
     this.#delegated.clear();
+    this.#groups.clear();
   }
 
   #stopWriting(at) {

@@ -4,6 +4,7 @@ import { chat } from "./chat.js";
 import { ChatLog } from "./chat_log.js";
 import { composer } from "./composer.js";
 import { conversationHeader } from "./conversation_header.js";
+import { divider } from "./divider.js";
 import { h, icon } from "./dom.js";
 import { Feed } from "./feed.js";
 import { firstVisit } from "./first_visit.js";
@@ -50,6 +51,13 @@ function conversation(main, id, route, context) {
   const box = composer({ ...parts, changed: () => talk.drawSending() });
   const side = h("div", { class: "side-pane" });
   const views = h("div", { class: "conversation", "data-show": "chat" }, talk.element, side);
+  talk.element.id = "chat";
+  const between = divider(views, {
+    name: "chat",
+    label: "Width of the chat",
+    controls: talk.element.id,
+    least: [360, 400],
+  });
   const tabs = ["Chat", "Timeline"].map((word) =>
     h(
       "button",
@@ -77,6 +85,7 @@ function conversation(main, id, route, context) {
   talk.element.prepend(loading);
   talk.element.append(box.element);
   side.append(panel.element);
+  side.before(between.element);
   main.append(
     header.element,
     header.below,
@@ -190,8 +199,7 @@ function conversation(main, id, route, context) {
 
   function turnTo(what) {
     views.dataset.show = what;
-    for (const tab of tabs)
-      tab.setAttribute("aria-selected", String(tab.textContent.toLowerCase() === what));
+    for (const tab of tabs) tab.setAttribute("aria-selected", String(tab.textContent.toLowerCase() === what));
     if (what === "chat") talk.toEnd();
     else panel.update();
   }
@@ -209,7 +217,7 @@ function conversation(main, id, route, context) {
     },
     close() {
       closed = true;
-      for (const part of [feed, header, talk, box, panel]) part.close();
+      for (const part of [feed, header, talk, box, panel, between]) part.close();
     },
   };
 }

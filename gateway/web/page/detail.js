@@ -3,7 +3,7 @@
 import { h, icon } from "./dom.js";
 import { factsOf, KIND_NAMES, stateWord } from "./facts.js";
 import { sentMessages } from "./sent_messages.js";
-import { bounded, codeBlock, field, prettyText } from "./value_block.js";
+import { bounded, field, jsonBlock, resultParts, textBlock } from "./value_block.js";
 import { took } from "./call_text.js";
 import { stringify } from "./exact_json.js";
 import { visible } from "./text.js";
@@ -162,7 +162,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
           h("pre", { class: "code wrap", "data-stream": true }, visible(bar.stream.text)),
         ),
       );
-    if (reply?.text) parts.push(field("Reply", bounded(visible(reply.text), true)));
+    if (reply?.text) parts.push(field("Reply", bounded(visible(reply.text))));
     const calls = (reply?.tool_calls ?? []).map((call, index) =>
       h(
         "div",
@@ -175,7 +175,7 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
           h("span", { class: "grow" }),
           h("span", { class: "small faint" }, "Show the call"),
         ),
-        codeBlock(call.arguments),
+        jsonBlock(call.arguments),
       ),
     );
     if (calls.length)
@@ -215,8 +215,8 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
       h(
         "div",
         { class: "stack" },
-        text && bounded(visible(text), true),
-        (calls ?? []).map((call) => bounded(visible(`${call.name}(${stringify(call.arguments)})`), true)),
+        text && bounded(visible(text)),
+        (calls ?? []).map((call) => bounded(visible(`${call.name}(${stringify(call.arguments)})`))),
       ),
     );
   }
@@ -236,28 +236,27 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
       );
     }
     if (ended?.body.reason)
-      parts.push(
-        h("p", { class: "said bad" }, `The outcome is unknown: ${visible(ended.body.reason)}`),
-      );
+      parts.push(h("p", { class: "said bad" }, `The outcome is unknown: ${visible(ended.body.reason)}`));
     const asked = feed.events.filter(
       ({ type, body }) => type === "approval.requested" && body.key === bar.key,
     );
     for (const { body } of asked) parts.push(approvalLink(body.id, "A person was asked about this call."));
     const given = started ? started.body.arguments : bar.call?.arguments;
-    const text = ended?.body.content ?? (result ? resultText(result) : null);
+    const { text, data } = resultParts(result ?? { content: ended?.body.content });
     parts.push(
       h(
         "div",
         { class: "two" },
-        given === undefined ? null : field("Arguments", codeBlock(given)),
-        text === null
+        given === undefined ? null : field("Arguments", jsonBlock(given)),
+        text === undefined && data === undefined
           ? field(
               "Result",
               h("p", { class: "small muted" }, bar.live ? "The call still runs." : "No result was recorded."),
             )
           : field(
               bar.failed ? "Error" : "Result",
-              typeof text === "string" ? bounded(visible(prettyText(text)), true) : codeBlock(text),
+              text !== undefined && textBlock(text),
+              data !== undefined && jsonBlock(data),
             ),
       ),
     );
@@ -274,24 +273,23 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
           {},
           `The server ${visible(server)} needs a bearer token${status ? ` (it answered ${status})` : ""}.`,
         ),
-        challenge && field("Challenge", bounded(visible(challenge), true)),
+        challenge && field("Challenge", bounded(visible(challenge))),
       ].filter(Boolean);
     }
     const { body } = asked,
       decision = answered?.body.decision ?? {};
     const parts = [
-      field("Question", bounded(visible(body.message ?? body.description ?? ""), true)),
+      field("Question", bounded(visible(body.message ?? body.description ?? ""))),
       approvalLink(body.id, bar.live ? "Waiting for a decision." : ""),
     ];
-    if (decision.reason) parts.push(field("Reason", bounded(visible(decision.reason), true)));
+    if (decision.reason) parts.push(field("Reason", bounded(visible(decision.reason))));
     if (answered?.body.reason)
-      parts.push(field("Reason for the withdrawal", bounded(visible(answered.body.reason), true)));
+      parts.push(field("Reason for the withdrawal", bounded(visible(answered.body.reason))));
     const values = [];
-    if (Object.keys(body.tool_args ?? {}).length) values.push(field("Arguments", codeBlock(body.tool_args)));
+    if (Object.keys(body.tool_args ?? {}).length) values.push(field("Arguments", jsonBlock(body.tool_args)));
     const given = decision.arguments ?? decision.content;
-    if (given) values.push(field(decision.arguments ? "Approved with" : "Answer", codeBlock(given)));
-    if (decision.result)
-      values.push(field("Result reported by a person", bounded(visible(decision.result), true)));
+    if (given) values.push(field(decision.arguments ? "Approved with" : "Answer", jsonBlock(given)));
+    if (decision.result) values.push(field("Result reported by a person", bounded(visible(decision.result))));
     if (values.length) parts.push(h("div", { class: "two" }, values));
     return parts;
   }
@@ -310,9 +308,4 @@ export function detail({ feed, spans, link, select, close, zoom, announce }) {
 function titleOf(bar) {
   if (bar.kind === "wait") return bar.asked ? visible(bar.asked.body.tool_name ?? bar.node) : "Bearer token";
   return bar.kind === "model" && bar.live ? visible(bar.stream?.model ?? "model") : visible(bar.label);
-}
-
-/** The structured content of a result, else its text. */
-function resultText(result) {
-  return result.structured ?? result.content ?? "";
 }

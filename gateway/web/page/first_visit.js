@@ -93,9 +93,7 @@ export function firstVisit(main, context) {
     }
   }
 
-  const examples = Array.isArray(agent.examples)
-    ? agent.examples.filter((text) => typeof text === "string")
-    : [];
+  const { examples = [] } = agent;
   main.append(
     h(
       "header",
@@ -126,7 +124,7 @@ export function firstVisit(main, context) {
             { class: "stack" },
             h("h2", { class: "label" }, "Or try"),
             examples.map((text) =>
-              h("button", { class: "example", type: "button", onclick: () => use(text) }, text),
+              h("button", { class: "example", type: "button", onclick: () => use(text) }, visible(text)),
             ),
           ),
         h(

@@ -3,10 +3,11 @@
 import { get } from "./api.js";
 import { approvalCard } from "./approval_card.js";
 import { groupOf } from "./approval_text.js";
-import { bulk } from "./bulk.js";
+import { bulk, placeOf } from "./bulk.js";
 import { Titles } from "./conversation_titles.js";
+import { divider } from "./divider.js";
 import { h, icon } from "./dom.js";
-import { filterBar, filtered, SORTS } from "./inbox_filters.js";
+import { filterBar, filtered, gathered, gatherKey, SORTS } from "./inbox_filters.js";
 import { Queue } from "./inbox_list.js";
 import { STATES, stateTabs } from "./inbox_tabs.js";
 import { plural } from "./text.js";
@@ -33,7 +34,7 @@ class Inbox {
     Object.assign(this, { context, items: [], chosen: new Map(), closed: false, reading: 0, place: 0 });
     this.titles = new Titles(() => this.queue.retitle());
     this.queue = new Queue({
-      open: (uuid) => this.open(uuid),
+      open: (uuid, together) => this.open(uuid, together),
       toggle: (uuid, all) => this.toggle(uuid, all),
       titles: this.titles,
     });
@@ -52,12 +53,19 @@ class Inbox {
     this.bar = h("div", { class: "bulk-bar", hidden: true });
     const list = h(
       "section",
-      { class: "queue", "aria-label": "Approvals" },
+      { class: "queue", id: "inbox-list", "aria-label": "Approvals" },
       this.filters.element,
       this.queue.element,
       this.bar,
     );
     this.body = h("div", { class: "inbox", id: "inbox-body", "data-show": "list" }, list, this.pane);
+    this.between = divider(this.body, {
+      name: "inbox",
+      label: "Width of the list",
+      controls: list.id,
+      least: [300, 400],
+    });
+    list.after(this.between.element);
     const keys = ["J", "K"].map((key) => h("kbd", { class: "kbd" }, key));
     const hint = h(
       "span",
@@ -102,7 +110,8 @@ class Inbox {
       a: focus("approve"),
       e: focus("changes"),
       r: focus("reject"),
-      Enter: () => !isControl(document.activeElement) && this.selected && this.open(this.selected),
+      Enter: () =>
+        !isControl(document.activeElement) && this.selected && this.open(this.selected, this.together),
       Escape: () => (this.chosen.size ? this.clear() : this.toList()),
     };
   }
@@ -122,8 +131,11 @@ class Inbox {
         ? "oldest"
         : "newest";
     const before = this.filter?.state;
+    if (uuid) this.chosen.clear(); // a link leads to this one alone
+    if (this.several && !this.several.sending) this.dropPane();
     this.filter = { state, kind: query.get("kind") ?? "", tool: query.get("tool") ?? "", sort };
     this.selected = uuid;
+    this.together = query.has("together");
     this.body.dataset.show = uuid ? "one" : "list";
     this.renderTabs();
     if (before !== undefined && before !== state) this.load();
@@ -140,7 +152,7 @@ class Inbox {
   }
 
   /** The address of the current view, so that a reload shows it again. */
-  link(uuid = this.selected, { state, kind, tool, sort } = this.filter) {
+  link(uuid = this.selected, together = this.together, { state, kind, tool, sort } = this.filter) {
     const usual = state === "pending" ? "oldest" : "newest";
     const query = new URLSearchParams(
       Object.entries({
@@ -148,6 +160,7 @@ class Inbox {
         kind,
         tool,
         sort: sort === usual ? "" : sort,
+        together: together ? "1" : "",
       }).filter(([, text]) => text),
     );
     const place = uuid ? `#/approvals/${encodeURIComponent(uuid)}` : "#/inbox";
@@ -166,6 +179,8 @@ class Inbox {
     if (state === this.filter.state) return;
     this.filter = { state, kind: "", tool: "", sort: state === "pending" ? "oldest" : "newest" };
     this.selected = null;
+    this.together = false;
+    if (!this.several?.sending) this.dropPane();
     this.chosen.clear();
     this.renderTabs();
     this.address();
@@ -206,9 +221,8 @@ class Inbox {
     const { kind, tool, state } = this.filter;
     const all = this.all();
     this.shown = filtered(all, this.filter);
-    for (const uuid of this.running ? [] : [...this.chosen.keys()]) {
-      if (!all.some((each) => each.uuid === uuid)) this.chosen.delete(uuid);
-    }
+    this.entries = gathered(this.shown);
+    if (!this.several) this.forgetSettled();
     const narrowed = Boolean(kind || tool);
     const unread = state === "pending" && this.context.approvals.loaded === false;
     const of = narrowed ? ` of ${all.length.toLocaleString()}` : "";
@@ -216,42 +230,57 @@ class Inbox {
     this.filters.show(this.filter, all, loading || unread ? "" : count);
     const [title, text] =
       narrowed && all.length ? ["No approval fits", "Choose another kind or tool."] : EMPTY[state];
-    this.queue.show(this.shown, {
+    this.queue.show(this.entries, {
       loading: loading || unread,
       title,
       text,
-      link: (uuid) => this.link(uuid),
+      link: (uuid, together) => this.link(uuid, together),
       state,
     });
     this.queue.mark(this.selected, this.chosen);
     this.titles.want(this.shown, state);
     this.renderTabs();
     this.renderBar();
-    if (!this.selected && this.shown.length && this.isWide() && !this.chosen.size)
-      this.select(this.shown[0].uuid);
+    if (this.several && state === "pending") this.several.update(this.members());
+    else if (this.together && this.selected && !this.card) this.showCard();
+    else if (!this.selected && this.shown.length && this.isWide() && !this.chosen.size)
+      this.select(this.entries[0]);
     else if (!this.selected) this.showCard();
+  }
+
+  /** The pending approvals of the card that shows several. */
+  members() {
+    const all = this.all();
+    if (this.chosen.size) return all.filter(({ uuid }) => this.chosen.has(uuid));
+    return all.filter((each) => gatherKey(each) === this.severalKey);
   }
 
   isWide() {
     return matchMedia("(min-width: 821px)").matches;
   }
 
-  select(uuid, push = false) {
+  /** `entry`: an approval, or `{uuid, together}` of many. */
+  select({ uuid, together = null }, push = false) {
     this.selected = uuid;
+    this.together = Boolean(together);
     this.address(push);
-    this.place = Math.max(
-      0,
-      this.shown.findIndex((each) => each.uuid === uuid),
-    );
+    this.place = Math.max(0, this.indexOf(uuid));
     this.queue.mark(uuid, this.chosen);
     this.showCard();
   }
 
-  open(uuid) {
+  /** The place in the list of the entry that an approval belongs to. */
+  indexOf(uuid) {
+    const has = (each) => each.uuid === uuid || each.together?.some((one) => one.uuid === uuid);
+    return this.entries.findIndex(has);
+  }
+
+  open(uuid, together = false) {
     const wide = this.isWide();
+    if (this.several?.began) this.chosen.clear(); // what was decided together is done
     this.body.dataset.show = "one";
-    this.select(uuid, !wide && this.selected !== uuid);
-    this.card?.focus();
+    this.select({ uuid, together }, !wide && this.selected !== uuid);
+    (this.several ?? this.card)?.focus();
   }
 
   toList() {
@@ -260,11 +289,11 @@ class Inbox {
   }
 
   move(step) {
-    if (!this.shown?.length) return;
-    const at = this.shown.findIndex(({ uuid }) => uuid === this.selected);
+    if (!this.entries?.length) return;
+    const at = this.indexOf(this.selected);
     const gone = this.place + Math.min(0, step); // the selected one has left: the next took its place
-    const next = this.shown[Math.max(0, Math.min(this.shown.length - 1, at < 0 ? gone : at + step))];
-    this.select(next.uuid);
+    const next = this.entries[Math.max(0, Math.min(this.entries.length - 1, at < 0 ? gone : at + step))];
+    this.select(next);
     this.queue.focus(next.uuid);
   }
 
@@ -273,8 +302,14 @@ class Inbox {
     else this.card?.focus(which);
   }
 
+  forgetSettled() {
+    const here = new Set(this.all().map(({ uuid }) => uuid));
+    for (const uuid of [...this.chosen.keys()]) if (!here.has(uuid)) this.chosen.delete(uuid);
+  }
+
   /** Adds an approval to the bulk decision or removes it; `all`: every approval of its group in the list. */
   toggle(uuid, all = false) {
+    this.forgetSettled();
     const one = this.all().find((each) => each.uuid === uuid);
     const group = one && groupOf(one);
     if (!group) return this.context.announce("This one is decided by itself.");
@@ -291,10 +326,10 @@ class Inbox {
   }
 
   clear() {
-    this.running = false;
+    this.dropPane();
     this.chosen.clear();
-    const there = this.shown.some(({ uuid }) => uuid === this.selected);
-    if (!there) this.selected = this.shown[0]?.uuid ?? null;
+    if (this.indexOf(this.selected) < 0) this.selected = this.entries[0]?.uuid ?? null;
+    this.together = Boolean(this.entries[this.indexOf(this.selected)]?.together);
     this.address();
     this.body.dataset.show = "list";
     this.chosenChanged();
@@ -310,7 +345,7 @@ class Inbox {
 
   renderBar() {
     const size = this.chosen.size;
-    this.bar.hidden = !size || this.running === true;
+    this.bar.hidden = !size || this.several?.began === true;
     if (this.bar.hidden) return;
     const [first] = this.chosen.values();
     const alike = this.shown.filter((each) => groupOf(each) === groupOf(first)).length;
@@ -335,22 +370,16 @@ class Inbox {
   }
 
   showCard() {
-    if (this.running) return;
-    if (this.chosen.size > 1) {
-      const key = [...this.chosen.keys()].join();
-      if (this.severalKey === key) return;
-      this.dropPane();
-      this.severalKey = key;
-      this.several = bulk([...this.chosen.values()], this.context, {
-        titles: this.titles,
-        began: () => {
-          this.running = true;
-          this.bar.hidden = true;
-        },
-        leave: () => this.clear(),
-      });
-      this.body.dataset.show = this.isWide() ? this.body.dataset.show : "one";
-      return this.pane.replaceChildren(this.several.element);
+    if (this.several?.sending) return;
+    if (this.chosen.size > 1) return this.showSeveral([...this.chosen.keys()].join(), this.members());
+    if (this.together && !this.context.approvals.loaded) return; // `list` comes back
+    const first = this.together && this.all().find(({ uuid }) => uuid === this.selected);
+    if (first) {
+      const key = gatherKey(first);
+      return this.showSeveral(
+        key,
+        this.all().filter((each) => gatherKey(each) === key),
+      );
     }
     if (this.card?.uuid === this.selected && this.card) return;
     this.dropPane();
@@ -360,6 +389,21 @@ class Inbox {
     }
     this.card = Object.assign(approvalCard(this.selected, this.context), { uuid: this.selected });
     this.pane.replaceChildren(this.card.element);
+    this.pane.scrollTop = 0;
+  }
+
+  showSeveral(key, members) {
+    if (this.severalKey === key) return;
+    this.dropPane();
+    this.severalKey = key;
+    this.several = bulk(members, {
+      announce: this.context.announce,
+      where: placeOf(members, this.titles),
+      changed: () => this.renderBar(),
+      leave: () => this.clear(),
+    });
+    this.body.dataset.show = this.isWide() ? this.body.dataset.show : "one";
+    this.pane.replaceChildren(this.several.element);
     this.pane.scrollTop = 0;
   }
 
@@ -375,6 +419,7 @@ class Inbox {
     this.context.approvals.removeEventListener("change", this.changed);
     this.dropPane();
     this.queue.close();
+    this.between.close();
   }
 }
 

@@ -1,6 +1,6 @@
 // The filters and the order of the inbox.
 
-import { KINDS } from "./approval_text.js";
+import { groupOf, KINDS, TOGETHER } from "./approval_text.js";
 import { h, setText } from "./dom.js";
 import { visible } from "./text.js";
 
@@ -40,6 +40,28 @@ export function filtered(all, { kind, tool, sort }) {
       a.expires_at === b.expires_at ? oldest(a, b) : time(a.expires_at) < time(b.expires_at) ? -1 : 1,
   };
   return all.filter(fits).sort(orders[sort] ?? oldest);
+}
+
+/** The key of the approvals that are shown as one entry: those of one tool that wait in one conversation. */
+export function gatherKey(approval) {
+  const group = groupOf(approval);
+  return group && `${approval.conversation_id} ${group}`;
+}
+
+/** The entries of the list: an approval, or, in the place of the first, many of one tool and conversation as
+ * `{...first, together: [approval]}`. Pure. */
+export function gathered(approvals) {
+  const groups = new Map();
+  for (const each of approvals) {
+    const key = gatherKey(each);
+    if (key && !groups.has(key)) groups.set(key, []);
+    groups.get(key)?.push(each);
+  }
+  return approvals.flatMap((each) => {
+    const group = groups.get(gatherKey(each)) ?? [];
+    if (group.length < TOGETHER) return [each];
+    return group[0] === each ? [{ ...each, together: group }] : [];
+  });
 }
 
 function fillSelect(select, values, chosen = "") {

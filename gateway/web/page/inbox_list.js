@@ -75,7 +75,7 @@ export class Queue {
     let at = this.list.firstChild;
     for (const item of this.items.slice(0, this.most)) {
       let row = this.rows.get(item.uuid);
-      if (row && row.item !== item) row = this.refill(row, item);
+      if (row && (row.item !== item || item.together)) row = this.refill(row, item);
       row ??= this.make(item);
       if (row.element === at) at = at.nextSibling;
       else this.list.insertBefore(row.element, at);
@@ -117,9 +117,11 @@ export class Queue {
       icon(iconOf(item)),
       ...pieces(item.state === "pending" ? heading(item) : doneHeading(item)),
     );
-    row.title.href = this.link(item.uuid);
-    row.what.textContent = visible(summary(item));
-    row.box.hidden = groupOf(item) === null;
+    const { together } = item;
+    if (together) row.title.prepend(h("span", { class: "count wait" }, `${together.length} ×`), " ");
+    row.title.href = this.link(item.uuid, Boolean(together));
+    row.what.textContent = visible(together ? `The first: ${summary(item, 70)}` : summary(item));
+    row.box.hidden = groupOf(item) === null || Boolean(together);
     row.box.setAttribute("aria-label", `Select ${visible(item.tool_name)}`);
     this.retitleRow(row);
     this.tickRow(row);
@@ -163,7 +165,7 @@ export class Queue {
   click(event, uuid) {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return; // a new tab
     event.preventDefault();
-    this.open(uuid);
+    this.open(uuid, Boolean(this.rows.get(uuid)?.item.together));
   }
 
   drop(uuid, row) {
@@ -180,7 +182,8 @@ export class Queue {
     const [first] = chosen.values();
     const group = first && groupOf(first);
     for (const [uuid, row] of this.rows) {
-      if (uuid === selected) row.element.setAttribute("aria-current", "true");
+      if (uuid === selected || row.item.together?.some((one) => one.uuid === selected))
+        row.element.setAttribute("aria-current", "true");
       else row.element.removeAttribute("aria-current");
       row.box.checked = chosen.has(uuid);
       row.box.disabled = Boolean(group) && groupOf(row.item) !== group;
@@ -188,9 +191,10 @@ export class Queue {
   }
 
   focus(uuid) {
-    const index = this.items.findIndex((item) => item.uuid === uuid);
+    const has = (item) => item.uuid === uuid || item.together?.some((one) => one.uuid === uuid);
+    const index = this.items.findIndex(has);
     while (index >= this.most) this.more();
-    const row = this.rows.get(uuid);
+    const row = this.rows.get(this.items[index]?.uuid);
     row?.title.focus({ preventScroll: true });
     row?.element.scrollIntoView({ block: "nearest" });
   }

@@ -10,8 +10,11 @@ export const ROW = 18,
   PAD = 10,
   AXIS = 28,
   BAR = 15;
-const FOLD_WIDTH = 76; // pixels
+const FOLD_WIDTH = 88; // pixels
 const MAX_FOLDED = 0.45; // share of the width for all folds together
+export const LABEL = 3; // pixels from a tick to its label
+const GAP = 8; // pixels between labels
+const OVER = 12; // pixels that a label may reach beyond the right edge of the lanes
 const MIN_PAUSE = 200; // milliseconds of the shortest pause that is folded
 const NARROW = 2; // pixels below which bars that touch are merged
 const MIN_BLOCK = 3; // pixels
@@ -67,30 +70,38 @@ const STEPS = [
   216e5, 864e5, 1728e5, 6048e5,
 ];
 
-/** Ticks at round times since `zero`, about `apart` pixels or more from each other, and outside of folds.
- * `now`: whether to leave room for the label "now" at the right edge. */
-export function ticksOf(scale, zero, now = false, apart = 52) {
-  const step = STEPS.find((each) => each * scale.perMs >= apart) ?? STEPS.at(-1);
+/** Ticks at round times since `zero`, outside of folds, each with its label: `{x, text}`. No label touches
+ * another, a fold, the edge of the axis or, with `now`, that label at the right edge. `measure(text)`: the
+ * width of a label in pixels. */
+export function ticksOf(scale, zero, measure, now = false) {
+  const end = scale.to - zero;
+  const wide = (step) => measure(tickText(Math.floor(end / step) * step, step)) + GAP;
+  const step = STEPS.find((each) => each * scale.perMs >= wide(each)) ?? STEPS.at(-1);
+  const most = now ? scale.right - measure("now") - GAP : scale.right + OVER;
   const ticks = [];
-  let last = -Infinity;
-  for (
-    let t = Math.ceil((scale.from - zero) / step) * step;
-    zero + t <= scale.to && ticks.length < 200;
-    t += step
-  ) {
+  let free = -Infinity; // where the last label ends
+  for (let t = Math.ceil((scale.from - zero) / step) * step; t <= end && ticks.length < 200; t += step) {
     const at = zero + t,
       fold = scale.folds.find((each) => at > each.from && at < each.to);
     if (fold) {
       t = Math.floor((fold.to - zero) / step) * step;
       continue;
     }
-    const x = scale.x(at);
-    const crowded = scale.folds.some(({ a, z }) => (x < a ? a - x < 36 : x - z < 0));
-    if (x - last < apart * 0.9 || crowded || x > scale.right - (now ? 66 : 28)) continue;
-    ticks.push({ x, text: tickText(t, step) });
-    last = x;
+    const x = scale.x(at),
+      text = tickText(t, step),
+      z = x + LABEL + measure(text);
+    if (x < free || z > most || scale.folds.some((each) => x < each.z && z + GAP > each.a)) continue;
+    ticks.push({ x, text });
+    free = z + GAP - LABEL;
   }
   return ticks;
+}
+
+/** The texts of a fold that fit into it, at most two: how long it is, and why. */
+export function foldTexts({ a, z }, texts, measure) {
+  const room = z - a - GAP;
+  const short = texts.findIndex((text) => measure(text) > room);
+  return short < 0 ? texts : texts.slice(0, short);
 }
 
 /** The label of a tick `ms` milliseconds after zero. `step`: milliseconds between ticks. */
@@ -99,6 +110,8 @@ export function tickText(ms, step) {
     two = (value) => String(Math.floor(value)).padStart(2, "0");
   if (step < 10) return `${ms} ms`;
   if (step < 1000) return ms === 0 ? "0 s" : `${seconds.toFixed(step < 100 ? 2 : 1)} s`;
+  if (step >= 864e5) return `${Math.floor(ms / 864e5)} d`;
+  if (step >= 36e5) return `${Math.floor(ms / 36e5)} h`;
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)}:${two(seconds % 60)}`;
   return `${Math.floor(seconds / 3600)}:${two((seconds % 3600) / 60)}:${two(seconds % 60)}`;

@@ -1,5 +1,6 @@
 // The frame of the page: the view for the address, the context that all views share, and the keys.
 
+import { announce } from "./announce.js";
 import { get, readSession } from "./api.js";
 import { ApprovalsStore } from "./approvals_store.js";
 import { access, setKey } from "./credentials.js";
@@ -49,12 +50,6 @@ function navigate(hash) {
   const address = hash.startsWith("#") ? hash : `#${hash}`;
   if (location.hash === address) route();
   else location.hash = address;
-}
-
-function announce(text) {
-  const region = document.getElementById("announce");
-  region.textContent = "";
-  setTimeout(() => (region.textContent = text), 50); // the same words twice are read twice
 }
 
 function setTitle(text = title) {

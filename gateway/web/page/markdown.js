@@ -1,7 +1,9 @@
 // Markdown of models. The agent parses it; the page makes elements from the tokens, of a few allowed tags.
 
 import { post } from "./api.js";
+import { codeBox } from "./code_box.js";
 import { h } from "./dom.js";
+import { visible } from "./text.js";
 
 const TAGS = new Set(
   "p h1 h2 h3 h4 h5 h6 em strong s code pre ul ol li blockquote hr br a table thead tbody tr th td".split(
@@ -90,10 +92,11 @@ async function ask() {
 
 function element(token) {
   if (typeof token === "string") return document.createTextNode(token);
+  if (token.tag === "pre") return code(token);
+  if (token.tag === "code") return h("code", {}, visible((token.children ?? []).join("")));
   const children = (token.children ?? []).map(element);
   if (!TAGS.has(token.tag)) return h("span", {}, children);
   if (token.tag === "a") return link(token, children);
-  if (token.tag === "pre") return h("pre", { class: "code", tabindex: "0" }, children);
   if (token.tag === "table") return h("div", { class: "table", tabindex: "0" }, h("table", {}, children));
   const level = /^h[1-6]$/.test(token.tag); // headings become h3, below those of the page
   const made = h(level ? "h3" : token.tag, { class: level ? token.tag : null }, children);
@@ -101,6 +104,12 @@ function element(token) {
     made.start = Number(token.start);
   if (["left", "center", "right"].includes(token.align)) made.classList.add(token.align);
   return made;
+}
+
+/** In code, unlike in prose, a hidden character has no use but to deceive: it is shown as an escape. */
+function code(token) {
+  const text = visible((token.children ?? []).join(""));
+  return codeBox(h("pre", { class: "code", tabindex: "0", "aria-label": "Code" }, text), text);
 }
 
 function link(token, children) {

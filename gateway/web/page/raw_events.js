@@ -3,7 +3,7 @@
 import { h, icon } from "./dom.js";
 import { stringify } from "./exact_json.js";
 import { timeElement } from "./times.js";
-import { bounded, jsonText } from "./value_block.js";
+import { jsonBlock } from "./value_block.js";
 import { shorten, visible } from "./text.js";
 
 const ROW = 28; // pixels; the same in timeline.css
@@ -116,7 +116,7 @@ export function rawEvents(feed) {
     if (chosen !== null) {
       shown.replaceChildren(
         h("div", { class: "row" }, h("h2", { class: "mono grow" }, `${frame.seq} ${frame.type}`), shut),
-        bounded(visible(jsonText(frame)), true),
+        jsonBlock(frame),
       );
     }
     drawRows();
@@ -139,8 +139,7 @@ export function rawEvents(feed) {
 }
 
 function toneOf({ type, body }) {
-  if (body?.error || body?.result?.is_error || ["run.failed", "tool.unknown"].includes(type))
-    return "is-bad";
+  if (body?.error || body?.result?.is_error || ["run.failed", "tool.unknown"].includes(type)) return "is-bad";
   return type === "approval.requested" || type === "run.waiting" ? "is-wait" : "";
 }
 

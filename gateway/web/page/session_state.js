@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { timeElement } from "./times.js";
-import { bounded, prettyText } from "./value_block.js";
+import { textBlock } from "./value_block.js";
 import { visible } from "./text.js";
 
 /** Keys in the order in which they were first set, with all their values, the latest last. Pure. */
@@ -46,7 +46,7 @@ function entry([key, values], open) {
       h("h3", { class: "mono grow ellipsis" }, visible(key)),
       h("span", { class: "small muted nowrap" }, `by ${visible(node)}, turn ${turn}, `, timeElement(at)),
     ),
-    bounded(visible(prettyText(value)), true),
+    textBlock(value),
     earlier.length
       ? h(
           "details",
@@ -71,7 +71,7 @@ function entry([key, values], open) {
                     `by ${visible(each.node)}, turn ${each.turn}, `,
                     timeElement(each.at),
                   ),
-                  bounded(visible(prettyText(each.value)), true),
+                  textBlock(each.value),
                 ),
               ),
           ),

@@ -1,15 +1,18 @@
 // The navigation, and the list of conversations with their states, a search, a filter and paging.
 
 import { get } from "./api.js";
+import { held, ordered, ORDERS } from "./conversation_order.js";
 import { RUN_STATES, stateOf } from "./conversation_state.js";
 import { h, icon, setText, svg } from "./dom.js";
 import { canNotify, notifying, setNotifying } from "./notices.js";
 import { signedInAs } from "./sign_out.js";
+import { browser } from "./storage.js";
 import { plural, visible } from "./text.js";
 import { ago } from "./times.js";
 
 const PAGE = 30;
-const MOST = 200; // what one request may ask for
+const MOST = 200; // what one request may ask for; so many of the newest are put in order by activity
+const ORDER = "stopgo.order";
 const AGAIN = 1000; // milliseconds at least between two readings of the list that events cause
 const PLACES = [
   ["#/conversations", "Conversations", "chat"],
@@ -62,6 +65,12 @@ export function sidebar(element, context) {
     { "aria-label": "Show conversations" },
     FILTERS.map(([value, word]) => h("option", { value }, word)),
   );
+  const kept = browser.get(ORDER);
+  const order = h(
+    "select",
+    { "aria-label": "Order of conversations" },
+    Object.entries(ORDERS).map(([value, word]) => h("option", { value, selected: value === kept }, word)),
+  );
   const list = h("nav", { class: "conversations", "aria-label": "Conversations" });
   const state = h("span", { class: "nowrap" }),
     dot = h("span", { class: "dot" });
@@ -108,7 +117,7 @@ export function sidebar(element, context) {
         icon("plus"),
       ),
     ),
-    h("div", { class: "side-search" }, search),
+    h("div", { class: "side-search" }, search, order),
     list,
     who,
     h(
@@ -118,6 +127,7 @@ export function sidebar(element, context) {
       state,
       h("span", { class: "grow" }),
       h("span", { class: "ellipsis" }, location.host),
+      h("a", { href: "docs", title: "The HTTP API, and forms to try it" }, "API"),
       bell(context),
     ),
   );
@@ -136,24 +146,32 @@ export function sidebar(element, context) {
     event.preventDefault();
   });
   filter.addEventListener("change", () => load());
+  order.addEventListener("change", () => {
+    browser.set(ORDER, order.value);
+    load();
+  });
+  for (const left of ["pointerleave", "focusout"]) list.addEventListener(left, () => draw());
 
   /** Reads the first page, or the next one; `anew`: all shown pages, because events were missed. */
   async function load(more = false, anew = false) {
     reading?.abort();
     const mine = (reading = new AbortController());
-    const query = new URLSearchParams({ limit: String(PAGE) });
+    const size = order.value === "created" ? PAGE : MOST;
+    const query = new URLSearchParams({ limit: String(size) });
     if (search.value.trim()) query.set("q", search.value.trim());
     if (filter.value) query.set("status", filter.value);
     if (more) query.set("cursor", cursor);
     try {
       const whole = new URLSearchParams(query);
-      if (anew) whole.set("limit", Math.min(MOST, Math.max(PAGE, items.size)));
+      if (anew) whole.set("limit", Math.min(MOST, Math.max(size, items.size)));
       const page = await get(`/conversations?${whole}`, mine.signal);
+      const waiting = more ? [] : await waitingOnes(page, query, mine.signal);
       const same = list.dataset.query === `${query}`;
       const old = more || (same && page.next_cursor && !anew) ? [...items.values()] : [];
       const kept = more || old.length > page.conversations.length ? cursor : null;
       items.clear();
-      for (const one of more ? [...old, ...page.conversations] : [...page.conversations, ...old]) {
+      const fresh = more ? [...old, ...page.conversations] : [...page.conversations, ...old, ...waiting];
+      for (const one of fresh) {
         if (!items.has(one.id)) items.set(one.id, one); // pages that were loaded before stay
       }
       cursor = more ? (page.next_cursor ?? null) : (kept ?? page.next_cursor ?? null);
@@ -166,6 +184,14 @@ export function sidebar(element, context) {
     // A page of a search may be empty without being the last.
     if (!items.size && cursor && !failed) return load(true);
     draw();
+  }
+
+  /** Those that wait, however old: with "Waiting first" they are at the top. */
+  async function waitingOnes(page, query, signal) {
+    if (order.value !== "waiting" || filter.value || !page.next_cursor) return [];
+    const wanted = new URLSearchParams(query);
+    wanted.set("status", "waiting_approval");
+    return (await get(`/conversations?${wanted}`, signal)).conversations;
   }
 
   function loadSoon() {
@@ -202,13 +228,17 @@ export function sidebar(element, context) {
   function draw() {
     for (const [id, row] of rows) if (!items.has(id)) rows.delete(id) && row.element.remove();
     let before = null;
-    for (const item of items.values()) {
+    const wanted = ordered([...items.values()], order.value, (id) => approvals.count(id));
+    const still = list.matches(":hover") || list.contains(document.activeElement);
+    for (const item of still ? held(wanted, [...rows.keys()]) : wanted) {
       if (!rows.has(item.id)) rows.set(item.id, conversationRow(item.id));
       const row = rows.get(item.id);
       row.draw(item, approvals.count(item.id), item.id === current);
       const place = before ? before.nextSibling : list.firstChild;
       if (place !== row.element) list.insertBefore(row.element, place); // moving would take the focus away
       before = row.element;
+      rows.delete(item.id);
+      rows.set(item.id, row); // the rows are in the order that is shown
     }
     note.hidden = Boolean(cursor || items.size);
     const look = JSON.stringify([note.hidden, failed, list.dataset.query, search.value, filter.value]);
@@ -220,10 +250,10 @@ export function sidebar(element, context) {
 
   /** Loads the next conversations, and focuses the first of them after a press of the button. */
   async function loadMore() {
-    const before = items.size;
+    const before = new Set(rows.keys());
     await load(true);
-    if (items.size > before && [further, document.body].includes(document.activeElement))
-      list.querySelectorAll("a")[before]?.focus();
+    const first = [...rows].find(([id]) => !before.has(id));
+    if (first && [further, document.body].includes(document.activeElement)) first[1].element.focus();
   }
 
   function empty() {
@@ -253,8 +283,7 @@ export function sidebar(element, context) {
         ? at + step
         : Math.max(
             0,
-            links.findIndex((link) => link.ariaCurrent) +
-              (links.some((link) => link.ariaCurrent) ? step : 0),
+            links.findIndex((link) => link.ariaCurrent) + (links.some((link) => link.ariaCurrent) ? step : 0),
           );
     links[Math.min(links.length - 1, Math.max(0, start))].focus();
   }

@@ -1,5 +1,6 @@
 // Tokens and cost per model call over the conversation, as plots, and totals by model.
 
+import { textWidth } from "./bar_text.js";
 import { h, svg } from "./dom.js";
 import { count, money } from "./times.js";
 import { plural, visible } from "./text.js";
@@ -132,13 +133,13 @@ function noCost(sum) {
 
 function plot(title, columns, width, valuesOf, tell, names) {
   const tall = 132,
-    left = 56,
     top = 12,
-    bottom = 20,
-    space = width - left;
+    bottom = 20;
   const sums = columns.map((each) => valuesOf(each).reduce((a, b) => a + b, 0)),
     most = Math.max(...sums),
     ceiling = roundUp(most);
+  const left = 12 + Math.max(44, ...[0, 0.5, 1].map((share) => textWidth(tell(ceiling * share), 11))),
+    space = width - left;
   const y = (value) => top + (tall - top - bottom) * (1 - value / ceiling),
     wide = Math.min(28, space / columns.length);
   const peak = columns[sums.indexOf(most)];
@@ -176,15 +177,8 @@ function plot(title, columns, width, valuesOf, tell, names) {
     });
     picture.append(group);
   });
-  const ends =
-    columns.length > 1
-      ? [
-          [columns[0], left, "start"],
-          [columns.at(-1), left + columns.length * wide, "end"],
-        ]
-      : [[columns[0], left, "start"]];
-  for (const [each, x, anchor] of ends)
-    picture.append(svg("text", { x, y: tall - 4, "text-anchor": anchor }, `call ${each.first}`));
+  for (const [text, x, anchor] of endLabels(columns, left, wide * columns.length))
+    picture.append(svg("text", { x, y: tall - 4, "text-anchor": anchor }, text));
   const legend = names.map((name, layer) => h("span", {}, h("i", { class: `swatch layer${layer}` }), name));
   return h(
     "figure",
@@ -197,6 +191,19 @@ function plot(title, columns, width, valuesOf, tell, names) {
     ),
     picture,
   );
+}
+
+/** The labels below the first and the last column; one for both if two would touch. */
+function endLabels(columns, left, span) {
+  const [first, last] = [columns[0].first, columns.at(-1).last].map((each) => each.toLocaleString());
+  if (columns.length === 1) return [[`call ${first}`, left, "start"]];
+  const [start, end] = [`call ${first}`, `call ${last}`];
+  if (textWidth(start, 11) + textWidth(end, 11) + 12 > span)
+    return [[`calls ${first} to ${last}`, left, "start"]];
+  return [
+    [start, left, "start"],
+    [end, left + span, "end"],
+  ];
 }
 
 function callText({ first, last, call }) {

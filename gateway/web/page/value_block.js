@@ -1,7 +1,9 @@
 // Values as blocks of plain text: JSON with exact numbers, 64 Ki characters at first, never Markdown.
 
+import { isObject } from "./argument_diff.js";
+import { codeBox } from "./code_box.js";
 import { h } from "./dom.js";
-import { Exact, parse, stringify } from "./exact_json.js";
+import { Exact, equal, parse, stringify } from "./exact_json.js";
 import { visible } from "./text.js";
 
 const MOST = 65_536; // characters shown at first
@@ -10,12 +12,13 @@ export function field(name, ...content) {
   return h("div", { class: "part" }, h("span", { class: "label" }, name), content);
 }
 
-/** Text in a block; a button shows the rest of a long one. */
-export function bounded(text, wrap = false) {
-  const pre = h("pre", { class: wrap ? "code wrap" : "code", tabindex: 0 });
+/** Text in a block; a button shows the rest of a long one. `wide`: another form of it for the wide view. */
+export function bounded(text, wide = text) {
+  const pre = h("pre", { class: "code wrap", tabindex: 0 });
+  const box = codeBox(pre, text, wide);
   if (text.length <= MOST) {
     pre.textContent = text;
-    return pre;
+    return box;
   }
   pre.textContent = `${text.slice(0, MOST)}…`;
   const all = h(
@@ -28,37 +31,64 @@ export function bounded(text, wrap = false) {
     all.remove();
     pre.focus();
   }
-  return h("div", { class: "stack" }, pre, all);
+  return h("div", { class: "stack" }, box, all);
 }
 
-/** A JSON value on lines of its own. */
-export function codeBlock(value) {
-  return bounded(visible(typeof value === "string" ? value : jsonText(value)), true);
+/** A JSON value on lines of its own; a text as it is. In the wide view, texts of JSON have line breaks. */
+export function jsonBlock(value) {
+  if (typeof value === "string") return bounded(visible(value));
+  return bounded(visible(jsonText(value)), visible(jsonText(value, { breaks: true })));
+}
+
+/** A text; JSON is indented. */
+export function textBlock(text) {
+  const value = /^\s*[[{]/.test(text) ? parsed(text) : undefined;
+  return value === undefined ? bounded(visible(text)) : jsonBlock(value);
+}
+
+/** The text of a result, and the data that it does not repeat: `{text, data}`, each undefined if there is
+ * none. The text is what the model reads: the runtime has added the data to it if the server's text lacks
+ * them. Pure. */
+export function resultParts({ content, structured }) {
+  const data = structured ?? undefined;
+  if (!content || data === undefined) return { text: content || undefined, data };
+  const whole = parsed(content);
+  const wrapped = isObject(data) && Object.values(data).length === 1 && Object.values(data)[0];
+  if (wrapped === content || (whole !== undefined && (equal(whole, data) || equal(whole, wrapped))))
+    return { text: content, data: undefined };
+  const end = content.lastIndexOf("\n");
+  const last = parsed(content.slice(end + 1));
+  return { text: last !== undefined && equal(last, data) ? content.slice(0, end) : content, data };
+}
+
+function parsed(text) {
+  try {
+    return parse(text);
+  } catch {
+    return undefined; // it only looks like JSON
+  }
 }
 
 const isScalar = (value) => value === null || typeof value !== "object" || value instanceof Exact;
 
-/** Indented JSON, in which short lists of scalars stay on one line. */
-export function jsonText(value, depth = 0) {
-  if (isScalar(value)) return stringify(value);
+/** Indented JSON, in which short lists of scalars stay on one line. With `breaks`, escaped line breaks become
+ * line breaks, which is easier to read and no longer JSON. Pure. */
+export function jsonText(value, { depth = 0, breaks = false } = {}) {
+  if (isScalar(value)) return breaks ? broken(stringify(value)) : stringify(value);
   const list = Array.isArray(value);
-  if (list && value.every(isScalar) && stringify(value).length < 64)
+  const short = list && value.every(isScalar) && stringify(value).length < 64;
+  if (short && !(breaks && stringify(value).includes("\\n")))
     return `[${value.map((each) => stringify(each)).join(", ")}]`;
   const pad = "  ".repeat(depth + 1),
     end = "  ".repeat(depth);
+  const inner = (each) => jsonText(each, { depth: depth + 1, breaks });
   const parts = list
-    ? value.map((each) => jsonText(each, depth + 1))
-    : Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${jsonText(each, depth + 1)}`);
+    ? value.map(inner)
+    : Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${inner(each)}`);
   if (!parts.length) return list ? "[]" : "{}";
   return `${list ? "[" : "{"}\n${pad}${parts.join(`,\n${pad}`)}\n${end}${list ? "]" : "}"}`;
 }
 
-/** JSON text, indented; any other text unchanged. */
-export function prettyText(text) {
-  if (!/^\s*[[{]/.test(text)) return text;
-  try {
-    return jsonText(parse(text));
-  } catch {
-    return text;
-  }
-}
+/** Each escape of a line break as a line break; an escaped backslash before an "n" is none. */
+const broken = (text) =>
+  text.replace(/\\r\\n|\\(.)/g, (found, sign) => (sign === undefined || sign === "n" ? "\n" : found));

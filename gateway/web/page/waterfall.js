@@ -4,9 +4,9 @@
 // scroll window; bars narrower than 2 pixels that touch become one, as do wider ones if more than 1,500
 // would be drawn (`layout.js`). Bars that did not change keep their elements, and with them the focus.
 
-import { fitted, label, labelOf, neighbour, tellBlock } from "./bar_text.js";
+import { fitted, label, labelOf, neighbour, tellBlock, textWidth } from "./bar_text.js";
 import { h, svg } from "./dom.js";
-import { AXIS, BAR, blocksOf, ROW, scaleOf, stack, ticksOf } from "./layout.js";
+import { AXIS, BAR, blocksOf, foldTexts, LABEL, ROW, scaleOf, stack, ticksOf } from "./layout.js";
 import { WORDS } from "./lanes.js";
 import { duration } from "./times.js";
 import { visible } from "./text.js";
@@ -87,21 +87,22 @@ export function waterfall({ select }) {
       head.push(svg("rect", { x: a, y: 0, width: z - a, height: AXIS, class: "fold" }));
       body.push(svg("rect", { x: a, y: 0, width: z - a, height, class: "fold" }));
     }
-    for (const { x, text } of ticksOf(scale, zero, view.live && !model.range)) {
+    const measure = (text) => textWidth(text, 11, 600); // the bolder of the two weights on the axis
+    for (const { x, text } of ticksOf(scale, zero, measure, view.live && !model.range)) {
       head.push(
         svg("line", { x1: x, x2: x, y1: AXIS - 6, y2: AXIS, class: "grid" }),
-        label(text, x + 3, 17, "tick"),
+        label(text, x + LABEL, 17, "tick"),
       );
       body.push(svg("line", { x1: x, x2: x, y1: 0, y2: height, class: "grid" }));
     }
     const still = scale.folds.at(-1)?.live; // the wait goes on, and says "now" itself
-    for (const { a, z, from, to, why, live } of scale.folds) {
+    for (const fold of scale.folds) {
+      const { a, z, from, to, why, live } = fold;
       head.push(svg("path", { d: `M${a} 0V${AXIS}M${z} 0V${AXIS}`, class: "fold-edge" }));
       body.push(svg("path", { d: `M${a} 0V${height}M${z} 0V${height}`, class: "fold-edge" }));
-      if (z - a < 56) continue;
-      head.push(
-        label(duration((to - from) / 1000), (a + z) / 2, 12, "fold-text"),
-        label(live ? "waiting now" : why, (a + z) / 2, 24, "tick middle"),
+      const texts = foldTexts(fold, [duration((to - from) / 1000), live ? "waiting now" : why], measure);
+      texts.forEach((text, line) =>
+        head.push(label(text, (a + z) / 2, line ? 24 : 12, line ? "tick middle" : "fold-text")),
       );
     }
     for (const { top, height: tall, lane } of shown) {
@@ -203,8 +204,7 @@ export function waterfall({ select }) {
       bar = block.bars[0],
       y = placed.top + 6 + row * ROW;
     const selected = block.bars.some((each) => each.id === model.selected);
-    const room =
-      (block.next?.a ?? model.scale.folds.find((fold) => fold.a >= z)?.a ?? model.scale.right) - z;
+    const room = (block.next?.a ?? model.scale.folds.find((fold) => fold.a >= z)?.a ?? model.scale.right) - z;
     const { length } = block.bars,
       space = Math.round(room);
     const look = [a.toFixed(1), z.toFixed(1), y, length, block.failed, bar.label, bar.word, space].join(" ");

@@ -152,7 +152,8 @@ async def test_verdicts_per_node_are_omitted_for_many_tools(
 
 
 async def test_the_parts_of_the_agent(configured: Any) -> None:
-    view = await view_of(configured(BEGIN + "description: d\n" + PROCESS))
+    view = await view_of(configured(BEGIN + "description: d\nexamples: [do it, '<b>x']\n" + PROCESS))
+    assert view["examples"] == ["do it", "<b>x"]
     assert (view["name"], view["description"], view["file"], view["file_changed"]) == (
         "a",
         "d",

@@ -192,7 +192,10 @@ test("a schema that no sane server writes still makes a form", () => {
   const field = fieldsOf(odd, parse('{"a":1,"c":1,"__proto__":"x"}'), { asked: true });
   assert.deepEqual(field.fields.map(({ name }) => name).sort(), ["__proto__", "a", "b", "c", "d", "e"]);
   assert.equal(at(field, "b").options[0].label, '{"toString":1}');
-  assert.equal(rebuild(field, () => undefined), field.value);
+  assert.equal(
+    rebuild(field, () => undefined),
+    field.value,
+  );
 });
 
 test("the server's mistakes are put where they belong", () => {
@@ -206,6 +209,33 @@ test("the server's mistakes are put where they belong", () => {
     ["service", "strategy.pause", "steps"],
   );
   assert.deepEqual([...placed.keys()], ["strategy.pause", "service", "steps", ""]);
+});
+
+test("one mistake has one message, and the description of a value is kept", () => {
+  // What jsonschema says of 5 for {"enum": ["a"], "type": "string"}, and of "" for minLength and pattern.
+  const texts = [
+    "kind: 5 is not one of ['a']",
+    "kind: 5 is not of type 'string'",
+    "name: '' is too short",
+    "name: '' does not match",
+  ];
+  const placed = placeMistakes(texts, ["kind", "name"]);
+  assert.deepEqual(
+    [...placed],
+    [
+      ["kind", ["5 is not of type 'string'"]],
+      ["name", ["'' is too short"]],
+    ],
+  );
+  const described = { description: "How fast." };
+  for (const schema of [
+    { type: "integer", ...described },
+    { type: ["integer", "string"], ...described },
+    { anyOf: [{ type: "integer", description: "inside" }, { type: "null" }], ...described },
+    { type: "object", properties: { a: {} }, ...described },
+  ])
+    assert.equal(fieldsOf(schema, undefined).description, "How fast.");
+  assert.equal(fieldsOf({ type: "string", description: { no: "text" } }, "").description, "");
 });
 
 test("types are named in plain words", () => {

@@ -84,6 +84,38 @@ test("a call waits for its approval, runs and ends", () => {
   assert.equal(log.run.state, "running");
 });
 
+test("approvals of one tool that wait together are one item, those asked later another", () => {
+  const ask = (id, tool_name = "add", kind = "tool") => [
+    "approval.requested",
+    { ...ASKED, id, tool_name, kind },
+  ];
+  const yes = (id) => ["approval.resolved", { id, decision: { approved: true } }];
+  const log = logOf(
+    ask("u1"),
+    ask("x", "remove"),
+    ask("u2"),
+    ask("o", "add", "outcome_unknown"),
+    yes("u1"),
+    ask("u3"),
+  );
+  const groups = () =>
+    log.items
+      .filter(({ kind }) => kind === "approval")
+      .map((item) => [item, ...item.more].map(({ uuid }) => uuid));
+  assert.deepEqual(groups(), [["u1", "u2", "u3"], ["x"], ["o"]]);
+  assert.deepEqual(
+    ["u1", "u3", "x"].map((uuid) => log.itemOf(uuid)),
+    ["au1", "au1", "ax"],
+  );
+  assert.deepEqual(log.pending, ["x", "u2", "o", "u3"]);
+  const before = [...Array(9).fill(["", {}])];
+  const more = events(...before, yes("u2"), yes("u3"), ask("u4")).slice(9);
+  const changed = log.take({ events: more });
+  assert.deepEqual(groups(), [["u1", "u2", "u3"], ["x"], ["o"], ["u4"]]);
+  const [{ state, more: others }] = [...changed];
+  assert.deepEqual([state, others.map((one) => one.state)], ["decided", ["decided", "decided"]]);
+});
+
 test("a node goes on below the card that it asked for", () => {
   const log = logOf(
     ["step.finished", CALLS],

@@ -4,12 +4,20 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { lanesOf } from "../../../gateway/web/page/lanes.js";
-import { blocksOf, scaleOf, stack, tickText, ticksOf } from "../../../gateway/web/page/layout.js";
+import {
+  blocksOf,
+  foldTexts,
+  LABEL,
+  scaleOf,
+  stack,
+  tickText,
+  ticksOf,
+} from "../../../gateway/web/page/layout.js";
 import { jsonLines } from "../../../gateway/web/page/raw_events.js";
 import { sessionOf } from "../../../gateway/web/page/session_state.js";
 import { layoutTree } from "../../../gateway/web/page/tree_layout.js";
 import { modelCallsOf, columnsOf, roundUp, sumOf } from "../../../gateway/web/page/usage.js";
-import { jsonText, prettyText } from "../../../gateway/web/page/value_block.js";
+import { jsonText, resultParts } from "../../../gateway/web/page/value_block.js";
 import { neighbour, tellBlock } from "../../../gateway/web/page/bar_text.js";
 import { parse } from "../../../gateway/web/page/exact_json.js";
 
@@ -29,7 +37,7 @@ test("work is to scale, and a long pause has a fixed width", () => {
   const scale = scaleOf({ ...wide, to: 101_000, pauses: [{ from: 500, to: 100_500 }] });
   const [fold] = scale.folds;
   assert.equal(scale.folds.length, 1);
-  assert.equal(Math.round(fold.z - fold.a), 76);
+  assert.equal(Math.round(fold.z - fold.a), 88);
   assert.equal(scale.x(0), 100);
   assert.equal(Math.round(scale.x(101_000)), 600);
   assert.equal(Math.round(scale.x(500) - 100), Math.round(600 - scale.x(100_500)));
@@ -49,18 +57,57 @@ test("many folds share at most half of the width", () => {
   assert.equal(Math.round(scale.x(50_000)), 600);
 });
 
-test("ticks stand at round times, apart from each other, none in a fold", () => {
+const measure = (text) => text.length * 6.5; // pixels of a letter at the size of the axis, about
+
+test("ticks stand at round times, none in a fold", () => {
   const scale = scaleOf({ ...wide, to: 101_000, pauses: [{ from: 500, to: 100_500 }] });
-  const ticks = ticksOf(scale, 0);
+  const ticks = ticksOf(scale, 0, measure);
   assert.equal(ticks[0].text, "0 s");
-  for (const [index, { x }] of ticks.entries()) {
-    assert.ok(!(x > scale.folds[0].a && x < scale.folds[0].z));
-    if (index) assert.ok(x - ticks[index - 1].x > 40);
-  }
+  for (const { x } of ticks) assert.ok(!(x > scale.folds[0].a && x < scale.folds[0].z));
   assert.deepEqual(
     [tickText(65_000, 5000), tickText(3_600_000, 60_000), tickText(30, 10), tickText(2, 1)],
     ["1:05", "1:00:00", "0.03 s", "2 ms"],
   );
+  assert.deepEqual([tickText(2 * 864e5, 864e5), tickText(36e5, 36e5)], ["2 d", "1 h"]);
+});
+
+test("labels of the axis never touch each other, a fold or the edge, whatever was waited for", () => {
+  const MINUTE = 6e4,
+    DAY = 864e5;
+  for (const width of [180, 246, 420, 900])
+    for (const work of [5, 300, 4000, 61_000, 20 * MINUTE, 3 * DAY])
+      for (const waits of [[], [2000], [DAY, 900], [30 * DAY, 3 * 36e5, 5000, 400 * DAY]])
+        for (const fold of [true, false])
+          for (const now of [true, false]) {
+            const step = work / (waits.length + 1);
+            let at = 0;
+            const pauses = waits.map((wait) => {
+              const from = (at += step);
+              return { from, to: (at += wait) };
+            });
+            const scale = scaleOf({ from: 0, to: at + step, pauses, fold, left: 100, width });
+            const taken = ticksOf(scale, 0, measure, now).map(({ x, text }) => [
+              x + LABEL,
+              x + LABEL + measure(text),
+            ]);
+            taken.push(...scale.folds.map(({ a, z }) => [a, z]));
+            if (now) taken.push([scale.right - measure("now"), scale.right]);
+            taken.sort((one, other) => one[0] - other[0]);
+            // A wait that goes on reaches to the right edge, and says "now" itself.
+            const isOver = scale.folds.some(({ z }) => z > scale.right - measure("now"));
+            taken.slice(1).forEach(([from], index) => {
+              const told = JSON.stringify({ width, work, waits, fold, now, taken });
+              if (!isOver || !now) assert.ok(from >= taken[index][1], told);
+            });
+            if (taken.length) assert.ok(taken.at(-1)[1] <= scale.right + 16, "outside of the axis");
+          }
+});
+
+test("a fold has the texts that fit into it", () => {
+  const texts = ["3 d 4 h", "waiting only"];
+  assert.deepEqual(foldTexts({ a: 0, z: 100 }, texts, measure), texts);
+  assert.deepEqual(foldTexts({ a: 0, z: 60 }, texts, measure), ["3 d 4 h"]);
+  assert.deepEqual(foldTexts({ a: 0, z: 30 }, texts, measure), []);
 });
 
 test("bars that overlap in time stand in rows", () => {
@@ -221,6 +268,4 @@ test("values keep their digits, in details and in the download", () => {
     jsonText(parse('{"n": [9007199254740993, 1.0], "o": {}}')),
     '{\n  "n": [9007199254740993, 1.0],\n  "o": {}\n}',
   );
-  assert.equal(prettyText('{"a":1}'), '{\n  "a": 1\n}');
-  assert.equal(prettyText("[not json"), "[not json");
 });
