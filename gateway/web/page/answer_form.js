@@ -6,13 +6,15 @@ import { unknownReason } from "./approval_text.js";
 import { h } from "./dom.js";
 import { visible } from "./text.js";
 
-/** The form for a question of a server: `{body, buttons, show(mistakes)}`. `send` gets the decision. */
+/** The form for a question of a server: `{body, buttons, show(mistakes), result()}`; `result` as in
+ * `argumentForm`. `send` gets the decision. */
 export function answerForm(approval, send) {
   if (approval.url) return visit(approval, send);
   const schema = approval.input_schema;
   const form = hasFields(schema) ? argumentForm(schema, defaults(schema), { titles: true }) : null;
+  const result = () => form?.result() ?? { value: {}, mistakes: new Map() };
   const answer = () => {
-    const { value, mistakes } = form?.result() ?? { value: {}, mistakes: new Map() };
+    const { value, mistakes } = result();
     if (mistakes.size) form.show(mistakes);
     else send({ action: "accept", content: value });
   };
@@ -26,6 +28,7 @@ export function answerForm(approval, send) {
       button("Cancel the question", "quiet", () => send({ action: "cancel" })),
     ],
     show: (mistakes) => form?.show(mistakes),
+    result,
   };
 }
 
@@ -68,6 +71,7 @@ function visit(approval, send) {
       button("Cancel the question", "quiet", () => send({ action: "cancel" })),
     ],
     show: () => {},
+    result: () => ({ value: {}, mistakes: new Map() }),
   };
 }
 

@@ -116,7 +116,8 @@ export function bulk(approvals, context, { titles, began, leave }) {
     stopped = false;
     title.focus();
     const failed = [];
-    let done = 0;
+    let done = 0,
+      wasFirst = true;
     for (const approval of only) {
       if (stopped) {
         failed.push(approval);
@@ -128,6 +129,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
       const result = await (again ? sendAgain(approval.uuid) : decide(approval.uuid, body)).catch(
         (error) => ({ is: "wrong", text: error.message }),
       );
+      wasFirst &&= !["already", "expired", "void"].includes(result.is);
       const [text, tone] = told(result, body);
       say(approval, text, tone);
       if (["unreachable", "wrong", "denied", "refused"].includes(result.is)) failed.push(approval);
@@ -137,7 +139,7 @@ export function bulk(approvals, context, { titles, began, leave }) {
     const sum = failed.length
       ? `${only.length - failed.length} decided, ${failed.length} still pending.`
       : `All ${only.length} are decided.`;
-    status.textContent = sum;
+    status.textContent = !wasFirst && body.reason ? `${sum} Your reason was: ${visible(body.reason)}` : sum;
     context.announce?.(sum);
     const retry = failed.length
       ? button(`Send ${failed.length} again`, "primary", () => run(body, failed), "a")

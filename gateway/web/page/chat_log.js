@@ -201,6 +201,7 @@ export class ChatLog {
       at: event.at,
       state: "pending",
       tool: body.tool_name,
+      tool_args: body.tool_args,
       key: body.key,
       decision: null,
     });
