@@ -118,7 +118,11 @@ docs/reference/a2a.md
     Approvals as `interrupts` > test_answer_to_strands_is_the_response_of_the_interrupt
     All answers are expected > test_all_answers_are_one_message
     The agent asks the same again > test_same_question_after_the_answer_is_told
+    Data or a file beside > test_all_that_a_question_says_is_shown
     The agent ends without > test_end_without_the_approved_call_is_an_error
+  tests/actors/a2a/test_changed_questions.py
+    A question has another text > test_answer_is_not_sent_to_a_changed_question
+    A form that asks > test_form_that_asks_for_a_secret_is_declined
   tests/actors/a2a/wire/test_card_reader.py
     The card names `0.0 > test_path_of_an_interface_at_a_listen_address_is_called_at_the_configured_origin
     The card names a path alone > test_url_of_another_form_means_the_agent

@@ -63,7 +63,7 @@ def remote_agent_actor(
                 case Delegate():
                     known = secrets.beside(message.bearer)
                     exchange = Exchange(
-                        config, link, _with_masked_progress(message, known), log, max_stored_bytes
+                        config, link, _with_masked_progress(message, known), log, max_stored_bytes, known
                     )
                     return await _masked(exchange, known, log)
                 case CancelRemote():
@@ -72,7 +72,8 @@ def remote_agent_actor(
                     return None
                 case LookAt():
                     with trio.move_on_after(LOOK_TIME):
-                        return secrets.beside(message.bearer).masked(await look(link, message))
+                        known = secrets.beside(message.bearer)
+                        return known.masked(await look(link, message, known))
                     return None
                 case _:
                     assert_never(message)

@@ -12,6 +12,9 @@ answer or a token.
     ===============  ==================================================================================
 
 A task is followed by its stream if the agent has streams, otherwise by polling.
+
+A form that asks for a secret, or that cannot be shown whole, is declined without asking a person, as those of
+MCP servers are (`tools/elicitation.py`).
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ from ..tools.delegation import (
     RemoteItem,
     RemoteTask,
 )
+from ..tools.elicitation import asks_for_secret
+from ..tools.masking import Secrets
 from ..tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .agent_link import AgentLink, Contact, Lost, NotSent
 from .foreign_questions import uncalled
@@ -52,7 +57,10 @@ CANCEL_TIME = 8.0
 """Seconds to cancel a task: more than this runtime gives a cancelled task's own calls."""
 LOOK_TIME = 5.0
 """Seconds for a look at a question."""
+MOST_DECLINED = 8
+"""How often forms are declined in one exchange, because an agent may ask again without end."""
 ASKED_AGAIN = "it asks the same again"
+CHANGED = "the agent has changed its question meanwhile"
 NOT_ASKED = "the agent no longer waits for the answer"
 
 
@@ -64,6 +72,8 @@ class Exchange:
     _log: logging.Logger
     _most: int
     """Maximum bytes of a result."""
+    _secrets: Secrets = attrs.field(factory=Secrets)
+    """Masked in questions before they are compared, because they are masked where they are shown."""
     _remote: TaskLink = attrs.field(init=False)
     _refusals: dict[str, str] = attrs.field(factory=dict)
     _brought: list[RemoteAnswer] = attrs.field(factory=list)
@@ -89,7 +99,11 @@ class Exchange:
         message = await (self._begin() if self._remote.task is None else self._continue())
         if message is not None:
             return answered(message, self._most)
-        return self._outcome(await self._remote.at_rest())
+        for _ in range(MOST_DECLINED):
+            task = await self._remote.at_rest()
+            if not await self._decline_forms(task):
+                return self._outcome(task)
+        return await self._end("keeps asking what no person may be asked")
 
     def _unavailable(self, error: NotSent) -> Exception:
         text = f"sub-agent unavailable: {self._request.agent} ({error})"
@@ -103,7 +117,7 @@ class Exchange:
         """The result of a task at rest. Raises the prerequisite that it waits for."""
         match task.status.state:
             case "input-required":
-                items = items_of(task)
+                items = self._items(task)
                 raise RemoteInputRequired(items, {**self._asked_again(items), **self._refusals})
             case "auth-required":
                 raise ToolAuthRequired(f'agent "{self._request.agent}" needs a bearer token', status=401)
@@ -112,9 +126,15 @@ class Exchange:
                 missing = uncalled(task, [item for item in self._answered if item.name in agreed])
                 return without_calls(delegated(task, self._most), missing)
 
+    def _items(self, task: Task) -> Sequence[RemoteItem]:
+        return self._secrets.masked(tuple(items_of(task)))
+
     async def _given_up(self) -> Delegated:
-        """Cancel the task after the timeout, if the agent can be reached."""
-        text = f'agent "{self._request.agent}" took longer than {self._config.timeout:g} s'
+        return await self._end(f"took longer than {self._config.timeout:g} s")
+
+    async def _end(self, why: str) -> Delegated:
+        """Cancel the task, if the agent can be reached."""
+        text = f'agent "{self._request.agent}" {why}'
         task: Task | None = None
         if self._remote.task is not None:
             with trio.move_on_after(CANCEL_TIME):
@@ -219,8 +239,7 @@ class Exchange:
         known = RemoteTask(task.id, task.context)
         match task.status.state:
             case "input-required":
-                still_open = {item.name for item in items_of(task)}
-                answers = [answer for answer in request.answers if answer.item.name in still_open]
+                answers = self._still_wanted(self._items(task))
                 if foreign := [answer for answer in answers if answer.item.form]:
                     await self._answer(foreign_message(request, known, foreign), foreign)
                 for answer in answers:
@@ -234,6 +253,38 @@ class Exchange:
                 pass
         return None
 
+    def _still_wanted(self, items: Sequence[RemoteItem]) -> Sequence[RemoteAnswer]:
+        """The answers to questions that are still open and ask what was shown. An answer to one that has
+        changed is not sent, and none of those that would be sent together with it."""
+        still_open = {item.name: item.digest for item in items}
+        latest = {item.name: item.digest for item in self._request.items}
+        answers = [answer for answer in self._request.answers if answer.item.name in still_open]
+        changed = [
+            each
+            for each in answers
+            # An answer from before an upgrade does not say what was shown.
+            if (each.shown or latest.get(each.item.name)) not in (None, still_open[each.item.name])
+        ]
+        if any(each.item.form for each in changed):
+            changed = [each for each in answers if each.item.form or each in changed]
+        self._refusals.update({each.item.name: CHANGED for each in changed})
+        return [each for each in answers if each not in changed]
+
+    async def _decline_forms(self, task: Task) -> bool:
+        """Decline the forms that no person is asked to fill in. Returns whether there are any."""
+        items = items_of(task) if task.status.state == "input-required" else ()
+        request, known = attrs.evolve(self._request, items=items), RemoteTask(task.id, task.context)
+        forms = [(item, why) for item in items if (why := _unaskable(item)) is not None]
+        for item, why in forms:
+            self._log.warning("declined a question: %s", self._secrets.mask(why))
+            answer = RemoteAnswer(item, {"action": "decline", "reason": why}, agrees=False)
+            if item.form:
+                message = foreign_message(request, known, [answer])
+            else:
+                message = answer_message(request, known, answer)
+            await self._remote.answer(message, [answer])
+        return bool(forms)
+
     async def _answer(self, message: Message, answers: Sequence[RemoteAnswer]) -> None:
         self._brought += answers
         if (refusal := await self._remote.answer(message, answers)) is not None:
@@ -242,8 +293,8 @@ class Exchange:
     def _asked_again(self, items: Sequence[RemoteItem]) -> Mapping[str, str]:
         """The reasons for questions that are those just answered, under other ids. An agent of this runtime
         may ask the same for another call."""
-        before = [_question(item) for item in self._answered if item.form or item.id is None]
-        return {item.name: ASKED_AGAIN for item in items if _question(item) in before}
+        before = {item.digest for item in self._answered if item.form or item.id is None}
+        return {item.name: ASKED_AGAIN for item in items if item.digest in before}
 
     @property
     def _answered(self) -> Sequence[RemoteItem]:
@@ -257,9 +308,11 @@ class Exchange:
         return await self._begin()
 
 
-def _question(item: RemoteItem) -> tuple[object, ...]:
-    """What a question asks, without its ids."""
-    return (item.kind, item.tool, item.arguments, item.description, item.form)
+def _unaskable(item: RemoteItem) -> str | None:
+    """The reason to decline a form without asking a person; None if a person may be asked."""
+    if not item.is_form:
+        return None
+    return item.unshown or (None if item.schema is None else asks_for_secret(item.schema))
 
 
 async def cancel(link: AgentLink, task: RemoteTask, request: Delegate | CancelRemote) -> Task | None:
@@ -283,9 +336,9 @@ async def cancel(link: AgentLink, task: RemoteTask, request: Delegate | CancelRe
         await trio.sleep(retries.fail(0.0))
 
 
-async def look(link: AgentLink, message: LookAt) -> str | None:
+async def look(link: AgentLink, message: LookAt, secrets: Secrets) -> str | None:
     """The reason why a task no longer waits for the answer to a question; None: it waits, or this is
-    unknown."""
+    unknown. `secrets` are masked in questions before they are compared."""
     try:
         wanted = GetTask(message.task.id)
         task = await link.ask(wanted, message.hop, message.bearer, LOOK_TIME, (LOOK,))
@@ -298,9 +351,12 @@ async def look(link: AgentLink, message: LookAt) -> str | None:
     state = task.status.state
     if state in TERMINAL:
         return f"the agent's task is {state}"
+    waits = state == "input-required"
+    items = {item.name: item for item in secrets.masked(tuple(items_of(task)))} if waits else {}
+    found = items.get(message.item.name)
+    if found is not None and message.shown not in (None, found.digest):
+        return CHANGED
     match (task.metadata or {}).get(LOOK):
         case {"pending": list(pending)} if message.item.id is not None:
             return None if message.item.id in pending else NOT_ASKED
-    if state == "input-required" and message.item.name not in {item.name for item in items_of(task)}:
-        return NOT_ASKED
-    return None
+    return NOT_ASKED if waits and found is None else None

@@ -39,15 +39,14 @@ def foreign_items(message: Message) -> Iterator[RemoteItem]:
         match data:
             case {"id": str(id), "name": "adk_request_confirmation", "args": Mapping() as asked}:
                 call = _mapping(asked.get("originalFunctionCall"))
-                hint = _mapping(asked.get("toolConfirmation")).get("hint")
-                yield _item(message, id, "adk", call.get("name"), call.get("args"), hint)
+                wanted = _mapping(asked.get("toolConfirmation"))
+                hints = (wanted.get("hint"), wanted.get("payload"))
+                yield _item(message, id, "adk", call.get("name"), call.get("args"), *hints)
             case {"interrupts": list(interrupts)}:
                 for each in interrupts:
                     match each:
                         case {"interruptId": str(id)}:
-                            reason = each.get("reason")
-                            text = reason if isinstance(reason, str) else _shown(reason)
-                            yield _item(message, id, "strands", each.get("name"), None, text)
+                            yield _item(message, id, "strands", each.get("name"), None, each.get("reason"))
                         case _:
                             pass
             case _:
@@ -65,8 +64,8 @@ def _hitl_items(message: Message) -> Iterator[RemoteItem]:
                 match tool:
                     case {"id": str(id)}:
                         path = (agent,) if isinstance(agent, str) else ()
-                        hint = request.get("hint")
-                        yield _item(message, id, "hitl", tool.get("name"), tool.get("args"), hint, path)
+                        name, args, hint = tool.get("name"), tool.get("args"), request.get("hint")
+                        yield _item(message, id, "hitl", name, args, hint, path=path)
                     case _:
                         pass
         case {"type": "ask_user_request", "id": str(id), "questions": list(questions)}:
@@ -83,18 +82,25 @@ def _hitl_items(message: Message) -> Iterator[RemoteItem]:
 
 
 def _item(
-    message: Message, id: str, form: str, tool: object, args: object, hint: object, agents: Sequence[str] = ()
+    message: Message,
+    id: str,
+    form: str,
+    tool: object,
+    args: object,
+    *hints: object,
+    path: Sequence[str] = (),
 ) -> RemoteItem:
+    """A question about a call. Its text has all that the agent says of it."""
     name, arguments = tool if isinstance(tool, str) else "", _mapping(args)
-    call = f"{name}({_shown(arguments) if arguments else ''})" if name else ""
-    texts = [text for text in (hint if isinstance(hint, str) else "", call) if text]
+    call = f"{name}({_shown(args) if args else ''})" if name or args else ""
+    texts = [text for text in (*map(_shown, hints), call) if text]
     return RemoteItem(
         message=message.id,
         id=id,
         tool=name,
         arguments=arguments,
         description="\n".join(texts),
-        agents=agents,
+        agents=path,
         form=form,
     )
 
@@ -118,6 +124,8 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 

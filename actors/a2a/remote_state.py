@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, assert_never
 
 import attrs
@@ -22,16 +23,15 @@ MOST_ITEMS = 32
 """Maximum number of questions of one task. The first ones are asked."""
 LONGEST_NAME = 512
 """Maximum characters of an id, or of the name of a tool or an agent."""
-LONGEST_TEXT = 4000
-"""Maximum characters of a question."""
 MOST_ARGUMENTS = 64 * 1024
 """Maximum bytes of the arguments, or of the schema, in a question."""
+LONGEST_TEXT = MOST_ARGUMENTS + 4000
+"""Maximum characters of the text of a question. Some agents repeat the arguments in it."""
 MOST_AGENTS = 16
 """Maximum number of agents on the path to the asking agent."""
 MOST_PARTS = 1000
 """Maximum number of parts of a result."""
 EMPTY = "(empty answer)"
-UNSHOWN = "\n(The arguments are too long to be shown.)"
 
 # --------------------------------------------------------------------------- questions
 
@@ -42,12 +42,12 @@ def items_of(task: Task) -> tuple[RemoteItem, ...]:
     message = task.status.message
     if message is None:
         return (RemoteItem(message="", description="The agent needs an answer."),)
-    named = list(_named(message)) or list(_foreign(message))
-    if named:
-        return tuple(named[:MOST_ITEMS])
-    text = "\n".join(part.text for part in spoken(message.parts) if isinstance(part, Text))
-    description = _cut(text or _data_as_text(message), LONGEST_TEXT)
-    return (RemoteItem(message=_id_of(message, description), description=description),)
+    for items in (_named(message), foreign_items(message)):
+        if named := tuple(islice(_bounded_items(items), MOST_ITEMS)):
+            return named
+    description = _words(message) or "The agent needs an answer."
+    item = RemoteItem(message=_id_of(message, description), description=description)
+    return (_bounded(item),)
 
 
 def _id_of(message: Message, description: str) -> str:
@@ -60,76 +60,110 @@ def _id_of(message: Message, description: str) -> str:
 def _named(message: Message) -> Iterator[RemoteItem]:
     """The questions in a data part ``{"pending": [{"id", "kind", "tool", "arguments", "description",
     ...}]}``."""
-    seen: set[str] = set()
     for part in message.parts:
-        if not isinstance(part, Data) or not isinstance(part.data, Mapping):
-            continue
-        pending = part.data.get("pending")
-        for each in pending if isinstance(pending, list) else ():
-            item = _item(message.id, each)
-            if item is not None and item.id is not None and item.id not in seen:
-                seen.add(item.id)
-                yield item
+        if isinstance(part, Data) and isinstance(part.data, Mapping):
+            pending = part.data.get("pending")
+            for each in pending if isinstance(pending, list) else ():
+                if (item := _item(message, each)) is not None:
+                    yield item
 
 
-def _foreign(message: Message) -> Iterator[RemoteItem]:
-    """The questions of an agent of another make, within bounds."""
+def _bounded_items(items: Iterable[RemoteItem]) -> Iterator[RemoteItem]:
+    """The questions that have an id, each once, within bounds."""
     seen: set[str] = set()
-    for item in foreign_items(message):
-        if item.id is None or not 0 < len(item.id) <= LONGEST_NAME or item.id in seen:
-            continue
-        seen.add(item.id)
-        fits = _fits(item.arguments)
-        yield attrs.evolve(
-            item,
-            message=item.message[:LONGEST_NAME],
-            tool=item.tool[:LONGEST_NAME],
-            arguments=item.arguments if fits else {},
-            description=_cut(item.description, LONGEST_TEXT) + ("" if fits else UNSHOWN),
-            schema=item.schema if item.schema is not None and _fits(item.schema) else None,
-            agents=tuple(name[:LONGEST_NAME] for name in item.agents),
-        )
+    for item in items:
+        if item.id is not None and 0 < len(item.id) <= LONGEST_NAME and item.id not in seen:
+            seen.add(item.id)
+            yield _bounded(item)
 
 
-def _item(message: str, said: object) -> RemoteItem | None:
+def _item(message: Message, said: object) -> RemoteItem | None:
     match said:
-        case {"id": str(id), **rest} if 0 < len(id) <= LONGEST_NAME:
-            arguments, schema = rest.get("arguments"), rest.get("input_schema")
-            description = _text(rest.get("description"), LONGEST_TEXT)
-            if not _fits(arguments):
-                description += UNSHOWN
-                arguments = schema = None
-            path = rest.get("path")
-            agents = [name for name in path if isinstance(name, str)] if isinstance(path, list) else []
+        case {"id": str(id), **rest}:
+            arguments, schema, path = rest.get("arguments"), rest.get("input_schema"), rest.get("path")
+            tool, text = rest.get("tool"), rest.get("description")
+            odd = [
+                name
+                for name, is_as_expected in (
+                    ("tool", isinstance(tool, str | None)),
+                    ("arguments", isinstance(arguments, Mapping | None)),
+                    ("description", isinstance(text, str | None)),
+                )
+                if not is_as_expected
+            ]
             return RemoteItem(
-                message=message[:LONGEST_NAME],
+                message=message.id,
                 id=id,
-                kind=_text(rest.get("kind"), LONGEST_NAME),
-                tool=_text(rest.get("tool"), LONGEST_NAME),
+                kind=_text(rest.get("kind"))[:LONGEST_NAME],
+                tool=_text(tool),
                 arguments=arguments if isinstance(arguments, Mapping) else {},
-                description=description,
-                schema=schema if isinstance(schema, Mapping) and _fits(schema) else None,
-                agents=tuple(name[:LONGEST_NAME] for name in agents[:MOST_AGENTS]),
+                description=_text(text) if tool or text else _texts(message),
+                schema=schema if isinstance(schema, Mapping) else None,
+                agents=tuple(name for name in path if isinstance(name, str))
+                if isinstance(path, list)
+                else (),
+                unshown=_unshown(odd),
             )
         case _:
             return None
+
+
+def _bounded(item: RemoteItem) -> RemoteItem:
+    """The question within bounds. A part that is over its bound is not shown, or not whole, and then the
+    question cannot be approved."""
+    cut = {
+        "tool": len(item.tool) > LONGEST_NAME,
+        "arguments": not _fits(item.arguments),
+        "description": len(item.description) > LONGEST_TEXT,
+        "form": item.is_form and not _fits(item.schema),
+    }
+    return attrs.evolve(
+        item,
+        message=item.message[:LONGEST_NAME],
+        tool=_cut(item.tool, LONGEST_NAME),
+        arguments={} if cut["arguments"] else item.arguments,
+        description=_cut(item.description, LONGEST_TEXT),
+        schema=item.schema if _fits(item.schema) else None,
+        agents=tuple(name[:LONGEST_NAME] for name in item.agents[:MOST_AGENTS]),
+        unshown=item.unshown or _unshown([name for name, is_cut in cut.items() if is_cut]),
+    )
+
+
+def _unshown(parts: Sequence[str]) -> str:
+    return f"it cannot be shown whole ({', '.join(parts)})" if parts else ""
 
 
 def _fits(value: object) -> bool:
     return depth(value) <= MAX_DEPTH // 2 and len(json.dumps(value)) <= MOST_ARGUMENTS
 
 
-def _text(value: object, most: int) -> str:
-    return _cut(value, most) if isinstance(value, str) else ""
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _data_as_text(message: Message) -> str:
-    data = [part.data for part in message.parts if isinstance(part, Data)]
-    return json.dumps(data[0], ensure_ascii=False) if data else "The agent needs an answer."
+def _texts(message: Message) -> str:
+    return "\n".join(part.text for part in spoken(message.parts) if isinstance(part, Text))
+
+
+def _words(message: Message) -> str:
+    """The parts of a message as a text. No part is left out, because a person may approve it."""
+    return "\n".join(filter(None, map(_part_as_text, spoken(message.parts))))
+
+
+def _part_as_text(part: Part) -> str:
+    match part:
+        case Text(text=text):
+            return text
+        case Data(data=data):
+            return _as_json(data)
+        case File() | Link():
+            return _mention(part)
+        case _:
+            assert_never(part)
 
 
 # ---------------------------------------------------------------------------- results

@@ -159,6 +159,12 @@ class Asked(Occasion, ABC, Generic[D]):
     @abstractmethod
     def _parse(cls, words: Mapping[str, Any]) -> D: ...
 
+    async def decision_in(self, words: Mapping[str, Any], *, pending: bool) -> Decided:
+        """Return the decision in a request, as `parse` and `checked` of the original question do."""
+        original = self.original
+        decision: Decided = await original.checked(original.parse(words), pending=pending)
+        return decision
+
     async def checked(self, decision: D, *, pending: bool) -> D:
         """Return the decision to store. While the question is `pending`, check it against the schema shown.
 
@@ -195,8 +201,9 @@ class Asked(Occasion, ABC, Generic[D]):
         return call_text(self.tool_name, self.tool_args)
 
     def decision_line(self, decision: D) -> str:
-        """Describe a decision in one line."""
+        """Describe a decision in one line: what was decided, by whom, and why."""
         said = self._decision_text(decision)
+        said = said if decision.decided_by is None else f"{said}, by {shortened(decision.decided_by)}"
         return said if decision.reason is None else f"{said} ({shortened(decision.reason)})"
 
     @abstractmethod

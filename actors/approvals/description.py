@@ -21,6 +21,7 @@ MAX_LINE = 160
 """Maximum length of a line, in characters."""
 MAX_IN_LINE = 40
 """Maximum length of an argument in a line, in characters."""
+_MISSING = object()
 _CUT_NOTE = "characters; see tool_args) …"
 
 # Except an underscore inside a word, which is not emphasis in Markdown.
@@ -52,6 +53,22 @@ def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
         for name, value in arguments.items()
     )
     return shortened(f"{tool}({', '.join(shown)})")
+
+
+def edits_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Describe the changes of arguments in one line, as `value=3 -> 4`."""
+
+    def shown(arguments: Mapping[str, Any], name: str) -> str:
+        if name not in arguments:
+            return "(not set)"
+        return shortened(json.dumps(arguments[name], ensure_ascii=False), MAX_IN_LINE)
+
+    changed = [
+        f"{name}={shown(before, name)} -> {shown(after, name)}"
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name, _MISSING) != after.get(name, _MISSING)
+    ]
+    return shortened(", ".join(changed))
 
 
 def shortened(text: str, limit: int = MAX_LINE) -> str:
@@ -89,17 +106,19 @@ def describe_delegation(agent: str, message: str) -> str:
     return f"**DELEGATE to A2A Agent: {_line(agent, MAX_VALUE)}**\n\nMessage: {_line(message, MAX_ARGUMENTS)}"
 
 
-def describe_proxy(agents: Sequence[str], question: str, refusal: str | None) -> str:
+def describe_proxy(agents: Sequence[str], question: str, refusal: str | None, unshown: str = "") -> str:
     """Describe the question of another agent. `agents` is the path to the agent that asks, `question` its
-    Markdown text, `refusal` the reason why it refused an earlier answer."""
+    Markdown text, `refusal` the reason why it refused an earlier answer, `unshown` the reason why it cannot
+    be approved."""
     path = " -> ".join(_line(each, MAX_VALUE) for each in agents)
     again = "" if refusal is None else f"\n\nIt did not take the last answer: {_line(refusal, MAX_VALUE)}"
-    return f"**PROXY APPROVAL — A2A Agent: {path}**{again}\n\n{question}"
+    never = f"\n\nThe question cannot be approved: {unshown}." if unshown else ""
+    return f"**PROXY APPROVAL — A2A Agent: {path}**{again}{never}\n\n{question}"
 
 
 def quoted(text: str) -> str:
-    """Quote the text of another agent verbatim, without formatting."""
-    return "\n".join(f"> {_line(line, MAX_ARGUMENTS)}" for line in text.splitlines() if line.strip())
+    """Quote the text of another agent whole and verbatim, without formatting."""
+    return "\n".join(f"> {_line(line, len(line))}" for line in text.splitlines() if line.strip())
 
 
 def _block(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import attrs
 from attrs.validators import deep_iterable, instance_of, optional
 
+from ..common.errors import AgentError
 from ..tools.delegation import RemoteItem, RemoteTask
 from .asked import Asked, Occasion, Settled
 from .decided import NOT_IN_TIME, OBJECT, TEXT, Decided, Expired
@@ -64,6 +65,10 @@ class ProxyQuestion(YesOrNo):
     """The form of the question at an agent of another make; None for other agents, and for words."""
     remote_description: str = attrs.field(default="", validator=TEXT)
     """The question, in the words of the agent that asks."""
+    remote_digest: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The digest of the question as it is shown here. A decision is sent only while the agent asks this."""
+    unshown: str | None = attrs.field(default=None, validator=optional(TEXT))
+    """The reason why it cannot be approved: a part of it is not shown."""
     input_schema: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
     """JSON Schema of edited arguments, or of the form."""
     agents: Sequence[str] = attrs.field(
@@ -96,7 +101,7 @@ class ProxyQuestion(YesOrNo):
             on_expiry = "cancel"
         elif item.kind == OutcomeQuestion.kind:  # as at the other agent, which does not let it expire
             expires = None
-        is_call = item.kind == ToolQuestion.kind and item.tool
+        is_call = item.kind == ToolQuestion.kind and item.tool and not item.unshown
         question = describe(item.tool, item.arguments) if is_call else quoted(item.description)
         agents = (agent, *item.agents)
         return cls(
@@ -105,7 +110,7 @@ class ProxyQuestion(YesOrNo):
             on_expiry="" if expires is None else on_expiry,
             tool_name=item.tool or f"a2a_{agent}",
             tool_args=item.arguments,
-            description=describe_proxy(agents, question, refusal),
+            description=describe_proxy(agents, question, refusal, item.unshown),
             server=server,
             rule=f'agent "{agent}" asks',
             replaces=replaces,
@@ -117,6 +122,8 @@ class ProxyQuestion(YesOrNo):
             remote_kind=item.kind,
             remote_form=item.form or None,
             remote_description="" if is_call else item.description,
+            remote_digest=item.digest,
+            unshown=item.unshown or None,
             input_schema=item.schema,
             agents=agents,
             mover=mover,
@@ -151,6 +158,13 @@ class ProxyQuestion(YesOrNo):
             case _:
                 return self
 
+    async def decision_in(self, words: Mapping[str, Any], *, pending: bool) -> Decided:
+        decision = await super().decision_in(words, pending=pending)
+        if pending and decision.agrees and self.unshown is not None:
+            text = f"the question cannot be approved: {self.unshown}"
+            raise AgentError("may_not_approve", text, hint=f"Reject it, or decide it at {self.agents[-1]}.")
+        return decision
+
     def settled(self, decision: Decided, *, lost: bool) -> Settled | None:
         """Return None, because the other agent's task ends the call, unless the expiry fails the run."""
         if isinstance(decision, Expired) and decision.fails:
@@ -165,6 +179,10 @@ class ProxyQuestion(YesOrNo):
     @property
     def words(self) -> str:
         return self.remote_description
+
+    def all_of(self, expires: str | None) -> str:
+        told = super().all_of(expires)
+        return told if self.unshown is None else f"{told}\nnot all is shown: {self.unshown}"
 
     @property
     def line(self) -> str:

@@ -11,6 +11,7 @@ from attrs.validators import optional
 from ..common.errors import AgentError
 from .asked import Asked
 from .decided import OBJECT, Decided
+from .description import edits_text
 from .replies import Decide, NotUnderstood, Reply
 
 _YES_ACTIONS = frozenset({"approve", "approved", "yes"})
@@ -66,7 +67,9 @@ class YesOrNo(Asked[Approved | Rejected]):
     def _decision_text(self, decision: Approved | Rejected) -> str:
         if isinstance(decision, Rejected):
             return "rejected"
-        return "approved" if decision.arguments is None else "approved, edited"
+        if decision.arguments is None:
+            return "approved"
+        return f"approved, edited: {edits_text(self.tool_args, decision.arguments)}"
 
     def _understand(self, word: str, rest: str) -> Reply:
         if word in ("n", "no"):

@@ -89,7 +89,7 @@ def brought_by_next(log: ConversationLog, key: str) -> Sequence[str]:
 def answers_in(log: ConversationLog, approvals: Sequence[str]) -> Sequence[RemoteAnswer]:
     """Return the decisions on these approvals as answers to the agent. A void approval has none."""
     return tuple(
-        RemoteAnswer(asked.item, words_of(decision), decision.agrees)
+        RemoteAnswer(asked.item, words_of(decision), decision.agrees, asked.remote_digest)
         for id in approvals
         if isinstance(asked := log.state.approvals[id].asked, ProxyQuestion)
         and (decision := log.run.decisions.get(id)) is not None

@@ -70,7 +70,8 @@ class RemoteQuestions:
             return None
         hop = Hop(session_id=stored.head_of(row).session_id, visited=(self._agent_id,))
         try:
-            why = await found.server.ref.ask(LookAt(task=asked.task, item=asked.item, hop=hop, bearer=bearer))
+            look = LookAt(task=asked.task, item=asked.item, hop=hop, shown=asked.remote_digest, bearer=bearer)
+            why = await found.server.ref.ask(look)
         except ActorError as error:
             logger.warning("could not check whether another agent still asks a question: %s", error)
             return None

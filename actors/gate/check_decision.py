@@ -28,12 +28,12 @@ async def checked(
     """The decision in its stored form.
 
     Raises:
-        AgentError: the errors of `Asked.parse`; ``invalid_arguments``; ``denied_by_policy``.
+        AgentError: the errors of `Asked.parse`; ``invalid_arguments``; ``denied_by_policy``;
+            ``may_not_approve``.
         ActorError: the call was edited, and the registry, which has its tool, has stopped.
     """
     asked, pending = approval.asked, approval.state == "pending"
-    original = asked.original
-    decision: Decided = await original.checked(original.parse(words), pending=pending)
+    decision = await asked.decision_in(words, pending=pending)
     match asked, decision:
         case ToolQuestion(), Approved(arguments=Mapping() as arguments) if pending:
             await _check_policy(asked, arguments, config, registry)

@@ -42,6 +42,7 @@ from .failures import (
     InvalidResult,
     Unsendable,
     casts_doubt,
+    first_line,
     http_status,
     meaning,
     status_line,
@@ -139,9 +140,8 @@ class Caller:
         raise self._unavailable() if current.wanted is None else self._refused(current.wanted)
 
     async def _call_over(self, link: Link, request: CallTool) -> ToolResult:
-
         if request.shown is not None:
-            self._check_unchanged(request.tool, request.shown, self._current.tools)
+            self._check_unchanged(request.tool, request.shown, await self._listed(link))
         try:
             with link.in_flight.track(request, self._config.timeout, self._config.longest) as call:
                 return self._hinted(link, await self._send(link, call))
@@ -164,6 +164,21 @@ class Caller:
                 f"{self._name} read nothing for {self._config.timeout:g} s; nothing was sent"
             )
         raise ToolOutcomeUnknown(f"{self._name} timed out after {call.timed_out_after}")
+
+    async def _listed(self, link: Link) -> Sequence[Tool]:
+        """Return the tools that the server lists now: again, if it has announced a change since.
+
+        Raises:
+            ToolUnavailable: it does not list them.
+        """
+        if not link.is_outdated:
+            return self._current.tools
+        try:
+            with trio.fail_after(self._config.timeout):
+                return await list_tools(link, self._config, self._log)
+        except (MCPError, RuntimeError, ValidationError, trio.TooSlowError) as error:
+            text = f"{self._name}: its tools may have changed, and listing them failed; nothing was sent"
+            raise ToolUnavailable(f"{text} ({first_line(error)})") from error
 
     async def _send(self, link: Link, call: InFlightCall) -> ToolResult:
         """Send the call, again with the server's state if the server asks for that; return the result.

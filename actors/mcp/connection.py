@@ -363,6 +363,7 @@ class Connection:
 
     async def _list_again(self, link: Link) -> bool:
         """List the tools again; return whether that succeeded."""
+        link.listing = True
         try:
             with trio.fail_after(self._config.timeout):
                 tools = await list_tools(link, self._config, self._log)
@@ -375,6 +376,8 @@ class Connection:
             if lost or link.doubtful:
                 link.lose(first_line(error))
             return False
+        finally:
+            link.listing = False
         link.doubtful = False
         left_out = self.secrets.masked(tuple(link.left_out))
         if (tools, left_out) != (self.current.tools, self.current.left_out):

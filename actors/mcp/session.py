@@ -71,12 +71,19 @@ class Link:
     """Why the connection is lost; None while it is not."""
     stale: bool = False
     """The server's tools may have changed since they were listed."""
+    listing: bool = False
+    """The owner lists the tools again."""
     doubtful: bool = False
     """The answer to a call may mean that the connection is lost; listing the tools shows it."""
     announces_changes: bool = False
     """The server declares that it announces changed tools."""
     changed: trio.Event = attrs.field(factory=trio.Event)
     """Set when one of the above has changed; the owner replaces it."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the known tools may differ from those that the server has now."""
+        return self.stale or self.listing
 
     def lose(self, why: str) -> None:
         """Record that the connection is lost; the first reason counts."""

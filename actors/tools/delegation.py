@@ -7,6 +7,8 @@ followed, and the answer of a person continues the task.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -62,6 +64,19 @@ class RemoteItem:
     form: str = ""
     """The form in which an agent of another make asks, and wants the answer; empty: that of this runtime, or
     words. The answers to questions with a form are sent together."""
+    unshown: str = ""
+    """The reason why it cannot be approved: a part of it cannot be shown. Empty if all is shown."""
+
+    @property
+    def is_form(self) -> bool:
+        """Whether a form has to be filled in."""
+        return self.kind == "elicitation"
+
+    @property
+    def digest(self) -> str:
+        """A digest of what is asked, without the ids. An agent may change it under the same ids."""
+        asks = [self.kind, self.tool, self.arguments, self.description, self.schema, self.unshown]
+        return hashlib.sha256(json.dumps(asks, sort_keys=True).encode()).hexdigest()
 
     @property
     def name(self) -> str:
@@ -78,6 +93,8 @@ class RemoteAnswer:
     """The decision, as for `Agent.decide`."""
     agrees: bool = True
     """Whether it lets the other agent go on, as opposed to ending what it asks about."""
+    shown: str | None = None
+    """The `RemoteItem.digest` of the question that was decided; None if it is not known."""
 
 
 @attrs.frozen(kw_only=True)
@@ -170,6 +187,8 @@ class LookAt(Request["RemoteAgentMessage", str | None]):
     task: RemoteTask
     item: RemoteItem
     hop: Hop
+    shown: str | None = None
+    """As in `RemoteAnswer`."""
     bearer: str | None = attrs.field(default=None, repr=False)
 
 

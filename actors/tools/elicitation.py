@@ -34,10 +34,15 @@ def unaskable(elicitation: Elicitation) -> str | None:
     if elicitation.url is not None and not _is_web_address(elicitation.url):
         # People open the address, so it must not be a script or a local file.
         return "the address to visit is not one of the web"
-    secret = None if elicitation.schema is None else secret_field(elicitation.schema)
-    if secret is not None:
-        return f"its form asks for a secret ({secret[:MAX_NAME]!r}), and what is typed into forms is stored"
-    return None
+    return None if elicitation.schema is None else asks_for_secret(elicitation.schema)
+
+
+def asks_for_secret(schema: Mapping[str, Any]) -> str | None:
+    """Return the reason to decline a form that asks for a secret; None if it does not."""
+    secret = secret_field(schema)
+    if secret is None:
+        return None
+    return f"its form asks for a secret ({secret[:MAX_NAME]!r}), and what is typed into forms is stored"
 
 
 def _is_web_address(url: str) -> bool:

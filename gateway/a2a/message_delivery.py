@@ -236,8 +236,7 @@ class Delivery:
         trace = None if self._caller.origin is None else self._caller.origin.traceparent
         with as_a2a_error():
             for id in ids if len(ids) > 1 else ():
-                question = asked[id].original
-                await question.checked(question.parse(decisions[id]), pending=id in pending)
+                await asked[id].decision_in(decisions[id], pending=id in pending)
             for id in ids:
                 await self._agent.decide(
                     id,

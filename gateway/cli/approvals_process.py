@@ -11,7 +11,7 @@ import attrs
 
 from ...actors.approvals.description import call_text, shortened
 from .agent_client import AgentClient, Json, ServerError, UnknownId, full_id, open_client
-from .deciding import tell_refusal
+from .deciding import decision_text, tell_refusal
 from .halt_process import halt_of
 from .interrupt import run_until_interrupted
 from .options import FAILED, WRONG
@@ -41,6 +41,7 @@ _ROWS = (
     "superseded_by",
     "rejected_before",
     "void_reason",
+    "unshown",
     "conversation_id",
 )
 
@@ -59,9 +60,7 @@ def run_approvals(
     except ServerError as error:
         if as_json and error.details:
             print(json.dumps(error.details))
-        tell_refusal(terminal, error)
-        if (decision := error.details.get("approval", {}).get("decision")) is not None:
-            terminal.tell(f"It was {_decision(decision)}.")
+        tell_refusal(terminal, error, given)
         return _CODES.get(error.details.get("code", ""), FAILED)
     return 0
 
@@ -143,8 +142,11 @@ def all_lines(approval: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{name}: {shortened(str(approval[name]), MAX_ROW)}" for name in _ROWS if approval.get(name))
     if approval["kind"] != "checkpoint":
         yield f"arguments: {json.dumps(approval['tool_args'], ensure_ascii=False, indent=2)}"
-    if "decision" in approval:
-        yield f"decision: {_decision(approval['decision'])}"
+    if (decision := decision_text(approval)) is not None:
+        yield f"decision: {decision}"
+        for name in ("arguments", "content", "result"):
+            if name in approval["decision"]:
+                yield f"{name} of the decision: {_shown(approval['decision'][name])}"
 
 
 def line_of(approval: Mapping[str, Any]) -> str:
@@ -164,8 +166,5 @@ def _abbreviated(id: str, ids: list[str]) -> str:
     return id[:length]
 
 
-def _decision(decision: Mapping[str, Any]) -> str:
-    word = decision.get("action") or ("approved" if decision.get("approved") else "rejected")
-    by = f" by {decision['decided_by']}" if "decided_by" in decision else ""
-    reason = f": {decision['reason']}" if "reason" in decision else ""
-    return f"{word} at {decision['decided_at']}{by}{reason}"
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

@@ -26,7 +26,8 @@ HELP = """\
 /new        start a new conversation
 /resume     resume the run with the bearer token of --token-env
 /quit       leave the chat
-Enter sends the message, Alt-Enter starts a new line. Ctrl-C cancels the run, Ctrl-D leaves the chat.
+Enter sends the message, Alt-Enter starts a new line. Ctrl-C cancels the run, at a question after you have
+confirmed it. Ctrl-D leaves the chat.
 To send a message that begins with a slash, begin it with two slashes."""
 SHOWN_AT_FIRST = 10
 """Number of messages and answers to show when a conversation is opened."""
@@ -81,7 +82,7 @@ class Chat:
         if self.current is not None:
             elsewhere = [] if self.client.url == URL else ["--url", self.client.url]
             command = shlex.join(["stopgo", "chat", *elsewhere, "--conversation", self.current.id])
-            self.terminal.tell(f"To continue: {command}", "quiet")
+            self.terminal.tell(f"To continue: {command}", "verbatim")
 
     async def _begin(self) -> Next:
         """Start a conversation with the first message. Raises ServerError."""

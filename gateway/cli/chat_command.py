@@ -9,8 +9,9 @@ import sys
 from .options import add_token_option, add_url_option, token_of, wrong
 
 _EPILOG = (
-    "Ctrl-C cancels the run. Ctrl-D leaves the chat; a run that was not cancelled continues. Exit codes: 0 "
-    "the chat was closed, 1 the agent cannot be reached or refuses, 2 wrong usage, 143 terminated."
+    "Ctrl-C cancels the run, at a question after a confirmation. Ctrl-D leaves the chat; a run that was not "
+    "cancelled continues. Exit codes: 0 the chat was closed, 1 the agent cannot be reached or refuses, 2 "
+    "wrong usage, 143 terminated."
 )
 
 

@@ -6,9 +6,10 @@ the line from the screen; the line comes back unchanged when the run rests.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 import attrs
 import trio
@@ -23,9 +24,11 @@ from .chat_log import ChatLog
 from .chat_terminal import ChatTerminal
 from .conversation_socket import ConversationSocket, Transient
 from .ctrl_c import CtrlC
-from .deciding import ask_for_words, tell_refusal
+from .deciding import ask_for_words, tell_refusal, tell_typed
 from .streamed_text import StreamedText
 from .terminal import Style
+
+T = TypeVar("T")
 
 PROGRESS_INTERVAL = 1.0
 """Seconds between two lines about the progress of tools."""
@@ -193,7 +196,7 @@ class ChatConversation:
         except ServerError as error:
             self._own = None
             await self._take_screen()
-            tell_refusal(self.terminal, error)
+            tell_refusal(self.terminal, error, body)
             if (settled := error.details.get("approval")) is not None:
                 self.log.pending.pop(settled["uuid"], None)
             self._expect(error.details)  # also of a message that was refused because an approval is pending
@@ -217,7 +220,7 @@ class ChatConversation:
 
     async def rest(self, nursery: trio.Nursery) -> bool:
         """Wait until the person can type; false if the person leaves first. Ctrl-C cancels the run."""
-        with self._ctrl_c_cancels(nursery):
+        with self.ctrl_c.means(partial(self._cancel, nursery)):
             return await self._wait(lambda: not self.busy)
 
     async def _wait(self, condition: Callable[[], bool]) -> bool:
@@ -237,19 +240,48 @@ class ChatConversation:
         return not left
 
     async def answer(self, nursery: trio.Nursery) -> bool:
-        """Ask for a decision; false if the person leaves without one. Ctrl-C cancels the run."""
-        asked = self.log.next_approval
+        """Ask for a decision; false if the person leaves without one. After Ctrl-C, ask whether to cancel the
+        run."""
+        asked, place = self.log.next_approval, self.log.place
         assert asked is not None
-        words: Mapping[str, Any] | None = {}
-        with self._ctrl_c_cancels(nursery):
-            async with self._screen():
-                self.terminal.forget_typed()
-                # Not as Markdown, which can hide a part of the text that the person decides about.
-                self.terminal.tell(f"{asked.description}\n")
-                words = await ask_for_words(self.terminal, asked)
+
+        async def decide() -> Mapping[str, Any] | None:
+            self.terminal.forget_typed()
+            if place:
+                self.terminal.tell(f"Approval {place}", "quiet")
+            # Not as Markdown, which can hide a part of the text that the person decides about.
+            self.terminal.tell(f"{asked.description}\n")
+            return await ask_for_words(self.terminal, asked)
+
+        async def confirm() -> bool:
+            return await self.terminal.key("Cancel the run? y: yes, any other key: no >") == "y"
+
+        nothing: Mapping[str, Any] | None = {}
+        words, ctrl_c = await self._of_person(decide, nothing)
         if words:
             self.post(f"/approvals/{asked.id}", words, nursery)
+        elif words is not None:  # neither answered nor left
+            tell_typed(self.terminal, self.terminal.typed)
+            if ctrl_c and (await self._of_person(confirm, False))[0]:
+                self._cancel(nursery)
         return words is not None
+
+    async def _of_person(self, ask: Callable[[], Awaitable[T]], otherwise: T) -> tuple[T, bool]:
+        """What the person answers, or `otherwise` if an event or Ctrl-C interrupts that; and whether Ctrl-C
+        was pressed."""
+        answer, pressed = otherwise, False
+
+        def interrupt() -> None:
+            nonlocal pressed
+            pressed = True
+            if self._typing is not None:
+                self._typing.cancel()
+
+        with self.ctrl_c.means(interrupt):
+            async with self._screen():
+                if not pressed:
+                    answer = await ask()
+        return answer, pressed
 
     async def line(self, draft: Document | None) -> tuple[str | None, Document | None]:
         """The typed line, or its draft if an event interrupts the typing; neither if the person leaves."""
@@ -270,12 +302,9 @@ class ChatConversation:
                 self._typing = None
                 self._typing_ended.set()
 
-    def _ctrl_c_cancels(self, nursery: trio.Nursery) -> AbstractContextManager[None]:
-        def cancel() -> None:
-            self.terminal.tell("cancelling ...", "quiet")
-            self.post(f"/conversations/{self.id}/cancel", {}, nursery)
-
-        return self.ctrl_c.means(cancel)
+    def _cancel(self, nursery: trio.Nursery) -> None:
+        self.terminal.tell("cancelling ...", "quiet")
+        self.post(f"/conversations/{self.id}/cancel", {}, nursery)
 
     # ------------------------------------------------------------------------- news
 

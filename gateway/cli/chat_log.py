@@ -76,6 +76,11 @@ class ChatLog:
         """The next approval to decide."""
         return next((self.pending[id] for id in self.waiting_on if id in self.pending), None)
 
+    @property
+    def place(self) -> str:
+        """As in `Progress`."""
+        return self._progress.place
+
 
 def stored_routers(tree: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield each router of a stored tree, with the names of its agents."""

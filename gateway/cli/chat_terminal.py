@@ -23,6 +23,7 @@ from .key_reader import END_OF_INPUT, KeyReader, quiet_keys
 from .line_input import LineInput
 from .markdown_stream import MarkdownStream
 from .terminal import Style, colourful, printable, styled
+from .word_wrap import wrapped
 
 _REST = "Add text, or press Enter >"
 
@@ -35,6 +36,8 @@ class ChatTerminal:
     texts: MarkdownStream
     lines: LineInput
     keys: KeyReader
+    typed: list[str] = attrs.field(factory=list)
+    """The lines that the person has typed for the question that is asked; the last may be incomplete."""
     _edits: dict[str, str] = attrs.field(factory=dict)
     """Edited arguments, by approval."""
     _prompting: bool = False
@@ -54,7 +57,11 @@ class ChatTerminal:
     def tell(self, text: str, style: Style = "plain") -> None:
         """Show a line that is not a part of a text."""
         self._leave_line()
+        text = text if style == "verbatim" else self._wrapped(text)
         print(styled(text, style, self.colour), flush=True)
+
+    def _wrapped(self, text: str) -> str:
+        return wrapped(printable(text), self.texts.console.size.width)
 
     def begin_text(self, speaker: str) -> None:
         """Begin a text of `speaker`."""
@@ -87,12 +94,16 @@ class ChatTerminal:
     async def ask(self, prompt: str) -> str | None:
         """The line typed after `prompt`; None if the person declines."""
         self._leave_line()
-        line = await self.lines.ask(f"{printable(prompt)} ", ctrl_c="leaves")
+        try:
+            line = await self.lines.ask(f"{self._wrapped(prompt)} ", ctrl_c="leaves")
+        finally:
+            self.typed.append(self.lines.draft.text)  # also after a cancellation
         return None if line is None else line.strip()
 
     async def ask_reply(self, question: Asked[Any]) -> str | None:
         """A reply of a single key, followed by text if the key takes some; None if the person leaves."""
-        while (key := await self._key(question.prompt)) != END_OF_INPUT:
+        self.typed.clear()
+        while (key := await self.key(question.prompt)) != END_OF_INPUT:
             if not isinstance(question.understand(f"{key} words"), Decide):
                 return key
             rest = await self.ask(_REST)
@@ -100,9 +111,10 @@ class ChatTerminal:
                 return f"{key} {rest}"
         return None
 
-    async def _key(self, prompt: str) -> str:
+    async def key(self, prompt: str) -> str:
+        """The key that is pressed after `prompt`, or `END_OF_INPUT`."""
         self._leave_line()
-        print(styled(prompt, "question", self.colour), end=" ", flush=True)
+        print(styled(self._wrapped(prompt), "question", self.colour), end=" ", flush=True)
         self._prompting = True
         key = await self.keys.key()
         if key != END_OF_INPUT:
@@ -139,7 +151,8 @@ class ChatTerminal:
             if not isinstance(arguments, str):
                 return arguments
             self.tell(arguments, "bad")
-            if await self._key("e: edit again, any other key: cancel >") != "e":
+            self.typed.append(text)
+            if await self.key("e: edit again, any other key: cancel >") != "e":
                 return None
 
 

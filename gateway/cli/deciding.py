@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, assert_never
 
 from ...actors.approvals.asked import Asked
-from ...actors.approvals.description import is_shortened
+from ...actors.approvals.description import edits_text, is_shortened
 from ...actors.approvals.replies import Decide, Edit, Field, Fill, NotUnderstood, ShowAll
 from ...actors.common.errors import AgentError
+from ...runtime.journal.question import Question
 from ..views import timestamp
 from .agent_client import ServerError
 from .terminal import Style
+
+TYPED = ("reason", "result", "arguments", "content")
+"""The fields of a decision that a person types."""
 
 
 class Teller(Protocol):
@@ -58,13 +63,44 @@ async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] 
     return None
 
 
-def tell_refusal(teller: Teller, error: AgentError | ServerError) -> None:
-    """Show why a request or decision was refused."""
+def tell_refusal(
+    teller: Teller, error: AgentError | ServerError, sent: Mapping[str, Any] | None = None
+) -> None:
+    """Show why a request or decision was refused; if another decision was first, that one, and the texts of
+    the decision that was `sent`."""
     teller.tell(error.message, "bad")
+    if (approval := error.details.get("approval")) is not None:
+        if (first := decision_text(approval)) is not None:
+            teller.tell(f"It was {first}.")
+        typed = [each for each in map((sent or {}).get, TYPED) if each]
+        tell_typed(teller, [each if isinstance(each, str) else json.dumps(each) for each in typed])
     for mistake in error.details.get("errors", ())[1:]:
         teller.tell(mistake, "bad")
     if error.hint:
         teller.tell(error.hint)
+
+
+def tell_typed(teller: Teller, typed: Iterable[str]) -> None:
+    """Show what a person has typed in vain, so that it can be used again."""
+    if texts := [text for text in typed if text.strip()]:
+        teller.tell(f"You had typed: {' / '.join(texts)}")
+
+
+def decision_text(approval: Question | Mapping[str, Any]) -> str | None:
+    """The decision of an approval, of the agent or of the API, in a line; None without one."""
+    if isinstance(approval, Question):
+        decision: Mapping[str, Any] | None = approval.decision
+        at, asked = timestamp(approval.settled or 0.0), approval.body.get("tool_args", {})
+    else:
+        decision = approval.get("decision")
+        at, asked = decision["decided_at"] if decision else "", approval.get("tool_args", {})
+    if decision is None:
+        return None
+    word = decision.get("action") or ("approved" if decision.get("approved") else "rejected")
+    by = f" by {decision['decided_by']}" if "decided_by" in decision else ""
+    edits = f", edited: {edits_text(asked, decision['arguments'])}" if "arguments" in decision else ""
+    reason = f": {decision['reason']}" if "reason" in decision else ""
+    return f"{word} at {at}{by}{edits}{reason}"
 
 
 async def _fill(person: Person, form: Sequence[Field]) -> dict[str, object] | None:

@@ -45,10 +45,10 @@ class LineInput:
 
         Cancellation removes the prompt from the screen.
         """
-        self._ctrl_c, self._wanted = ctrl_c, True
+        self._ctrl_c, self._wanted, self.draft = ctrl_c, True, draft or Document()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_when_cancelled)
-            line = await trio.to_thread.run_sync(self._read, prompt, draft or Document())
+            line = await trio.to_thread.run_sync(self._read, prompt, self.draft)
             nursery.cancel_scope.cancel()
         # Replace bytes that are not UTF-8.
         return None if line is None else line.encode("utf-8", "replace").decode()

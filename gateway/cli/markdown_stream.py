@@ -11,11 +11,11 @@ import re
 
 import attrs
 from markdown_it import MarkdownIt
-from rich.cells import get_character_cell_size
 from rich.console import Console
 from rich.markdown import Markdown
 
 from .terminal import printable
+from .word_wrap import WordWrap
 
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _MARKUP = re.compile(r"[*_`~|]|\]\(|^ {0,3}(?:#|>|[-+] |\d+[.)] |=+ *$|-+ *$)", re.MULTILINE)
@@ -36,9 +36,8 @@ class MarkdownStream:
     """The current block so far; all of it is on the screen."""
     _size: tuple[int, int] = (0, 0)
     """Columns and rows when the block began."""
-    _row: int = 0
-    """Row of the cursor, relative to the beginning of the block."""
-    _column: int = 0
+    _wrap: WordWrap = attrs.field(factory=lambda: WordWrap(0))
+    """Of the current block."""
     _line: str = ""
     """The current line so far."""
     _fence: str | None = None
@@ -82,26 +81,18 @@ class MarkdownStream:
     def _draw(self, text: str) -> None:
         if not self._block:
             self._size = self.console.size.width, self.console.size.height
-            self._row = self._column = 0
+            self._wrap = WordWrap(self._size[0])
         self._block += text
-        self.console.file.write(text)
-        for character in text:
-            width = get_character_cell_size(character)
-            if character == "\n":
-                self._row, self._column = self._row + 1, 0
-            elif self._column + width > self._size[0]:
-                self._row, self._column = self._row + 1, width
-            else:
-                self._column += width
+        self.console.file.write(self._wrap.write(text))
 
     def _end_block(self, *, more: bool) -> None:
         block, self._block, self._blank = self._block, "", False
         if not block:
             return
         size = self.console.size.width, self.console.size.height
-        fits = self._row < size[1] - 1 and size == self._size and not _UNSURE.search(block)
+        fits = self._wrap.row < size[1] - 1 and size == self._size and not _UNSURE.search(block)
         if fits and _MARKUP.search(block):
-            up = f"\x1b[{self._row}A" if self._row else ""
+            up = f"\x1b[{self._wrap.row}A" if self._wrap.row else ""
             gap = "\n" if more else ""
             self.console.file.write(f"\r{up}\x1b[J{self._markdown(block)}{gap}")
         elif not block.endswith("\n"):

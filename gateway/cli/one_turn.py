@@ -52,6 +52,7 @@ class OneTurn:
     """The run of the message, after its start."""
     _texts: StreamedText = attrs.field(factory=StreamedText)
     _asking: _Asking | None = None
+    _progress: Progress = attrs.field(factory=lambda: Progress({}))
 
     async def run(self, message: str, conversation: str | None = None) -> Outcome:
         """Send `message`, and follow the turn until it ends or waits for a person who is not at the terminal.
@@ -88,7 +89,7 @@ class OneTurn:
 
     async def _follow(self, id: str, seen: int, nursery: trio.Nursery) -> None:
         """Follow the run of the message. Events up to `seen` are not shown, but later ones refer to them."""
-        progress = Progress(dict(routers(self.agent.config.agent)))
+        progress = self._progress = Progress(dict(routers(self.agent.config.agent)))
         async with aclosing(self.agent.events(id, deltas=self.terminal.streams)) as events:
             async for event in events:
                 if not isinstance(event, Event):
@@ -175,6 +176,8 @@ class OneTurn:
         with asking.scope:
             approval = await self.agent.approval(asking.approval)
             self.terminal.forget_typed()
+            if place := self._progress.place:
+                self.terminal.tell(f"\nApproval {place}", "quiet")
             self.terminal.tell(f"\n{approval.asked.description}\n")
             while approval.state == "pending":
                 words = await ask_for_words(self.terminal, approval.shown)
@@ -186,7 +189,7 @@ class OneTurn:
                     try:
                         await self.agent.decide(approval.id, words, wait=False)
                     except AgentError as error:
-                        tell_refusal(self.terminal, error)
+                        tell_refusal(self.terminal, error, words)
                 approval = await self.agent.approval(approval.id)
         if self._asking is asking:
             self._asking = None

@@ -32,12 +32,25 @@ class Progress:
         """Node and tool, by the key of the call."""
         self._asked: dict[str, Asked[Any]] = {}
         """Approvals by id."""
+        self._pending: set[str] = set()
+        self._together = 0
+        """The number of approvals that were requested since none was pending."""
+
+    @property
+    def place(self) -> str:
+        """The place of the next approval among those that wait or were settled before it, as `2 of 30`; empty
+        if there is only one."""
+        number = self._together - len(self._pending) + 1
+        return f"{number} of {self._together}" if self._together > 1 else ""
 
     def line(self, event: Event) -> str | None:
         """The line for an event; None without one."""
         match decode(event).event:
             case e.ConversationCreated():
                 return f"conversation {event.stream}"
+            case e.RunStarted():
+                self._pending.clear()
+                return None
             case e.StepFinished() as step:
                 return self._step(step)
             case e.ToolStarted(node=node, tool=tool) as started:
@@ -52,6 +65,8 @@ class Progress:
                 return f"{node}: {tool}: outcome unknown: {shortened(reason)}"
             case e.ApprovalRequested(asked=asked):
                 self._asked[asked.id] = asked
+                self._together = self._together + 1 if self._pending else 1
+                self._pending.add(asked.id)
                 return f"{asked.node}: asks {asked.id}: {asked.line}"
             case e.ApprovalVoted(id=id, voters=voters, needed=needed) if id in self._asked:
                 return f"{self._asked[id].node}: {len(voters)} of {needed} approvals: {voters[-1]}"
@@ -63,6 +78,7 @@ class Progress:
     def _approval_end(self, end: e.ApprovalEnd) -> str | None:
         if (asked := self._asked.get(end.id)) is None:
             return None
+        self._pending.discard(end.id)
         match end:
             case e.ApprovalResolved(decision=decision):
                 return f"{asked.node}: {asked.original.decision_line(decision)}"

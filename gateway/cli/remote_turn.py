@@ -143,7 +143,8 @@ class RemoteTurn:
             on_accepted=self._accept,
             on_progress=self._progress,
         )
-        return await Exchange(self.config, self.link, request, self._log, MAX_STORED_BYTES).run()
+        exchange = Exchange(self.config, self.link, request, self._log, MAX_STORED_BYTES, self._secrets)
+        return await exchange.run()
 
     def _leave(self) -> None:
         self._has_left = True
@@ -206,6 +207,8 @@ class RemoteTurn:
                 self._show(asked)
             return None
         self.terminal.forget_typed()
+        if len(questions) > 1:
+            self._tell(f"Question 1 of {len(questions)}", "quiet")
         self._show(questions[0])
         return await self._ask(questions[0])
 
@@ -218,29 +221,34 @@ class RemoteTurn:
     async def _ask(self, asked: ProxyQuestion) -> Sequence[RemoteAnswer] | None:
         answer: Sequence[RemoteAnswer] | None = ()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._end_when_settled, asked.item, nursery.cancel_scope)
+            nursery.start_soon(self._end_when_settled, asked, nursery.cancel_scope)
             answer = await self._decide(asked)
             nursery.cancel_scope.cancel()
         return answer
 
     async def _decide(self, asked: ProxyQuestion) -> Sequence[RemoteAnswer] | None:
         while (words := await ask_for_words(self.terminal, asked)) is not None:
-            original = asked.original
             try:
-                decision = await original.checked(original.parse(words), pending=True)
+                decision = await asked.decision_in(words, pending=True)
             except AgentError as error:
                 tell_refusal(self.terminal, error)
             else:
-                self._tell(original.decision_line(decision), "quiet")
-                return (RemoteAnswer(asked.item, words_of(decision)),)
+                self._tell(asked.original.decision_line(decision), "quiet")
+                return (RemoteAnswer(asked.item, words_of(decision), decision.agrees, asked.remote_digest),)
         return None
 
-    async def _end_when_settled(self, item: RemoteItem, scope: trio.CancelScope) -> None:
+    async def _end_when_settled(self, asked: ProxyQuestion, scope: trio.CancelScope) -> None:
         assert self.task is not None
         while True:
             await trio.sleep(LOOK_INTERVAL)
-            request = LookAt(task=self.task, item=item, hop=self._hop, bearer=self.bearer)
-            if await look(self.link, request) is not None:
-                self._tell("The question was settled elsewhere.")
+            request = LookAt(
+                task=self.task,
+                item=asked.item,
+                hop=self._hop,
+                shown=asked.remote_digest,
+                bearer=self.bearer,
+            )
+            if (why := await look(self.link, request, self._secrets)) is not None:
+                self._tell(f"The question is no longer open: {why}.")
                 scope.cancel()
                 return

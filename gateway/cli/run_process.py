@@ -82,10 +82,10 @@ def _print_next_steps(terminal: Terminal, turn: OneTurn, config: AgentConfig, op
     for approval in turn.waiting:
         terminal.tell(f"  {approval.id}  {approval.asked.line}")
     url, serve = f"http://{config.host}:{config.port}", shlex.join(["stopgo", "serve", *options])
-    terminal.tell(f"To continue, serve the agent and decide there:\n  {serve}")
+    terminal.tell(f"To continue, serve the agent and decide there:\n  {serve}", "verbatim")
     for approval in turn.waiting:
         words = shlex.quote(json.dumps(approval.asked.original.example()))
-        terminal.tell(f"  curl {url}/approvals/{approval.id} -d {words}")
+        terminal.tell(f"  curl {url}/approvals/{approval.id} -d {words}", "verbatim")
 
 
 def _print_error(terminal: Terminal, error: BaseException) -> None:

@@ -59,7 +59,8 @@ def _print_next_steps(terminal: Terminal, turn: RemoteTurn, token_variable: str 
     need = "a decision" if turn.waiting else "a bearer token"
     terminal.tell(f"Task {turn.task.id} waits for {need}. To continue, send the task a message:", "question")
     for part in [_answer(asked) for asked in turn.waiting] or [Text("Continue with this token.")]:
-        terminal.tell(f"  {_command(turn, part, token_variable or ('' if turn.waiting else 'TOKEN'))}")
+        command = _command(turn, part, token_variable or ("" if turn.waiting else "TOKEN"))
+        terminal.tell(f"  {command}", "verbatim")
 
 
 def _answer(asked: ProxyQuestion) -> Part:

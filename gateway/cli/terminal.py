@@ -17,11 +17,20 @@ import trio
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.replies import edited
 from ...runtime.visible_text import visible
+from .word_wrap import WordWrap, wrapped
 
-Style: TypeAlias = Literal["plain", "quiet", "question", "bad"]
+Style: TypeAlias = Literal["plain", "quiet", "question", "bad", "verbatim"]
+"""`verbatim`: to be copied, so lines are not broken."""
 
-_CODES: Mapping[Style, str] = {"plain": "", "quiet": "\x1b[2m", "question": "\x1b[1m", "bad": "\x1b[31m"}
+_CODES: Mapping[Style, str] = {
+    "plain": "",
+    "quiet": "\x1b[2m",
+    "question": "\x1b[1m",
+    "bad": "\x1b[31m",
+    "verbatim": "",
+}
 _RESET = "\x1b[0m"
+_USUAL_WIDTH = 80
 _CHUNK = 4096
 """Bytes to read at once; a terminal delivers at most one line of this length."""
 
@@ -43,6 +52,20 @@ def colourful(stream: IO[str], environ: Mapping[str, str]) -> bool:
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
+def _columns(stream: IO[str]) -> int:
+    """The width of a terminal. COLUMNS is not used, because it may differ from that of the window."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL_WIDTH
+    except (OSError, ValueError):
+        return _USUAL_WIDTH
+
+
+def _wrapped(text: str, stream: IO[str]) -> str:
+    """The text with hidden characters escaped; on a terminal, broken between words."""
+    text = printable(text)
+    return wrapped(text, _columns(stream)) if stream.isatty() else text
+
+
 @attrs.define(eq=False)
 class Terminal:
     """One instance per process, for one task at a time."""
@@ -55,6 +78,8 @@ class Terminal:
     _typed: bytes = b""
     _prompting: bool = False
     """Whether the cursor is behind a prompt or a piece of a text."""
+    _wrap: WordWrap = attrs.field(factory=lambda: WordWrap(0))
+    """Of the text that is printed in pieces."""
 
     @classmethod
     def of_this_process(cls) -> Terminal:
@@ -73,11 +98,14 @@ class Terminal:
             # Leave the line, because the person may be typing in it, or a text may not have ended.
             self._prompting = False
             text = f"\n{text}"
+        text = text if style == "verbatim" else _wrapped(text, sys.stderr)
         print(styled(text, style, self.colour), file=sys.stderr, flush=True)
 
     def piece(self, text: str) -> None:
         """Print the next piece of a text."""
-        print(printable(text), end="", flush=True)
+        if not self._prompting:
+            self._wrap = WordWrap(_columns(sys.stdout))
+        print(self._wrap.write(printable(text)), end="", flush=True)
         self._prompting = True
 
     def end_text(self) -> None:
@@ -88,7 +116,7 @@ class Terminal:
 
     def answer(self, text: str) -> None:
         """Print the answer, unchanged if a program reads it."""
-        print(printable(text) if sys.stdout.isatty() else text, flush=True)
+        print(_wrapped(text, sys.stdout) if sys.stdout.isatty() else text, flush=True)
 
     def forget_typed(self) -> None:
         """Discard earlier input, which cannot be an answer to the question that is shown next."""
@@ -98,7 +126,8 @@ class Terminal:
 
     async def ask(self, prompt: str) -> str | None:
         """The line typed after `prompt`, stripped; None if the input has ended."""
-        print(styled(prompt, "question", self.colour), end=" ", file=sys.stderr, flush=True)
+        shown = styled(_wrapped(prompt, sys.stderr), "question", self.colour)
+        print(shown, end=" ", file=sys.stderr, flush=True)
         self._prompting = True
         line = await self._read_line()
         self._prompting = False
@@ -110,7 +139,7 @@ class Terminal:
 
     async def edit(self, asked: Asked[Any]) -> Mapping[str, Any] | None:
         """Arguments that replace those of the question; None if the person gives none."""
-        self.tell(f"Current arguments: {json.dumps(asked.tool_args, ensure_ascii=False)}")
+        self.tell(f"Current arguments: {json.dumps(asked.tool_args, ensure_ascii=False)}", "verbatim")
         line = await self.ask("All arguments, as JSON on one line; Enter to keep them >")
         if not line:
             return None

@@ -167,6 +167,9 @@ class Approval(Shape):
         "turn of the conversation."
     )
     void_reason: str | None = maybe("Of a `proxy`: why the approval was withdrawn.")
+    unshown: str | None = maybe(
+        "Of a `proxy`: why it cannot be approved. A part of the question cannot be shown."
+    )
     expires_at: Time | None = maybe("When the approval expires.")
     decision: Decision | None = maybe("The decision, once there is one.")
 

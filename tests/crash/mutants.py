@@ -99,6 +99,7 @@ REMOTE_STATES = "tests/actors/a2a/test_remote_state.py"
 ARRIVED_ANSWERS = "tests/actors/a2a/test_answers_that_arrived.py"
 FOREIGN_QUESTIONS = "tests/actors/a2a/test_foreign_questions.py"
 LOST_ANSWERS = "tests/actors/a2a/test_lost_answers.py"
+CHANGED_QUESTIONS = "tests/actors/a2a/test_changed_questions.py"
 FIELD_TESTS = "tests/actors/a2a/wire/test_fields.py"
 CARDS = "tests/actors/a2a/wire/test_card_reader.py"
 CARD_ELSEWHERE = "tests/e2e/test_circle.py::test_card_may_point_only_to_listed_origins"
@@ -419,9 +420,30 @@ DELEGATED = (
     (
         "an answer is sent for a question that is not open",
         EXCHANGE,
-        "still_open = {item.name for item in items_of(task)}",
-        "still_open = {answer.item.name for answer in request.answers}",
+        "[answer for answer in self._request.answers if answer.item.name in still_open]",
+        "self._request.answers\n        still_open = {**latest, **still_open}",
         LOST_ANSWERS,
+    ),
+    (
+        "an answer is sent to a question that has changed",
+        EXCHANGE,
+        "not in (None, still_open[each.item.name])",
+        "in ()",
+        CHANGED_QUESTIONS,
+    ),
+    (
+        "a person is asked for a secret",
+        EXCHANGE,
+        "item.unshown or (None if item.schema is None else asks_for_secret(item.schema))",
+        "item.unshown or None",
+        CHANGED_QUESTIONS,
+    ),
+    (
+        "a question that is not shown whole is approved",
+        PROXY,
+        "decision.agrees and self.unshown is not None",
+        "False",
+        "tests/actors/calls/test_changed_remote_questions.py",
     ),
     (
         "an answer that is lost is not sent again",
@@ -468,7 +490,7 @@ DELEGATED = (
     (
         "an answer that had no effect is not told",
         EXCHANGE,
-        "return {item.name: ASKED_AGAIN for item in items if _question(item) in before}",
+        "return {item.name: ASKED_AGAIN for item in items if item.digest in before}",
         "return {}",
         FOREIGN_QUESTIONS,
     ),
@@ -803,8 +825,8 @@ HALTED = (
     (
         "a refusal is an approval for a halt",
         PROXIES,
-        "words_of(decision), decision.agrees)",
-        "words_of(decision), True)",
+        "words_of(decision), decision.agrees, ",
+        "words_of(decision), True, ",
         HALTED_QUESTIONS,
     ),
     (
@@ -2382,6 +2404,11 @@ MUTANTS = (
         (SESSIONS,),
     ),
     Mutant(
+        "mcp: a call is sent although its server has announced changed tools",
+        (Edit("actors/mcp/caller.py", "if not link.is_outdated:", "if True:"),),
+        ("tests/actors/mcp/test_caller.py",),
+    ),
+    Mutant(
         "hints: a contradiction changes the fingerprints of all tools",
         (Edit(TOOL, "self.listed_hints.said", "attrs.astuple(self.listed_hints)"),),
         (WIRE,),
@@ -2672,7 +2699,7 @@ MUTANTS = (
         (
             Edit(
                 PROXIES,
-                "words_of(decision), decision.agrees)\n",
+                "words_of(decision), decision.agrees, asked.remote_digest)\n",
                 'words_of(decision) if decision else {"approved": True})\n',
             ),
             Edit(

@@ -404,6 +404,92 @@ def test_other_events_keep_the_typed_line(chat: Chat, serve: Serve, tmp_path: Pa
 
 
 @pytest.mark.streams
+def test_ctrl_c_at_a_question_asks_before_it_cancels(chat: Chat, serve: Serve, tmp_path: Path) -> None:
+    server = serve(tmp_path / "data")
+    screen = chat(server)
+    screen.say("add lamp with value 3")
+    for key in ("n", "\x03", "\x04"):
+        screen.see(QUESTION, last=True)
+        screen.type("\x03")
+        screen.see(r"Cancel the run\? y: yes, any other key: no >", last=True)
+        screen.type(key)
+    screen.see(QUESTION, last=True)
+    screen.type("n")
+    screen.see("Add text, or press Enter >", last=True)
+    screen.type("half a reason\x03")  # gives up the reason only
+    screen.see(QUESTION, last=True)
+    assert server.get("/approvals")["approvals"]
+    screen.type("\x03")
+    screen.see("Cancel the run.* >", last=True)
+    screen.type("y")
+    screen.see("cancelled\n>", last=True)
+    assert not server.get("/approvals")["approvals"]
+    screen.type("\x04")
+    assert screen.end() == 0
+
+
+@pytest.mark.streams
+@pytest.mark.parametrize("sent", [False, True], ids=["while typing", "after sending"])
+def test_loser_of_a_race_hears_what_won_and_keeps_the_text(
+    chat: Chat, serve: Serve, tmp_path: Path, sent: bool
+) -> None:
+    server = serve(tmp_path / "data")
+    screen = chat(server)
+    screen.say("add lamp with value 3")
+    screen.see(QUESTION, last=True)
+    [asked] = server.get("/approvals")["approvals"]
+    screen.type("n")
+    screen.see("Add text, or press Enter >", last=True)
+    screen.type("not on Fridays")
+    screen.see("not on Fridays", last=True)
+    if sent:
+        screen.process.send_signal(signal.SIGSTOP)
+    edits = json.dumps({"name": "lamp", "value": 4})
+    assert approvals(server, "approve", asked["uuid"], "--arguments", edits, "--by", "maria").returncode == 0
+    if sent:
+        screen.type("\r")
+        screen.process.send_signal(signal.SIGCONT)
+    screen.see(r"approved, edited: value=3 -> 4, by maria")
+    screen.see(r"You had typed: not on Fridays")
+    screen.see(r"Added lamp = 4(?s:.)*\n>", last=True)
+    screen.type("\x04")
+    assert screen.end() == 0
+    shown = approvals(server, "show", asked["uuid"]).stdout
+    assert re.search("decision: approved at .* by maria, edited: value=3 -> 4", shown)
+    assert '"value": 4' in shown.partition("arguments of the decision:")[2]
+
+
+@pytest.mark.streams
+def test_several_questions_are_numbered_and_no_word_is_broken(
+    chat: Chat, serve: Serve, tmp_path: Path
+) -> None:
+    calls = "".join(
+        f"      - {{name: resources_add, arguments: {{name: 'lamp {n}', value: 3}}}}\n" for n in range(3)
+    )
+    words = "The quick brown fox jumps over the lazy dog and runs away. " * 4
+    (tmp_path / "replies.yaml").write_text(
+        f"replies:\n  - when: {{call: 1}}\n    tool_calls:\n{calls}  - text: {json.dumps(words)}\n"
+    )
+    config = tmp_path / "agent.yaml"
+    config.write_text(
+        "llm: {model: script:replies.yaml}\nmcp_servers: [{name: resources, command: stopgo,"
+        " args: [mcp-resources, --db, '${data_dir}/r.db']}]\n"
+    )
+    screen = chat(serve(tmp_path / "data", config=config), columns=37)
+    screen.say("go")
+    for number in range(1, 4):
+        screen.see(rf"Approval {number} of 3(?s:.)*show all\s+>", last=True)
+        screen.type("n")
+        screen.see("Add text, or press Enter >", last=True)
+        screen.type("\r")
+    screen.see(r"runs\s+away\.\n>", last=True)
+    shown = set(screen.text.split())
+    assert {"quick", "Resource**", "rejected", "arguments,"} <= shown
+    assert set(words.split()) <= shown
+    assert len(re.findall(r"\bjumps\b", screen.text)) == 4
+
+
+@pytest.mark.streams
 def test_chat_opens_one_conversation_after_another(
     chat: Chat, serve: Serve, scripted: Path, tmp_path: Path
 ) -> None:

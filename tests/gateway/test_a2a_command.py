@@ -471,7 +471,7 @@ def test_question_settled_elsewhere_disappears(start: Start, keeper: Served) -> 
 
     run.see(QUESTION)
     keeper.decide(approved=False)
-    run.see("The question was settled elsewhere.")
+    run.see("The question is no longer open: ")
 
     code, out = run.end()
     assert code == 0

@@ -67,6 +67,20 @@ def test_what_can_be_said_next(told: list[e.LogEvent], running: bool, question: 
 
 
 @pytest.mark.parametrize(
+    ("told", "place"),
+    [
+        ([*ASKS, WAITS], "1 of 2"),
+        ([*ASKS, WAITS, YES], "2 of 2"),
+        ([*ASKS, WAITS, VOID], "2 of 2"),
+        ([ASKS[0], WAITS], ""),
+        ([ASKS[0], YES, ASKS[1], WAITS], ""),
+    ],
+)
+def test_question_has_its_place_among_those_that_wait(told: list[e.LogEvent], place: str) -> None:
+    assert taken_in(STARTED, *told)[0].place == place
+
+
+@pytest.mark.parametrize(
     ("type", "body"),
     [
         ("moon.landed", {}),

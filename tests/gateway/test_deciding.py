@@ -12,8 +12,10 @@ from stopgo.actors.approvals.asked import Asked, Occasion
 from stopgo.actors.approvals.description import describe, describe_elicitation
 from stopgo.actors.approvals.elicitation_approval import ElicitationQuestion
 from stopgo.actors.approvals.tool_approval import ToolQuestion
-from stopgo.gateway.cli.deciding import ask_for_words
+from stopgo.actors.common.errors import AgentError
+from stopgo.gateway.cli.deciding import ask_for_words, tell_refusal
 from stopgo.gateway.cli.terminal import Style
+from stopgo.runtime.journal.question import Question
 
 LONG = "x" * 2000 + "; rm -rf /" + "x" * 2000
 OCCASION = Occasion(id="q", question="q", key="k", node="n")
@@ -87,3 +89,46 @@ async def test_nothing_is_approved_whose_middle_was_not_shown(
     assert any(REFUSED in each for each in person.told) == (words is None)
     if "?" in lines:
         assert LONG in "".join(person.told)
+
+
+FIRST = {
+    "tool_args": {"path": "/a", "n": 1},
+    "decision": {
+        "approved": True,
+        "arguments": {"path": "/b", "n": 1},
+        "decided_by": "maria",
+        "reason": "safer",
+        "decided_at": "2026-11-25T01:47:04.556Z",
+    },
+}
+LATE = Question("q", "c", "tool", "decided", {"tool_args": {}}, {"approved": False}, 0.0, None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("approval", "sent", "told"),
+    [
+        (
+            FIRST,
+            {"approved": False, "reason": "not on Fridays"},
+            [
+                'It was approved at 2026-11-25T01:47:04.556Z by maria, edited: path="/a" -> "/b": safer.',
+                "You had typed: not on Fridays",
+            ],
+        ),
+        (
+            {"decision": {"action": "done", "decided_at": "then"}},
+            {"approved": True, "arguments": {"path": "/c"}},
+            ["It was done at then.", 'You had typed: {"path": "/c"}'],
+        ),
+        (LATE, {"approved": True}, ["It was rejected at 1970-01-01T00:00:00.000Z."]),
+        ({"state": "expired"}, {"reason": "late"}, ["You had typed: late"]),
+        (None, {"reason": "nothing was decided"}, []),
+    ],
+)
+def test_loser_of_a_race_is_told_what_won_and_keeps_the_text(
+    approval: Any, sent: Mapping[str, Any], told: Sequence[str]
+) -> None:
+    person = Typist([])
+    details = {} if approval is None else {"approval": approval}
+    tell_refusal(person, AgentError("already_decided", "the approval was decided", details=details), sent)
+    assert person.told == ["the approval was decided", *told]

@@ -190,8 +190,10 @@ def test_several_are_asked_one_after_the_other(start: Start, resources: Resource
 
     run.see(QUESTION)
     assert run.seen.count("Run it?") == 1
+    assert "Approval 1 of 2" in run.seen
     run.type("y")
     run.see("runs 7")
+    run.see("Approval 2 of 2")
     run.reply("y")
 
     assert run.end() == (0, "Europe runs 7, America runs 7.\n")

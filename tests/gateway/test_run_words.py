@@ -194,7 +194,14 @@ def test_progress() -> None:
     ("event", "line"),
     [
         (e.ApprovalResolved("u1", Approved(), "c", False), "left: approved"),
-        (e.ApprovalResolved("u1", Approved(arguments={}), "c", False), "left: approved, edited"),
+        (
+            e.ApprovalResolved("u1", Approved(arguments={}), "c", False),
+            "left: approved, edited: n=1 -> (not set)",
+        ),
+        (
+            e.ApprovalResolved("u1", Approved(arguments={"n": 2}, decided_by="ann"), "c", False),
+            "left: approved, edited: n=1 -> 2, by ann",
+        ),
         (e.ApprovalResolved("u1", Rejected(reason="no"), "c", False), "left: rejected (no)"),
         (e.ApprovalExpired("u1", "reject"), "left: not answered in time"),
         (e.ApprovalVoid("u1", "the run was cancelled"), "left: withdraws u1: the run was cancelled"),

@@ -225,14 +225,43 @@ def test_of_two_who_decide_at_once_the_second_hears_who_was_first(
         decision_of(server, uuid)
         late.main.button(second).click()
         if second == "Reject":
+            late.main.label(re.compile("^Reason")).fill("not on Fridays")
             late.main.button("Send rejection").click()
         proxy.release()
         late.main.text(re.compile("Maria.*(first|already|before)|(first|already|before).*Maria", re.S)).see()
+        assert late.main.text("not on Fridays", exact=True).count == (second == "Reject")
         approve(late).gone()
         late.close_now()
         tab.main.text(re.compile("Added lamp = 3")).see()
         assert server.resources() == {("lamp", "3"): 1}
         assert decision_of(server, uuid)["approved"] is True
+
+
+@pytest.mark.parametrize("button", ["Reject", "Approve with changes"])
+def test_what_was_typed_is_kept_if_somebody_else_decides_first(
+    server: Server, browser: Browser, button: str
+) -> None:
+    uuid, tab = asked(server, browser, "add lamp with value 3")
+    tab.main.button(button).click()
+    if button == "Reject":
+        tab.main.label(re.compile("^Reason")).fill("not on Fridays")
+    else:
+        tab.main.label("name").fill("not on Fridays")
+    edits = {"name": "lamp", "value": 4}
+    server.post(f"/approvals/{uuid}", {"approved": True, "arguments": edits, "decided_by": "Maria"})
+    tab.main.text(re.compile("Approved with 1 change by Maria")).see()
+    tab.main.text(re.compile("What you had typed, which was not used")).see()
+    tab.main.text(re.compile("not on Fridays")).see()
+    tab.main.button("Send rejection").gone()
+
+
+def test_nothing_is_kept_of_what_was_sent(server: Server, browser: Browser) -> None:
+    _, tab = asked(server, browser, "add lamp with value 3")
+    tab.main.button("Reject").click()
+    tab.main.label(re.compile("^Reason")).fill("not on Fridays")
+    tab.main.button("Send rejection").click()
+    tab.main.text(re.compile("not on Fridays")).see()
+    assert tab.main.text(re.compile("What you had typed")).count == 0
 
 
 def test_the_second_click_of_a_double_click_decides_nothing(

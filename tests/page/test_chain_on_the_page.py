@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.chains import Chain, decide, start_chain
+from tests.e2e.chains import Chain, decide, echo_server, start_chain, written
 from tests.e2e.conftest import TESTDATA, StopgoProcess, clean_environment
 from tests.forks import forks
 
@@ -84,3 +85,24 @@ def test_the_inbox_of_a_page_elsewhere_follows(chain: Chain, browser: Browser, w
     tab.becomes_titled(r"^\(1\)")
     decide(chain.first, turn["result"]["approval"], approved=False)
     tab.becomes_titled(r"^(?!\()")
+
+
+def test_a_question_that_is_not_shown_whole_cannot_be_approved(
+    serve: Serve, browser: Browser, tmp_path: Path
+) -> None:
+    calls = [{"name": "wipe", "arguments": {"text": "safe " * 14_000 + "and rm -rf /"}}]
+    replies: list[dict[str, Any]] = [{"when": {"call": 1}, "tool_calls": calls}, {"text": "done"}]
+    config = {"llm": {"model": "script:replies.yaml"}, "mcp_servers": [echo_server("e")]}
+    ledger = tmp_path / "ledger"
+    files = [FILES[0], written(tmp_path / "b", config, replies)]
+    long = start_chain(serve, tmp_path, files, {"LEDGER": str(ledger)})
+    tab = browser.open(long.first.run.url)
+    say(tab, "wipe it")
+    tab.main.text(re.compile(r"This cannot be approved: it cannot be shown whole \(arguments\)")).see()
+    assert tab.main.text(re.compile("without arguments", re.I)).count == 0
+    assert not approve(tab).is_enabled
+    assert not tab.main.button("Approve with changes").is_enabled
+    tab.main.button("Reject").click()
+    tab.main.button("Send rejection").click()
+    tab.main.text(re.compile("cancelled by user")).see()
+    assert not ledger.exists()

@@ -123,6 +123,21 @@ def test_one_has_an_address_and_the_list_goes_on_without_it(full: Full) -> None:
     full.tab.main.text(re.compile("rejected", re.I)).see()
 
 
+def test_what_was_decided_is_shown_as_it_ran(full: Full) -> None:
+    uuid = full.server.ask_for("add divan with value 1")
+    edits = {"name": "ottoman", "value": 1}
+    full.server.post(f"/approvals/{uuid}", {"approved": True, "arguments": edits, "decided_by": "Maria"})
+    full.tab.go("/#/inbox?state=decided")
+    row = full.tab.main.role("listitem").with_text("ottoman")
+    row.see()
+    assert row.with_text("Approved with 1 change").count == 1
+    assert full.tab.main.role("listitem").with_text("divan, value 1").count == 0
+    full.tab.go(f"/#/approvals/{uuid}?state=decided")
+    full.tab.main.text("Arguments that were approved").see()
+    full.tab.main.role("group").text("ottoman", exact=True).see()
+    full.tab.main.text("divan", exact=True).see()  # the change
+
+
 def test_it_follows_what_others_ask_and_decide(full: Full) -> None:
     waiting = full.pending
     uuid = full.server.ask_for("add sofa with value 1")

@@ -96,6 +96,27 @@ def test_a_form_of_a_tool_server(serve: Serve, browser: Browser, tmp_path: Path)
     tab.main.text(re.compile("told: Ada likes red")).see()
 
 
+def test_the_content_of_a_form_is_kept_if_somebody_else_answers_first(
+    serve: Serve, browser: Browser, tmp_path: Path
+) -> None:
+    asker = {
+        "name": "asker",
+        "mode": "legacy",
+        "command": sys.executable,
+        "args": [str(SERVERS / "asking_server.py")],
+    }
+    config: Json = {"name": "asking", "llm": {"model": "script:replies.yaml"}, "mcp_servers": [asker]}
+    server = serve(tmp_path / "data", config=written(tmp_path / "agent", config, [calling("ask"), TELL]))
+    tab = browser.open(server.run.url)
+    say(tab, "ask her")
+    tab.main.label(re.compile("name", re.I)).first.fill("Ada")
+    uuid = only_approval(server)["uuid"]
+    server.post(f"/approvals/{uuid}", {"action": "decline", "decided_by": "Maria"})
+    tab.main.text(re.compile("Declined by Maria")).see()
+    tab.main.text(re.compile("What you had typed, which was not used")).see()
+    tab.main.text(re.compile('"name": "Ada"')).see()
+
+
 def test_a_checkpoint(serve: Serve, browser: Browser, tmp_path: Path) -> None:
     agents = [{"type": "approval", "name": "gate", "message": "Go live?"}, {"type": "llm", "name": "worker"}]
     agent = {"type": "sequential", "name": "both", "agents": agents}

@@ -6,14 +6,15 @@ import { unknownReason } from "./approval_text.js";
 import { h } from "./dom.js";
 import { visible } from "./text.js";
 
-/** The form for a question of a server: `{body, buttons, show(mistakes)}`, without `show` if there are no
- * fields. `send` gets the decision. */
+/** The form for a question of a server: `{body, buttons, show(mistakes), result()}`, without `show` if there are
+ * no fields; `result` as in `argumentForm`. `send` gets the decision. */
 export function answerForm(approval, send) {
   if (approval.url) return visit(approval, send);
   const schema = approval.input_schema;
   const form = hasFields(schema) ? argumentForm(schema, defaults(schema), { titles: true }) : null;
+  const result = () => form?.result() ?? { value: {}, mistakes: new Map() };
   const answer = () => {
-    const { value, mistakes } = form?.result() ?? { value: {}, mistakes: new Map() };
+    const { value, mistakes } = result();
     if (mistakes.size) form.show(mistakes);
     else send({ action: "accept", content: value });
   };
@@ -27,6 +28,7 @@ export function answerForm(approval, send) {
       button("Cancel the question", "quiet", () => send({ action: "cancel" })),
     ],
     show: form?.show,
+    result,
   };
 }
 
@@ -68,6 +70,7 @@ function visit(approval, send) {
       button("Decline", "", () => send({ action: "decline" }), "r"),
       button("Cancel the question", "quiet", () => send({ action: "cancel" })),
     ],
+    result: () => ({ value: {}, mistakes: new Map() }),
   };
 }
 

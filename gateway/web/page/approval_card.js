@@ -13,7 +13,7 @@ import { argumentTable, changeTable } from "./argument_table.js";
 import { expiry, pieces, waited } from "./approval_head.js";
 import { decide, forget, isSending, kept, sendAgain } from "./decision.js";
 import { h, icon } from "./dom.js";
-import { equal } from "./exact_json.js";
+import { equal, stringify } from "./exact_json.js";
 import { markdownBox } from "./markdown.js";
 import { plural, visible } from "./text.js";
 
@@ -210,6 +210,7 @@ class Card {
       const message = approval.message?.trim();
       if (message) inner.push(h("blockquote", { class: "asked" }, visible(message)));
       this.answer = answerForm(approval, (body) => this.go(body));
+      this.untouched = this.answer.result().value ?? {};
       inner.push(this.answer.body);
     } else if (this.mode === "edit") {
       this.form = argumentForm(approval.input_schema ?? {}, approval.tool_args, {
@@ -217,7 +218,7 @@ class Card {
       });
       this.changes = h("div", { class: "changes", hidden: true });
       inner.push(this.form.element, this.changes);
-    } else if (kind !== "checkpoint" || Object.keys(approval.tool_args).length) {
+    } else if (Object.keys(approval.tool_args).length || (kind !== "checkpoint" && !approval.unshown)) {
       inner.push(argumentTable(approval.tool_args, approval.input_schema));
     }
     if (approval.kind === "proxy") {
@@ -313,7 +314,7 @@ class Card {
     if (result.approval) {
       this.second = result.is === "already";
       this.approval = result.approval;
-      if (result.approval.state !== "pending") return this.settled();
+      if (result.approval.state !== "pending") return this.settled(result.is === "decided");
       this.mode = "view"; // it waits for further persons, or shows other arguments now
     }
     this.problem = result.is === "decided" ? null : result;
@@ -327,8 +328,18 @@ class Card {
     this.context.announce?.(problemText(this));
   }
 
-  settled() {
+  /** What the person has typed for a decision that is not sent yet, or was not taken. */
+  typed() {
+    if (this.mode !== "view" && this.mode !== "edit") return this.text?.trim() ?? "";
+    const { value } = this.form?.result() ?? this.answer?.result() ?? {};
+    const before = this.form ? this.approval.tool_args : this.untouched;
+    return value === undefined || !differences(before, value).length ? "" : stringify(value, 2);
+  }
+
+  /** `own`: by the decision of this card. Otherwise what was typed here stays on it. */
+  settled(own = false) {
     const focused = this.element.contains(document.activeElement);
+    if (!own) this.lost = this.typed();
     Object.assign(this, { mode: "view", problem: null, sending: false });
     this.render();
     if (focused) this.title.focus();

@@ -1,6 +1,8 @@
 // An approval that is no longer pending: the decision, its author and time, the changes, and the reason.
 
 import {
+  argumentsOf,
+  changesOf,
   decisionText,
   doneHeading,
   iconOf,
@@ -10,21 +12,18 @@ import {
   voidReason,
   votersOf,
 } from "./approval_text.js";
-import { countValues, differences } from "./argument_diff.js";
+import { countValues } from "./argument_diff.js";
 import { pieces } from "./approval_head.js";
 import { argumentTable, changeTable } from "./argument_table.js";
 import { h, icon } from "./dom.js";
 import { shorten, visible } from "./text.js";
 import { duration, timeElement } from "./times.js";
 
-const changesOf = ({ decision, tool_args }) =>
-  decision?.arguments ? differences(tool_args, decision.arguments) : [];
-
 /** "Approved with 2 changes by Mara". `second`: another person decided first. */
 export function decidedBy(approval, second = false) {
   if (approval.state === "expired") return "Expired: no decision was made in time";
   if (approval.state !== "decided") return standing(approval);
-  const text = decisionText(approval, changesOf(approval).length);
+  const text = decisionText(approval);
   const { decided_by, approved } = approval.decision ?? {};
   const by = approved && approval.votes ? votersOf(approval) : decided_by;
   const who = by ? ` by ${visible(by)}` : "";
@@ -73,10 +72,14 @@ function place(approval, extra, inChat) {
 }
 
 /** The rest of the card, as nodes. */
-export function decidedBody(approval, { inChat }) {
+export function decidedBody(approval, { inChat, lost }) {
   const { decision } = approval;
   const changes = changesOf(approval);
   const inner = [];
+  if (lost)
+    inner.push(
+      labelled("What you had typed, which was not used", h("pre", { class: "code" }, visible(lost))),
+    );
   if (approval.superseded_by) {
     inner.push(
       h(
@@ -111,20 +114,20 @@ export function decidedBody(approval, { inChat }) {
     !Object.keys(approval.tool_args).length
   )
     return inner;
-  const title = changes.length ? "Arguments as they were asked" : "Arguments";
+  const title = changes.length ? "Arguments that were approved" : "Arguments";
   const head = h(
     "summary",
     {},
     icon("chev", "chev"),
     title,
-    h("span", { class: "r ellipsis" }, changes.length ? "" : visible(summary(approval, 80))),
+    h("span", { class: "r ellipsis" }, visible(summary(approval, 80))),
   );
   inner.push(
     h(
       "details",
-      { class: "sec", open: !inChat && !changes.length },
+      { class: "sec", open: !inChat },
       head,
-      h("div", { class: "in" }, argumentTable(approval.tool_args, approval.input_schema)),
+      h("div", { class: "in" }, argumentTable(argumentsOf(approval), approval.input_schema)),
     ),
   );
   return inner;

@@ -43,10 +43,20 @@ export function problemText({ problem, uuid }) {
 }
 
 function choices(card) {
-  const kind = decidedAs(card.approval);
+  const { approval, answer } = card;
+  const kind = decidedAs(approval);
   const send = (body) => card.go(body);
-  if (kind === "elicitation") return card.answer.buttons;
-  if (kind === "outcome_unknown") return outcomeButtons(send, (mode) => card.enter(mode));
+  if (kind === "elicitation") return answer.buttons;
+  const unknown = kind === "outcome_unknown";
+  const buttons = unknown ? outcomeButtons(send, (mode) => card.enter(mode)) : yesOrNo(card, send);
+  if (!approval.unshown) return buttons;
+  // Nothing that is not shown may be approved.
+  for (const each of buttons) each.disabled = (unknown ? ["e"] : ["a", "e"]).includes(each.dataset.key);
+  const why = `This cannot be approved: ${visible(approval.unshown)}.`;
+  return [h("p", { class: "note err" }, why), ...buttons];
+}
+
+function yesOrNo(card, send) {
   return [
     button("Approve", "primary", () => send({ approved: true }), "a", icon("check")),
     isEditable(card.approval)

@@ -1,7 +1,7 @@
 // The words about approvals: headings, kinds, decisions, and one-line summaries. Pure.
 
 import { Exact, stringify } from "./exact_json.js";
-import { flat, isObject } from "./argument_diff.js";
+import { differences, flat, isObject } from "./argument_diff.js";
 import { plural, shorten } from "./text.js";
 
 /** The kind whose words decide the approval: for a proxied question, the kind of the original question. */
@@ -125,12 +125,19 @@ const WORDS = {
   cancel: "Cancelled",
 };
 
+/** The arguments of the call: those that were approved, if they differ from those asked for. */
+export const argumentsOf = ({ tool_args = {}, decision }) => decision?.arguments ?? tool_args;
+
+/** The changes that were approved. */
+export const changesOf = (approval) => differences(approval.tool_args ?? {}, argumentsOf(approval));
+
 /** The decision in words, without author and time. */
-export function decisionText(approval, changes = 0) {
+export function decisionText(approval) {
   const { decision } = approval;
   if (!decision) return "Decided";
   if (decision.action) return WORDS[decision.action] ?? decision.action;
   if (!decision.approved) return "Rejected";
+  const changes = changesOf(approval).length;
   return changes ? `Approved with ${plural(changes, "change")}` : "Approved";
 }
 
@@ -167,7 +174,7 @@ export function sentence(text) {
 export function addedDescription(approval) {
   const { description = "", tool_args: args = {} } = approval;
   const kind = decidedAs(approval);
-  if (kind === "elicitation") return "";
+  if (approval.kind === "elicitation") return "";
   if (approval.kind === "checkpoint") return belowHeading(description);
   const names = new Set(["args", ...Object.keys(args).map((name) => name.toLowerCase())]);
   const told = (line) => {
@@ -176,6 +183,8 @@ export function addedDescription(approval) {
   };
   const paragraphs = description.split(/\n{2,}/).filter((paragraph) => {
     if (/^\*\*[^\n]*\*\*$/.test(paragraph.trim())) return false;
+    // The foot of the card says it.
+    if (approval.unshown && paragraph.startsWith("The question cannot be approved:")) return false;
     if (
       kind === "outcome_unknown" &&
       approval.kind !== "proxy" &&
@@ -236,8 +245,8 @@ export function summary(approval, limit = 90) {
     return `${wanted}: \u201c${shortValue(approval.message ?? "", limit)}\u201d`;
   }
   if (approval.kind === "checkpoint") return "The tree asks before it goes on";
-  const args = approval.tool_args ?? {};
-  return shorten(summaryOf(args), limit) || "without arguments";
+  const none = approval.unshown ? "not shown" : "without arguments";
+  return shorten(summaryOf(argumentsOf(approval)), limit) || none;
 }
 
 export function summaryOf(args) {
@@ -255,7 +264,7 @@ export function summaryOf(args) {
  * calls are compared, so whatever has a question of its own has to be read. */
 export function groupOf(approval) {
   const kind = decidedAs(approval);
-  if (kind !== "tool" || approval.state !== "pending") return null;
+  if (kind !== "tool" || approval.state !== "pending" || approval.unshown) return null;
   const { tool_name, server, remote_agent_name, path } = approval;
   return JSON.stringify([approval.kind, kind, tool_name, server ?? "", remote_agent_name ?? "", path ?? []]);
 }

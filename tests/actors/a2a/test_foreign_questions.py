@@ -121,6 +121,17 @@ def test_questions_of_adk_and_strands() -> None:
     assert item.description == '{"path": "/x"}\napprove()'
 
 
+def test_all_that_a_question_says_is_shown() -> None:
+    """ADK's confirmation has a payload beside its hint; arguments and hints may be of any type."""
+    call = {"name": "rm", "args": ["/x", "/y"]}
+    confirms = {"originalFunctionCall": call, "toolConfirmation": {"hint": "Sure?", "payload": {"days": 3}}}
+    [item] = items_of(asking(Data({"id": "c", "name": "adk_request_confirmation", "args": confirms})))
+    assert item.description == 'Sure?\n{"days": 3}\nrm(["/x", "/y"])'
+    tools = [{"id": "a", "args": "rm -rf /"}]
+    [item] = items_of(hitl(type="tool_approval_request", hint={"why": "x"}, tools=tools))
+    assert item.description == '{"why": "x"}\n(rm -rf /)'
+
+
 @pytest.mark.parametrize(
     "task",
     [

@@ -53,7 +53,7 @@ DONE = Status("completed")
 
 
 def asks(id: str) -> Status:
-    message = Message(id="m", role="agent", parts=(Data({"pending": [{"id": id}]}),))
+    message = Message(id="m", role="agent", parts=(Data({"pending": [{"id": id, "kind": "tool"}]}),))
     return Status("input-required", message=message)
 
 

@@ -7,11 +7,13 @@ import json
 from operator import mul
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.a2a.remote_state import (
+    LONGEST_NAME,
     LONGEST_TEXT,
     MOST_ARGUMENTS,
     MOST_ITEMS,
@@ -78,22 +80,36 @@ FULL = {
                     schema={"type": "object"},
                     agents=("c", "d"),
                 ),
-                RemoteItem(message="m", id="j"),
+                RemoteItem(message="m", id="j", description="Two."),
             ],
         ),
         ((pending({"id": "i"}, {"id": "i", "tool": "other"}),), [RemoteItem(message="m", id="i")]),
         ((Text("May I?"), Text("Now?")), [RemoteItem(message="m", description="May I?\nNow?")]),
         ((Data({"form": 1}),), [RemoteItem(message="m", description='{"form": 1}')]),
         (
-            (Text("May I?"), pending(7, {"id": 7}, {"id": ""}, None)),
-            [RemoteItem(message="m", description="May I?")],
+            (Text("Buy?"), Data({"cost": 5}), Data(6), Link("https://x.test", filename=None)),
+            [RemoteItem(message="m", description='Buy?\n{"cost": 5}\n6\n[file at https://x.test]')],
         ),
         (
+            (Text("May I?"), pending(7, {"id": 7}, {"id": ""}, None)),
+            [RemoteItem(message="m", description='May I?\n{"pending": [7, {"id": 7}, {"id": ""}, null]}')],
+        ),
+        ((Text("Go on?"), pending({"id": "i"})), [RemoteItem(message="m", id="i", description="Go on?")]),
+        (
             (pending({"id": "i", "kind": 5, "tool": [], "arguments": "x", "input_schema": 1, "path": {}}),),
-            [RemoteItem(message="m", id="i")],
+            [RemoteItem(message="m", id="i", unshown="it cannot be shown whole (tool, arguments)")],
         ),
     ],
-    ids=["items", "an item twice", "words", "data of another shape", "items without names", "wrong types"],
+    ids=[
+        "items",
+        "an item twice",
+        "words",
+        "data of another shape",
+        "words beside other parts",
+        "items without names",
+        "an item without words",
+        "wrong types",
+    ],
 )
 def test_the_questions_of_a_task(parts: tuple[Part, ...], items: list[RemoteItem]) -> None:
     assert list(items_of(task("input-required", *parts))) == items
@@ -107,11 +123,31 @@ def test_question_without_text_is_a_question() -> None:
 def test_questions_are_bounded() -> None:
     many = [{**FULL, "id": f"i{number}"} for number in range(MOST_ITEMS + 1)]
     assert len(items_of(task("input-required", pending(*many)))) == MOST_ITEMS
-    long = {**FULL, "arguments": {"x": "y" * MOST_ARGUMENTS}, "description": "z" * (2 * LONGEST_TEXT)}
-    [item] = items_of(task("input-required", pending(long)))
-    assert (item.arguments, item.schema) == ({}, None)
-    assert "too long" in item.description
-    assert len(item.description) < LONGEST_TEXT + 100
+
+
+DEEP = json.loads("[" * 60 + "1" + "]" * 60)
+
+
+@pytest.mark.parametrize(
+    ("changes", "unshown"),
+    [
+        ({"arguments": {"x": "y" * (MOST_ARGUMENTS - 20)}}, ""),
+        ({"arguments": {"x": "y" * MOST_ARGUMENTS}}, "arguments"),
+        ({"arguments": {"x": DEEP}}, "arguments"),
+        ({"description": "z" * 60_000, "kind": ""}, ""),
+        ({"description": "z" * (LONGEST_TEXT + 1)}, "description"),
+        ({"tool": "r" * (LONGEST_NAME + 1)}, "tool"),
+        ({"input_schema": {"x": "y" * MOST_ARGUMENTS}}, ""),  # only edits are checked with it
+        ({"input_schema": {"x": "y" * MOST_ARGUMENTS}, "kind": "elicitation"}, "form"),
+    ],
+)
+def test_question_that_cannot_be_shown_whole_says_so(changes: dict[str, Any], unshown: str) -> None:
+    [item] = items_of(task("input-required", pending({**FULL, **changes})))
+    assert item.unshown == (f"it cannot be shown whole ({unshown})" if unshown else "")
+    if not unshown:
+        assert item.arguments == changes.get("arguments", FULL["arguments"])
+        assert item.description == changes.get("description", FULL["description"])
+    assert len(json.dumps(attrs.asdict(item))) < 3 * LONGEST_TEXT
 
 
 @pytest.mark.parametrize(

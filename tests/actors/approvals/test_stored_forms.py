@@ -62,6 +62,16 @@ def of_agent(item: RemoteItem, **more: Any) -> ProxyQuestion:
     return ProxyQuestion.about(HERE, agent="b", server="a2a:b", task=RemoteTask("t", "x"), item=item, **rest)
 
 
+WHOLE = RemoteItem(
+    message="m",
+    id="i",
+    kind="tool",
+    tool="wipe",
+    arguments={"a": 1},
+    schema={"type": "object"},
+    agents=("c",),
+)
+IN_WORDS = RemoteItem(message="m", description="May I *go*?\n\n[x](y)", unshown="too long")
 TOOL_FORM = {
     **WIPE,
     "kind": "tool",
@@ -120,15 +130,7 @@ ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
         ),
         (
             of_agent(
-                RemoteItem(
-                    message="m",
-                    id="i",
-                    kind="tool",
-                    tool="wipe",
-                    arguments={"a": 1},
-                    schema={"type": "object"},
-                    agents=("c",),
-                ),
+                WHOLE,
                 refusal="too many",
                 replaces="u0",
                 mover="k",
@@ -151,19 +153,23 @@ ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
                 "remote_item": "i",
                 "remote_kind": "tool",
                 "remote_description": "",
+                "remote_digest": WHOLE.digest,
                 "input_schema": {"type": "object"},
                 "agents": ["b", "c"],
                 "mover": "k",
             },
         ),
         (
-            of_agent(RemoteItem(message="m", description="May I *go*?\n\n[x](y)")),
+            of_agent(IN_WORDS),
             {
                 "kind": "proxy",
                 "tool_name": "a2a_b",
                 "tool_args": {},
                 "server": "a2a:b",
-                "description": "**PROXY APPROVAL — A2A Agent: b**\n\n> `May I *go*?`\n> `[x](y)`",
+                "description": "**PROXY APPROVAL — A2A Agent: b**\n\n"
+                "The question cannot be approved: too long.\n\n> `May I *go*?`\n> `[x](y)`",
+                "remote_digest": IN_WORDS.digest,
+                "unshown": "too long",
                 "rule": 'agent "b" asks',
                 "remote_task_id": "t",
                 "remote_agent_name": "b",

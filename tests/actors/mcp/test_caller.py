@@ -129,6 +129,40 @@ async def test_call_is_not_retried_after_tool_definition_changes() -> None:
     assert len(server.tried) == 1
 
 
+@pytest.mark.parametrize("known", ["stale", "listing"])
+async def test_call_is_not_sent_to_a_tool_that_has_announced_a_change(known: str) -> None:
+    """The owner of the connection lists the tools later, or is about to (MCP 2025-11-25, "List Changed
+    Notification")."""
+    server = Strict("Region")
+    caller, shown = calling(server), server.listed()
+    link = caller._current.link
+    assert link is not None
+    setattr(link, known, True)
+    assert (await caller.call(CallTool("move", {"region": "eu"}, shown=shown))).content == "moved"
+    server.header = "Area"
+    with pytest.raises(ToolChanged, match="nothing was sent"):
+        await caller.call(CallTool("move", {"region": "eu"}, shown=shown))
+    assert len(server.tried) == 1
+
+
+@attrs.define
+class Silent(Strict):
+    """It does not list its tools any more."""
+
+    async def list_tools(self, cursor: str | None = None) -> types.ListToolsResult:
+        raise MCPError(types.INTERNAL_ERROR, "not now")
+
+
+async def test_call_is_not_sent_if_changed_tools_are_not_listed() -> None:
+    server = Silent("Region")
+    caller, shown = calling(server), server.listed()
+    assert caller._current.link is not None
+    caller._current.link.refresh()
+    with pytest.raises(ToolUnavailable, match="nothing was sent"):
+        await caller.call(CallTool("move", {"region": "eu"}, shown=shown))
+    assert server.tried == []
+
+
 @attrs.define
 class Emptied(Strict):
     """Its list of tools has become empty."""

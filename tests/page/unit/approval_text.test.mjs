@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { groupOf, heading, standing } from "../../../gateway/web/page/approval_text.js";
+import { addedDescription, groupOf, heading, standing, summary } from "../../../gateway/web/page/approval_text.js";
 
 test("an approval that needs several persons says how many have approved", () => {
   const approval = { kind: "tool", state: "pending", requires: { quorum: 2 } };
@@ -37,10 +37,36 @@ test("the heading of a checkpoint is the message of the file, also when it is de
   }
 });
 
+test("a decision shows the arguments that were approved", () => {
+  const asked = { kind: "tool", state: "decided", tool_name: "add", tool_args: { name: "lamp", value: 3 } };
+  const decided = (decision) => ({ ...asked, decision });
+  const edited = decided({ approved: true, arguments: { name: "lamp", value: 4 } });
+  assert.equal(summary(edited), "lamp, value 4");
+  assert.equal(standing(edited), "Approved with 1 change");
+  assert.equal(standing(decided({ approved: true })), "Approved");
+  assert.equal(standing(decided({ approved: true, arguments: asked.tool_args })), "Approved");
+  assert.equal(summary(decided({ approved: false })), "lamp, value 3");
+});
+
+test("arguments that are not shown are not said to be none", () => {
+  const text = "**PROXY**\n\nThe question cannot be approved: why.\n\n> Wipe?";
+  const asked = { kind: "proxy", remote_kind: "tool", tool_name: "wipe", tool_args: {}, description: text };
+  assert.equal(summary(asked), "without arguments");
+  assert.equal(summary({ ...asked, unshown: "why" }), "not shown");
+  assert.equal(addedDescription({ ...asked, unshown: "why" }), "> Wipe?");
+});
+
+test("the words of a form of another agent are shown", () => {
+  const asked = { kind: "proxy", remote_kind: "elicitation", description: "**PROXY**\n\n> Who?" };
+  assert.equal(addedDescription(asked), "> Who?");
+  assert.equal(addedDescription({ ...asked, kind: "elicitation" }), "");
+});
+
 test("only calls, whose arguments are compared, are decided together", () => {
   const asked = { state: "pending", tool_name: "wipe" };
   assert.notEqual(groupOf({ ...asked, kind: "tool" }), null);
   assert.notEqual(groupOf({ ...asked, kind: "proxy", remote_kind: "tool" }), null);
+  assert.equal(groupOf({ ...asked, kind: "proxy", remote_kind: "tool", unshown: "too long" }), null);
   for (const kind of ["checkpoint", "elicitation", "outcome_unknown"]) {
     assert.equal(groupOf({ ...asked, kind }), null);
     assert.equal(groupOf({ ...asked, kind: "proxy", remote_kind: kind }), null);
