@@ -152,8 +152,7 @@ async def _start(
 ) -> Cast:
     bus, directory = kernel.bus, ServerDirectory()
     known = KnownTools.of(journal, config.approval)
-    names = [server.name for server in config.enabled_servers]
-    await until_available(partial(known.load, names))
+    await until_available(partial(known.load, [server.name for server in config.enabled_servers]))
     wall = await _hold(lease, kernel, wall)
     notes = FollowedNotes(journal, wall, lease.can_be_lost)
     halts = Halts(journal, wall, lambda state: bus.publish(EVERYTHING, state))

@@ -6,8 +6,8 @@ import { unknownReason } from "./approval_text.js";
 import { h } from "./dom.js";
 import { visible } from "./text.js";
 
-/** The form for a question of a server: `{body, buttons, show(mistakes), result()}`, without `show` if there are
- * no fields; `result` as in `argumentForm`. `send` gets the decision. */
+/** The form for a question of a server: `{body, buttons, show(mistakes), result()}`, without `show` if there
+ * are no fields; `result` as in `argumentForm`. `send` gets the decision. */
 export function answerForm(approval, send) {
   if (approval.url) return visit(approval, send);
   const schema = approval.input_schema;
