@@ -3,8 +3,7 @@
 * An id is derived from names, such as an idempotency key. Without the secret, nobody can tell which id the
   name of another client has.
 * A cursor is the number of an item, which counts those of all clients. So it is encrypted, and valid for one
-  principal only. The construction is that of a synthetic initialization vector (RFC 5297, section 2.6), with
-  HMAC-SHA-256 for both of its functions: equal numbers have equal cursors, and a changed one is refused.
+  principal only, by AES-SIV (RFC 5297): equal numbers have equal cursors, and a changed one is refused.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import base64
 import hmac
 import json
 import uuid
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -20,8 +20,9 @@ from ...runtime.journal import cursor as cursors
 from ...runtime.journal.cursor import Listing
 from ...runtime.journal.errors import BadCursor
 
-_TAG = 16
-"""Bytes of the authentication tag."""
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
 _NUMBER = 8
 """Bytes of a number."""
 
@@ -37,25 +38,28 @@ class StoreSecret:
     def seal(self, listing: Listing, by: str, cursor: str) -> str:
         """The cursor for the principal `by`, from one of the journal. Raises `BadCursor`."""
         number = cursors.read(listing, cursor).to_bytes(_NUMBER, "big")
-        tag = self._digest("tag", listing, by, number.hex())[:_TAG]
-        return base64.urlsafe_b64encode(tag + self._hidden(tag, number)).decode()
+        return base64.urlsafe_b64encode(self._cipher.encrypt(number, _about(listing, by))).decode()
 
     def unseal(self, listing: Listing, by: str, sealed: str) -> str:
         """The cursor that `seal` was given. Raises `BadCursor` for any other text."""
-        try:
-            found = base64.b64decode(sealed, altchars=b"-_", validate=True)
-        except ValueError:
-            raise BadCursor("this cursor was not made by this agent") from None
-        tag, hidden = found[:_TAG], found[_TAG:]
-        cursor = cursors.write(listing, int.from_bytes(self._hidden(tag, hidden), "big"))
-        if not hmac.compare_digest(self.seal(listing, by, cursor), sealed):
-            raise BadCursor("this cursor was not made for this list and this principal")
-        return cursor
+        from cryptography.exceptions import InvalidTag
 
-    def _hidden(self, tag: bytes, number: bytes) -> bytes:
-        """The number encrypted, or decrypted: at most `_NUMBER` bytes."""
-        pad = self._digest("pad", tag.hex())[:_NUMBER]
-        return bytes(one ^ other for one, other in zip(number, pad, strict=False))
+        try:
+            hidden = base64.b64decode(sealed, altchars=b"-_", validate=True)
+            number = self._cipher.decrypt(hidden, _about(listing, by))
+        except (ValueError, InvalidTag):
+            raise BadCursor("this cursor was not made for this list and this principal") from None
+        return cursors.write(listing, int.from_bytes(number, "big"))
+
+    @property
+    def _cipher(self) -> AESSIV:
+        from cryptography.hazmat.primitives.ciphers.aead import AESSIV  # most processes need none
+
+        return AESSIV(hmac.digest(self._key, b"cursors", "sha512"))
 
     def _digest(self, *parts: str) -> bytes:
         return hmac.digest(self._key, json.dumps(parts).encode(), "sha256")
+
+
+def _about(listing: Listing, by: str) -> list[bytes]:
+    return [listing.encode(), by.encode()]
