@@ -167,7 +167,7 @@ async def _run(
                 await nursery.start(recorder.run)
             nursery.start_soon(startup.resume_all, cast.services)
             probe = JournalProbe(journal, nursery)
-            await probe.error()  # for its log
+            nursery.start_soon(probe.error)  # for its log
             agent = Agent(config, cast, journal, Sender(cast.services), journal, started, probe=probe)
             try:
                 yield agent

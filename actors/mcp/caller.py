@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from ...config.mcp import McpServerConfig
 from ...runtime.errors import Refused
+from ..tools.bearer import forwarding
 from ..tools.masking import Secrets
 from ..tools.needs import Wanted
 from ..tools.tool import (
@@ -141,7 +142,7 @@ class Caller:
 
     async def _call_over(self, link: Link, request: CallTool) -> ToolResult:
         if request.shown is not None:
-            self._check_unchanged(request.tool, request.shown, await self._listed(link))
+            self._check_unchanged(request.tool, request.shown, await self._listed(link, request.bearer))
         try:
             with link.in_flight.track(request, self._config.timeout, self._config.longest) as call:
                 return self._hinted(link, await self._send(link, call))
@@ -165,8 +166,9 @@ class Caller:
             )
         raise ToolOutcomeUnknown(f"{self._name} timed out after {call.timed_out_after}")
 
-    async def _listed(self, link: Link) -> Sequence[Tool]:
-        """Return the tools that the server lists now: again, if it has announced a change since.
+    async def _listed(self, link: Link, bearer: str | None) -> Sequence[Tool]:
+        """Return the tools that the server lists now: again, if it has announced a change since. A server
+        that refuses the token of the call for the list will refuse the call, too.
 
         Raises:
             ToolUnavailable: it does not list them.
@@ -174,9 +176,11 @@ class Caller:
         if not link.is_outdated:
             return self._current.tools
         try:
-            with trio.fail_after(self._config.timeout):
+            with forwarding(bearer), trio.fail_after(self._config.timeout):
                 return await list_tools(link, self._config, self._log)
         except (MCPError, RuntimeError, ValidationError, trio.TooSlowError) as error:
+            if isinstance(error, MCPError) and http_status(error.code, error.data) in (401, 403):
+                return self._current.tools
             text = f"{self._name}: its tools may have changed, and listing them failed; nothing was sent"
             raise ToolUnavailable(f"{text} ({first_line(error)})") from error
 

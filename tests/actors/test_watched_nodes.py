@@ -58,13 +58,16 @@ class Watcher:
         """`committed`: the events of the conversations that exist, or have existed."""
         gaps = [at for at, each in self.got if isinstance(each, Gap)]
         seen: dict[str, list[int]] = defaultdict(list)
+        deleted: set[str] = set()
         for _, each in self.got:
             if isinstance(each, Announced):
                 seen[each.event.stream].append(each.event.seq)
+                if each.event.type == "conversation.deleted":  # the events before it cannot be read any more
+                    deleted.add(each.event.stream)
         for id, seqs in seen.items():
             if seqs != sorted(set(seqs)):
                 yield f"{id} came as {seqs}"
-        for id, events in committed.items():
+        for id, events in ((id, events) for id, events in committed.items() if id not in deleted):
             for event in events:
                 is_due = self.since < event.at < self.until - LATEST
                 if is_due and event.seq not in seen[id] and not any(at >= event.at for at in gaps):

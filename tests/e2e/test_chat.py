@@ -577,7 +577,7 @@ def test_approvals_are_listed_shown_and_decided(serve: Serve, tmp_path: Path) ->
     late = approvals(server, "reject", one)
     assert late.returncode == 4
     assert "the approval was decided before\nIt was approved at " in late.stderr
-    assert " by maria." in late.stderr
+    assert ' by maria, edited: value=3 -> 7, name="lamp" -> "table".' in late.stderr
     assert json.loads(approvals(server, "approve", two, "--json").stdout)["code"] == "already_decided"
 
 

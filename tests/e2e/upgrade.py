@@ -196,6 +196,7 @@ def look(server: Server, mask: Mask, after: Mapping[str, int] | None = None) -> 
     """The answers of every GET. Items of lists are compared with the single answers, and shown by id
     alone."""
     found: Json = {f"GET {path}": server.get(path) for path in ("/health", "/health/ready", "/tools")}
+    found["GET /health/ready"].pop("memory")  # of the machine and the moment
     trees: Json = {}
     listed, _ = _pages(server, "/conversations", "conversations", {})
     by_id = {each["id"]: server.conversation(each["id"]) for each in listed}

@@ -106,7 +106,7 @@ class Reading:
                 word.key in self._names or noun(word.key) in self._nouns | self._described
             ):
                 self.mentioned.add(word.key)
-            elif vocabulary.is_inflected(word.key):
+            elif not self.changes and vocabulary.is_inflected(word.key):
                 self.conflicts.append(word.key)
             elif not kinds(word.key):
                 is_strange = noun(word.key) in vocabulary.NOUNS or word.key in announced

@@ -38,6 +38,7 @@ OF_TRIO = {
     "drain",
     "draining",
     "followed_notes",
+    "id_of",
     "living",
     "load",
     "node",
