@@ -9,7 +9,7 @@ watchers hear that some are missing (`Missed`), also when a conversation moves b
 * The hints of two nodes can come in any order. So all events of a conversation are published that was created
   while there were watchers. Of others, it is not known which of the first events the watchers have seen
   (`_unsure`): if a late hint is about these, they hear that some are missing.
-* A deleted conversation cannot be read: the last events before the deletion may not come, but the deletion does.
+* A deleted conversation cannot be read: the last events before the deletion may not come, the deletion does.
 """
 
 from __future__ import annotations

@@ -176,8 +176,8 @@ def adapted(document: Any) -> Any:
     """The document without the parts that schemathesis cannot test.
 
     * Websockets: to a request that is no handshake, they have one answer only.
-    * The routes of A2A: the protocol has errors of its own for much that its schemas allow. Its test kit tries
-      them.
+    * The routes of A2A: the protocol has errors of its own for much that its schemas allow. Its test kit
+      tries them.
     * The bodies of streams: schemathesis reads an endless one until its timeout, and takes the schema of the
       data for that of an event. So the streams of events are requested with HEAD.
     * The formats of headers that are ignored if they are invalid: schemathesis expects a 400.
