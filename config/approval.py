@@ -28,8 +28,8 @@ QUORUM = about(
 )
 REQUESTER_MAY_APPROVE = about(
     "Whether the person who sent the message of the run may approve. `false` needs `auth`, and a requester "
-    "and approvers who are persons: nobody may approve what a shared key, a relay or another program "
-    "requested."
+    "and approvers who are persons: a request by a shared key, a relay or another program can only be "
+    "rejected."
 )
 
 

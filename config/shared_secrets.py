@@ -22,7 +22,7 @@ from .secrets import is_word
 from .values import KeyPath, Table, Value, dotted, entry, items
 
 SHORTEST = 16
-"""Characters: 64 bits of a secret in hexadecimal, which nobody guesses over a network."""
+"""Characters: 64 bits of a secret in hexadecimal, too many to guess over a network."""
 FEWEST = 6
 """Different characters. Of random secrets with 16 hexadecimal digits, 1 in 6,000 has fewer."""
 
@@ -45,7 +45,7 @@ def weak_entrances(config: AgentConfig, written: Table, file: str) -> tuple[Prob
     if why is None:
         return ()
     at = entry(entry(written.entries.get("auth"), "proxy"), "secret")
-    message = f"the secret {why}; with it, a client can be anybody"
+    message = f"the secret {why}; with it, a client can claim any identity"
     return (_problem(message, file, at, ("auth", "proxy", "secret")),)
 
 

@@ -4,7 +4,7 @@
 2. So is one that somebody has chosen, if a conversation with exactly this id may be seen.
 3. Otherwise it stands for the one id that begins with it, among those that the principal may see.
 4. If several begin with it, the error names them. If none does, the route answers as for each unknown id; so
-   nobody learns anything about what is hidden.
+   the answer tells nothing about hidden conversations.
 """
 
 from __future__ import annotations

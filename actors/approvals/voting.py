@@ -130,7 +130,7 @@ def _entitled(
         needs_person, requester = True, approval.asked.requester
         if requester is None or requester.startswith(KEY_PREFIX):  # its user may be the approver
             raise _refusal(
-                "no person is known as the requester of the run, so nobody is known to be another person",
+                "no person is known as the requester of the run, so an approver may be the same person",
                 "Reject it. Requests with credentials that name a person can be approved.",
             )
         if is_same_name(requester, principal.id):

@@ -1,7 +1,7 @@
 """The secret of a store, which all of its nodes share, for ids and cursors that tell nothing of others. Pure.
 
-* An id is derived from names, such as an idempotency key. Without the secret, nobody can tell which id the
-  name of another client has.
+* An id is derived from names, such as an idempotency key. Without the secret, a client cannot tell
+  which id the name of another one has.
 * A cursor is the number of an item, which counts those of all clients. So it is encrypted, and valid for one
   principal only, by AES-SIV (RFC 5297): equal numbers have equal cursors, and a changed one is refused.
 """
@@ -62,4 +62,4 @@ class StoreSecret:
 
 
 def _about(listing: Listing, by: str) -> list[bytes]:
-    return [listing.encode(), by.encode()]
+    return [listing.encode(), by.encode(errors="surrogatepass")]

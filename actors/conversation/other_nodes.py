@@ -99,7 +99,7 @@ class OtherNodes:
                 logger.warning("could not look for changes by other nodes: %s", error)
 
     async def _notice_deaths(self) -> None:
-        """A node that dies between a commit and its hint tells nobody of the events."""
+        """A node that dies between a commit and its hint does not tell the others of the events."""
         living = await self._services.journal.living()
         if self._living - living:
             self._services.bus.publish(EVERYTHING, Missed())

@@ -3,7 +3,7 @@
 It contains the SHA-256 digest of each key, never the key. `stopgo keys` writes it, and replaces it as a
 whole; a lock keeps two writers apart. The server only reads it. A file that cannot be understood, or that
 other users can write, is an error: the server then refuses all keys. On a read-only mount the file may belong
-to another user, as the secrets of a container do: nobody can change it there.
+to another user, as the secrets of a container do: it cannot be changed there.
 """
 
 from __future__ import annotations

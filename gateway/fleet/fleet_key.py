@@ -87,7 +87,7 @@ class FleetKey:
         text = (notes[NOTE] or {}).get(FIELD)
         if not isinstance(text, str) or not text:
             log.error("the key of the fleet cannot be read; make a new one with `stopgo fleet rotate-key`")
-            text = _made()  # of which no other node knows, so nobody is believed
+            text = _made()  # unknown to all other nodes, so no request is accepted
         if self._key != text.encode():
             self._key = text.encode()
             self.changed.set()

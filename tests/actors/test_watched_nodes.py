@@ -30,7 +30,7 @@ from tests.actors.several_nodes import LEASE, Nodes
 from tests.actors.world import after, say, wall
 
 WATCH_FIRST = 5.0
-"""Seconds after which new conversations were created while somebody watched, whatever the clocks say."""
+"""Seconds after which new conversations count as created during the watch, whatever the clocks say."""
 LATEST = LEASE + 2 * POLL + 1.0
 """Seconds until a watcher hears at the latest that events are missing."""
 
@@ -229,7 +229,7 @@ class Story:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.crash) for n in range(12, 200))]
+    "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.crash) for n in range(12, 60))]
 )
 async def test_each_event_comes_once_or_a_gap_follows(
     nodes: Nodes, autojump_clock: MockClock, seed: int

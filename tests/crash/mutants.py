@@ -1278,7 +1278,7 @@ AUTHENTICATED: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "a cursor can be used by others",
         STORE_SECRET,
-        "return [listing.encode(), by.encode()]",
+        'return [listing.encode(), by.encode(errors="surrogatepass")]',
         "return [listing.encode()]",
         "tests/actors/common/test_store_secret.py",
     ),

@@ -17,6 +17,11 @@ numbers = st.integers(0, 2**63 - 1)
 names = st.lists(st.text(max_size=4), max_size=3)
 
 
+def test_name_of_a_principal_that_cannot_be_encoded() -> None:
+    plain = cursors.write("streams", 7)
+    assert SECRET.unseal("streams", "a\udc80", SECRET.seal("streams", "a\udc80", plain)) == plain
+
+
 @given(numbers)
 def test_cursor_is_read_as_it_was_sealed_by_its_reader_only(number: int) -> None:
     plain = cursors.write("streams", number)
