@@ -1431,7 +1431,7 @@ NODES = (
         "gateway/fleet/fleet_key.py",
         "        ):\n            return None\n        now = ",
         "        ):\n            pass\n        now = ",
-        ("tests/gateway/test_delta_peers.py",),
+        ("tests/gateway/test_fleet_key.py",),
     ),
     (
         "nodes: a signature is taken twice",

@@ -144,9 +144,12 @@ export function firstVisit(main, context) {
     box.focus();
   }
 
-  if (outbox.first()) begin();
-  else if (matchMedia("(min-width: 821px)").matches) box.focus({ preventScroll: true });
-  return { close: () => (closed = true) };
+  const begun = Boolean(outbox.first());
+  if (begun) begin();
+  return {
+    close: () => (closed = true),
+    first: !begun && matchMedia("(min-width: 821px)").matches && box, // on a phone, the keyboard would cover the page
+  };
 }
 
 function lead(agent) {

@@ -80,6 +80,7 @@ async function route() {
   bottom.show(wanted);
   if (view?.place === place && view.update?.(wanted)) return;
   const turn = ++shown;
+  const focused = document.activeElement;
   view?.close?.();
   view = null;
   main.replaceChildren();
@@ -99,7 +100,10 @@ async function route() {
   }
   if (turn !== shown) return void made?.close?.();
   view = Object.assign(made ?? {}, { place });
-  if (document.activeElement === document.body) main.focus({ preventScroll: true });
+  // A person may have moved the focus while the view was loaded.
+  const taken = document.activeElement;
+  if (view.first && [focused, document.body].includes(taken)) view.first.focus({ preventScroll: true });
+  else if (taken === document.body) main.focus({ preventScroll: true });
 }
 
 const unknown = () =>

@@ -150,7 +150,9 @@ export function sidebar(element, context) {
     browser.set(ORDER, order.value);
     load();
   });
-  for (const left of ["pointerleave", "focusout"]) list.addEventListener(left, () => draw());
+  list.addEventListener("pointerleave", () => draw());
+  // Afterwards, because `draw` itself takes away the element that has the focus.
+  list.addEventListener("focusout", () => queueMicrotask(draw));
 
   /** Reads the first page, or the next one; `anew`: all shown pages, because events were missed. */
   async function load(more = false, anew = false) {
