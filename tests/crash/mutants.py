@@ -1004,7 +1004,7 @@ ONE_EDIT = (
         "gateway/serve_process.py",
         "if not each.by_rule] if serving.strict else []",
         "if False] if serving.strict else []",
-        "tests/gateway/test_cli.py",
+        "tests/gateway/test_cli.py::test_strict_start_is_refused_if_a_setting_lets_harm_run",
     ),
     ("a rejection ends no loop", GATE, "in_loop=True, ends_on_reject=True", "in_loop=True", seed(106)),
     ("a rejection ends nothing above a parallel", PARALLEL, PASSED, "False", REJECTION),
@@ -1999,7 +1999,7 @@ MUTANTS = (
             Edit(LIFECYCLE, 'return verdict.action == "run"', 'return verdict.action != "ask"'),
             Edit(LIFECYCLE, 'isinstance(judgement, Missing) or judgement.verdict.action == "deny"', "False"),
         ),
-        (seed(131),),
+        (seed(202),),
     ),
     Mutant(
         "a call that left unasked is sent again though it would ask today",

@@ -532,7 +532,8 @@ def test_strict_start_is_refused_if_a_setting_lets_harm_run(
     agent_dir: Path, in_process: InProcess, settings: str
 ) -> None:
     (agent_dir / "agent.yaml").write_text(f"{BARE}mcp_servers: {{echo: {ECHO_ENTRY}}}\n{settings}")
-    done = in_process("serve", "--config", "agent.yaml", "--port", "0", "--strict")
+    with taken_port() as port:  # so that it ends in any case
+        done = in_process("serve", "--config", "agent.yaml", "--port", str(port), "--strict")
     assert (done.returncode, "listening" in done.stdout) == (2, False)
     remedy = "" if settings else "; approval.defaults: strict stops it"
     assert f"stopgo serve: --strict: {UNAPPROVED}{remedy}\n" in done.stderr
