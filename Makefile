@@ -88,7 +88,7 @@ check: $(SETUP)
 	@./check
 
 all: $(SETUP)
-	@"$(BIN)/python" -m tests.tiers.run all $(FROM)
+	@PATH="$(BIN):$$PATH" "$(BIN)/python" -m tests.tiers.run all $(FROM)
 
 providers agents streams crash docs deploy postgres fleet: $(SETUP)
 	@$(PYTEST) "$(ROOT)/tests" $(WORKERS) --family $@ $(CHOSEN)
