@@ -40,6 +40,9 @@ APPROVAL = w.Approval(
     server="resources",
     node="agent",
 )
+APPROVAL_NAME = w.ApprovalName(
+    uuid=APPROVAL.uuid, kind=APPROVAL.kind, tool_name=APPROVAL.tool_name, node=APPROVAL.node
+)
 CALL = w.ToolCall(id="call-1", name="resources_add", arguments=ARGUMENTS, state="waiting")
 MESSAGES = (
     w.Message(id="m1", role="system", content="You manage resources.", created_at=AT),
@@ -56,7 +59,7 @@ ITEM = w.ConversationItem(
     title=MESSAGE,
     last_seq=5,
     usage=USAGE,
-    pending_approvals=[APPROVAL],
+    pending_approvals=[APPROVAL_NAME],
     approvals=[APPROVAL],
     pending_approval=APPROVAL,
     run=RUN,
@@ -84,7 +87,7 @@ ASKED = w.Result(
     waiting_approval=True,
     auth_required=False,
     state="waiting",
-    approvals=[APPROVAL],
+    approvals=[APPROVAL_NAME],
     approval=APPROVAL,
     run_id=RUN_ID,
     usage=USAGE,

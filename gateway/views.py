@@ -99,7 +99,7 @@ def _common(
         "owner": head.owner or None,
         "last_seq": of.last_seq,
         "usage": _usage(head.usage),
-        "pending_approvals": listed(pending, brief_approval, _size_of_approval),
+        "pending_approvals": [approval_name(each) for each in pending],
         "approvals": listed(approvals, brief_approval, _size_of_approval),
         "pending_approval": oldest and approval_view(oldest),
         "pipeline_state": _pipeline_state(oldest.body) if oldest is not None and tree else None,
@@ -169,7 +169,7 @@ def result_view(result: Result) -> w.Result:
         waiting_approval=result.waiting_approval,
         auth_required=result.auth_required,
         state=result.state,
-        approvals=[brief_approval(approval) for approval in result.approvals],
+        approvals=[approval_name(each) for each in result.approvals],
         approval=None if result.approval is None else approval_view(result.approval),
         code=result.code,
         run_id=result.run_id,
@@ -271,6 +271,13 @@ def _voting(question: Question) -> tuple[Mapping[str, Any], dict[str, Any]]:
 
 
 brief_approval = partial(approval_view, with_schema=False)
+
+
+def approval_name(question: Question) -> w.ApprovalName:
+    body = question.body
+    return w.ApprovalName(
+        uuid=question.id, kind=question.kind, tool_name=body.get("tool_name") or "", node=body.get("node")
+    )
 
 
 def _size_of_approval(question: Question) -> int:

@@ -147,8 +147,8 @@ class Approval(Shape):
     server: str | None = maybe("The tool server.")
     node: str | None = maybe("The node that asks.")
     input_schema: Json | None = maybe(
-        "JSON Schema of edited arguments, or of the answer to the question. Omitted in `approvals` and "
-        "`pending_approvals` of a conversation and in `approvals` of a result."
+        "JSON Schema of edited arguments, or of the answer to the question. Omitted in `approvals` of a "
+        "conversation."
     )
     message: str | None = maybe("Of an `elicitation`: the server's question.")
     url: str | None = maybe("Of an `elicitation`: the URL that the server wants the person to visit.")
@@ -172,6 +172,15 @@ class Approval(Shape):
     )
     expires_at: Time | None = maybe("When the approval expires.")
     decision: Decision | None = maybe("The decision, once there is one.")
+
+
+class ApprovalName(Shape):
+    """An approval that the same answer shows in `approvals` of the conversation."""
+
+    uuid: str = about("Id of the approval.")
+    kind: Kind = about("As in an Approval.")
+    tool_name: str = about("The tool.")
+    node: str | None = maybe("The node that asks.")
 
 
 class DecisionRequest(Shape):
@@ -223,7 +232,7 @@ class ConversationItem(Shape, Parted):
     owner: str | None = maybe("With authentication: the principal that created it.")
     last_seq: int = about("The seq of the last event.")
     usage: Usage = about("Usage of all runs of the conversation.")
-    pending_approvals: Sequence[Approval] = about("Pending approvals, the oldest first.")
+    pending_approvals: Sequence[ApprovalName] = about("Pending approvals, the oldest first.")
     approvals: Sequence[Approval] = about("All approvals, in every state, the oldest first.")
     pending_approval: Approval | None = maybe("The oldest pending approval.")
     pipeline_state: PipelineState | None = maybe("With an `agent:` tree: where the run is paused.")
@@ -247,7 +256,7 @@ class Result(Shape):
     state: Literal["queued", RunState] = about(
         "`queued`: the message waits for the current run. Else as in a Run."
     )
-    approvals: Sequence[Approval] = about("The approvals that the run waits for, the oldest first.")
+    approvals: Sequence[ApprovalName] = about("The approvals that the run waits for, the oldest first.")
     approval: Approval | None = maybe("The oldest of these approvals.")
     code: str | None = maybe(
         "`waiting_approval`, `vote_recorded`, `auth_required`, or the code of a [failure](errors.md#runs)."

@@ -196,7 +196,7 @@ def test_a_stream_is_answered_by_a_data_part(client: ClientProcess, served: Serv
     states = [state(item) for item in begun.items]
     assert (states[0], states[-1], set(states[1:-1])) == ("TASK_STATE_SUBMITTED", ASKS, {WORKING})
     (asked,) = pending(begun.items[-1]["statusUpdate"]["status"])
-    (waiting,) = served.conversation(task)["pending_approvals"]
+    (waiting,) = served.conversation(task)["approvals"]
     assert (waiting["uuid"], waiting["tool_args"]) == (asked["id"], {"name": name, "value": 1})
 
     answer = {"id": asked["id"], "approved": False, "reason": "not today"}

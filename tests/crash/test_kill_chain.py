@@ -12,7 +12,7 @@ import attrs
 import httpx2
 import pytest
 
-from tests.e2e.chains import TELL, Json, answer_of, calling, done, eventually, held_port, written
+from tests.e2e.chains import TELL, Json, answer_of, asked_in, calling, done, eventually, held_port, written
 from tests.e2e.conftest import Server, Servers
 from tests.e2e.test_restarts_in_chains import LAST, Row
 
@@ -83,7 +83,7 @@ class Person:
                 self._post("say", f"/conversations/{self.id}/messages", {"message": "wipe lamp"})
                 self._said = True
             conversation = self.row.first.conversation(self.id)
-            for approval in conversation["pending_approvals"]:
+            for approval in asked_in(conversation):
                 self._post(f"yes {approval['uuid']}", f"/approvals/{approval['uuid']}", self._words(approval))
         except httpx2.TransportError:
             return None  # killed: to be said again

@@ -137,6 +137,11 @@ def pending(server: Server, **wanted: str) -> list[Json]:
     return [each for each in found if wanted.items() <= each.items()]
 
 
+def asked_in(conversation: Json) -> list[Json]:
+    """Its pending approvals in full, the oldest first."""
+    return [each for each in conversation["approvals"] if each["state"] == "pending"]
+
+
 def decide(server: Server, approval: Json, status: int = 200, token: str | None = None, **words: Any) -> Json:
     """Decide and return the turn. Without words: approve."""
     return server.post(

@@ -19,6 +19,7 @@ from tests.e2e.chains import (
     Json,
     answer_of,
     approval_of,
+    asked_in,
     begin,
     calls_of,
     decide,
@@ -122,7 +123,7 @@ def test_ts_027_proxy_approval_is_decided_at_the_first_agent(chain: Chain) -> No
     assert pending(chain.first, conversation_id=id) == [asked]
     there = task_of(chain.last, asked)
     assert there["status"] == "waiting_approval"
-    [original] = there["pending_approvals"]
+    [original] = asked_in(there)
     assert (original["kind"], original["tool_args"]) == ("tool", asked["tool_args"])
     assert chain.last.resources()[("chain-test", "77")] == 0
 
@@ -197,7 +198,7 @@ def test_ts_009_a_model_delegates_by_a_tool(delegating: Server, chain: Chain) ->
 def test_ts_009_destructive_agent_asks_first(delegating: Server, chain: Chain, approved: bool) -> None:
     before = chain.conversations[-1]
     turn = begin(delegating, "careful: list all resources")
-    [asked] = turn["result"]["approvals"]
+    [asked] = asked_in(turn["conversation"])
     assert (asked["kind"], asked["tool_name"]) == ("tool", "a2a_careful")
     assert asked["tool_args"] == {"message": "list all resources"}
     assert "DELEGATE to A2A Agent: careful" in asked["description"]
@@ -215,7 +216,7 @@ def test_ts_009_approved_delegation_does_not_approve_its_calls(delegating: Serve
     """Approving the delegation does not approve the calls of the other agent."""
     turn = begin(delegating, "careful: add resource twice-asked with value 3")
     turn = decide(delegating, turn["result"]["approval"])
-    [asked] = turn["result"]["approvals"]
+    [asked] = asked_in(turn["conversation"])
     assert (asked["kind"], asked["remote_agent_name"]) == ("proxy", "careful")
     assert chain.last.resources()[("twice-asked", "3")] == 0
     turn = decide(delegating, asked)

@@ -17,6 +17,7 @@ from tests.e2e.chains import (
     Json,
     answer_of,
     approval_of,
+    asked_in,
     begin,
     calls_of,
     decide,
@@ -52,7 +53,7 @@ def settled_elsewhere(four: Chain) -> tuple[str, Json]:
     only when it looks."""
     _, _, before, last = four.agents
     turn = begin(before, "quick wipe elsewhere")
-    [asked] = turn["result"]["approvals"]
+    [asked] = asked_in(turn["conversation"])
     decide(last, original(four, asked, before))
     return turn["conversation"]["id"], asked
 
@@ -70,7 +71,7 @@ def test_approval_in_a_deep_chain_is_decided_at_the_first_agent(
     before = four.conversations
     turn = begin(first, "quick wipe lamp")
 
-    [asked] = turn["result"]["approvals"]
+    [asked] = asked_in(turn["conversation"])
     names = list(NAMES[-(hops - 1) :])
     assert (asked["kind"], asked["path"], asked["remote_agent_name"]) == ("proxy", names, names[0])
     assert (asked["tool_name"], asked["tool_args"]) == ("mcp__quick__wipe", {"text": "lamp"})
@@ -93,7 +94,7 @@ def test_approval_in_a_deep_chain_is_decided_at_the_first_agent(
 
 
 def test_edited_arguments_reach_the_last_agent(four: Chain, ledger: Ledger) -> None:
-    [asked] = begin(four.first, "quick wipe lamp")["result"]["approvals"]
+    [asked] = asked_in(begin(four.first, "quick wipe lamp")["conversation"])
     wrong = decide(four.first, asked, status=422, approved=True, arguments={"text": 5})
     assert wrong["code"] == "invalid_arguments"
     turn = decide(four.first, asked, approved=True, arguments={"text": "chair"}, decided_by="maria")
@@ -104,7 +105,7 @@ def test_edited_arguments_reach_the_last_agent(four: Chain, ledger: Ledger) -> N
 
 
 def test_rejection_reaches_the_last_agent_with_its_reason(four: Chain, ledger: Ledger) -> None:
-    [asked] = begin(four.first, "quick wipe lamp")["result"]["approvals"]
+    [asked] = asked_in(begin(four.first, "quick wipe lamp")["conversation"])
     turn = decide(four.first, asked, approved=False, reason="it is still in use")
     assert (turn["conversation"]["status"], turn["result"]["state"]) == ("active", "finished")
     assert turn["result"]["response"].startswith("Operation cancelled by user.")
@@ -130,7 +131,7 @@ def test_approvals_of_two_branches_are_decided_in_any_order(
     four: Chain, ledger: Ledger, answers: Sequence[tuple[str, bool]], happens: list[str]
 ) -> None:
     turn = begin(four.first, "both lamp chair")
-    asked = {each["tool_args"]["text"]: each for each in turn["result"]["approvals"]}
+    asked = {each["tool_args"]["text"]: each for each in asked_in(turn["conversation"])}
     assert asked.keys() == {"lamp", "chair"}
     assert [each["path"] for each in asked.values()] == [list(NAMES)] * 2
     assert len({each["remote_task_id"] for each in asked.values()}) == 1
@@ -138,7 +139,7 @@ def test_approvals_of_two_branches_are_decided_in_any_order(
     (first, yes), (second, also) = answers
     half = decide(four.first, asked[first], approved=yes)
     # Only the other question is still open, and it is the same one.
-    assert (half["result"]["state"], half["result"]["approvals"]) == ("waiting", [asked[second]])
+    assert (half["result"]["state"], asked_in(half["conversation"])) == ("waiting", [asked[second]])
     assert ledger.new == happens[:1] * yes
     full = decide(four.first, asked[second], approved=also)
 
@@ -151,7 +152,7 @@ def test_approvals_of_two_branches_are_decided_in_any_order(
 
 def test_concurrent_decisions_are_both_carried_out(four: Chain, ledger: Ledger) -> None:
     turn = begin(four.first, "both lamp chair")
-    for asked in turn["result"]["approvals"]:
+    for asked in asked_in(turn["conversation"]):
         decide_and_leave(four.first, asked)
     conversation = ended(four.first, turn["conversation"]["id"])
     assert answer_of(conversation) == "told: lamp\ntold: chair"
@@ -162,11 +163,11 @@ def test_concurrent_decisions_are_both_carried_out(four: Chain, ledger: Ledger) 
 def test_branches_of_the_first_agent_have_their_own_tasks(four: Chain, ledger: Ledger) -> None:
     """Two tasks, of which each has its own question."""
     turn = begin(four.first, "beside each other")
-    asked = {each["node"]: each for each in turn["result"]["approvals"]}
+    asked = {each["node"]: each for each in asked_in(turn["conversation"])}
     assert asked.keys() == {"one", "other"}
     assert len({each["remote_task_id"] for each in asked.values()}) == 2
     half = decide(four.first, asked["other"])
-    assert half["result"]["approvals"] == [asked["one"]]
+    assert asked_in(half["conversation"]) == [asked["one"]]
     assert ledger.new == ["wipe other"]
     turn = decide(four.first, asked["one"])
     assert turn["result"]["response"] == "told: one\ntold: other"
@@ -177,7 +178,7 @@ def test_loop_over_agents_asks_in_each_iteration(four: Chain, ledger: Ledger) ->
     turn = begin(four.first, "twice quick wipe lamp")
     tasks = []
     for number in (1, 2):
-        [asked] = turn["result"]["approvals"]
+        [asked] = asked_in(turn["conversation"])
         tasks.append(asked["remote_task_id"])
         turn = decide(four.first, asked)
         assert ledger.new == ["wipe lamp"] * number
@@ -201,7 +202,7 @@ def test_first_agent_asks_about_an_unknown_outcome(
     os.kill(entries(ledger.path)[-1]["pid"], signal.SIGKILL)
 
     conversation = ended(four.first, turn["conversation"]["id"], "waiting")
-    [asked] = conversation["pending_approvals"]
+    [asked] = asked_in(conversation)
     assert (asked["kind"], asked["path"]) == ("proxy", list(NAMES))
     assert "OUTCOME UNKNOWN" in asked["description"]
     assert (asked["tool_name"], asked["tool_args"]) == ("mcp__slow__wipe", {"text": "lamp"})
@@ -218,12 +219,12 @@ def test_first_agent_asks_about_an_unknown_outcome(
 
 def test_retry_at_the_first_agent_repeats_the_call(four: Chain, ledger: Ledger) -> None:
     turn = begin(four.first, "slow wipe lamp")
-    [asked] = turn["result"]["approvals"]
+    [asked] = asked_in(turn["conversation"])
     for times, words in ((1, {"approved": True}), (2, {"action": "retry"})):
         decide_and_leave(four.first, asked, **words)
         eventually(lambda: ledger.new[times - 1 :])  # noqa: B023 - it is over when the loop goes on
         os.kill(entries(ledger.path)[-1]["pid"], signal.SIGKILL)
-        [asked] = ended(four.first, turn["conversation"]["id"], "waiting")["pending_approvals"]
+        [asked] = asked_in(ended(four.first, turn["conversation"]["id"], "waiting"))
     turn = decide(four.first, asked, action="done", result="twice")
     assert turn["result"]["response"] == "told: twice"
     assert ledger.new == ["wipe lamp"] * 2
@@ -260,7 +261,7 @@ def test_agents_in_between_do_not_change_the_texts(four: Chain, message: str, wo
     """The question and the answer are the same after four hops as after two, but for the way."""
     told: list[tuple[str, str]] = []
     for first in (four.agents[0], four.agents[2]):
-        [asked] = begin(first, message)["result"]["approvals"]
+        [asked] = asked_in(begin(first, message)["conversation"])
         turn = decide(first, asked, **words)
         way = " -> ".join(asked["path"])
         told.append((asked["description"].replace(way, "WAY"), turn["result"]["response"]))
@@ -270,7 +271,7 @@ def test_agents_in_between_do_not_change_the_texts(four: Chain, message: str, wo
 @pytest.mark.parametrize("how", ["cancel", "delete"])
 def test_cancel_reaches_all_agents(four: Chain, ledger: Ledger, how: str) -> None:
     turn = begin(four.first, "both lamp chair")
-    id, [asked, _] = turn["conversation"]["id"], turn["result"]["approvals"]
+    id, [asked, _] = turn["conversation"]["id"], asked_in(turn["conversation"])
     way = way_down(four, asked, four.first)
     if how == "cancel":
         assert four.first.post(f"/conversations/{id}/cancel")["result"]["state"] == "cancelled"
@@ -288,7 +289,7 @@ def test_approval_decided_at_the_next_agent_is_void_here(four: Chain, ledger: Le
     """Two hops: the last but one looks before it takes a decision."""
     before = four.agents[2]
     turn = begin(before, "quick wipe lamp")
-    [asked] = turn["result"]["approvals"]
+    [asked] = asked_in(turn["conversation"])
     decide(four.last, original(four, asked, before), approved=False, reason="not today")
 
     late = decide(before, asked, status=410)
@@ -302,7 +303,7 @@ def test_approval_decided_at_the_next_agent_is_void_here(four: Chain, ledger: Le
 
 def test_decision_three_agents_away_stands(four: Chain, ledger: Ledger) -> None:
     turn = begin(four.first, "quick wipe lamp")
-    [asked] = turn["result"]["approvals"]
+    [asked] = asked_in(turn["conversation"])
     decide(four.last, original(four, asked, four.first), approved=False, reason="not today")
     late = four.first.client.post(f"/approvals/{asked['uuid']}", json={"approved": True})
     assert (late.status_code, late.json()["code"]) == (410, "void")
@@ -315,7 +316,7 @@ def test_decision_three_agents_away_stands(four: Chain, ledger: Ledger) -> None:
 def test_approval_expired_at_the_next_agent_is_void_here(four: Chain, ledger: Ledger) -> None:
     before = four.agents[2]
     turn = begin(before, "later wipe lamp")
-    [asked] = turn["result"]["approvals"]
+    [asked] = asked_in(turn["conversation"])
     there = original(four, asked, before)
     expire(four.last, there)
     eventually(lambda: approval_of(four.last, there)["state"] == "expired")
@@ -328,7 +329,7 @@ def test_approval_expired_at_the_next_agent_is_void_here(four: Chain, ledger: Le
 def test_bearer_and_session_arrive_at_the_last_agent(four: Chain, folder: Path) -> None:
     """NFR-004. The token of a decision is used from then on; no agent stores one."""
     turn = begin(four.first, "guarded wipe lamp", token="good-canary.1~+/=")
-    [asked] = turn["result"]["approvals"]
+    [asked] = asked_in(turn["conversation"])
     sessions = {each["session_id"] for _, each in way_down(four, asked, four.first)}
     assert sessions == {turn["conversation"]["session_id"]}
     turn = decide(four.first, asked, token="good-canary.2")

@@ -14,6 +14,7 @@ from tests.e2e.chains import (
     TELL,
     Json,
     answer_of,
+    asked_in,
     begin,
     begin_and_leave,
     calling,
@@ -116,7 +117,7 @@ def test_killed_while_the_last_one_works(row: Row, before: int, killed: Sequence
     eventually(lambda: done(row.ledger)[before:] == ["slow None"])
     row.restart(killed)
 
-    [asked] = ended(row.first, id, "waiting")["pending_approvals"]
+    [asked] = asked_in(ended(row.first, id, "waiting"))
     assert asked["tool_args"] == {"text": "lamp"}
     assert wiped(row, before) == []
     turn = decide(row.first, asked)
@@ -128,10 +129,10 @@ def test_killed_while_the_last_one_works(row: Row, before: int, killed: Sequence
 @killing("the first", "the middle", "the last")
 def test_killed_while_the_question_waits(row: Row, before: int, killed: Sequence[int]) -> None:
     turn = begin(row.first, "wipe lamp")
-    [asked] = turn["result"]["approvals"]
+    [asked] = asked_in(turn["conversation"])
     row.restart(killed)
 
-    assert row.first.conversation(turn["conversation"]["id"])["pending_approvals"] == [asked]
+    assert asked_in(row.first.conversation(turn["conversation"]["id"])) == [asked]
     turn = decide(row.first, asked)
     assert turn["result"]["response"] == "told: lamp"
     assert wiped(row, before) == ["wipe lamp"]
@@ -142,14 +143,14 @@ def test_killed_while_the_question_waits(row: Row, before: int, killed: Sequence
 def test_killed_while_the_tool_does_it(row: Row, before: int, killed: Sequence[int]) -> None:
     """Only a kill of the last agent leaves the outcome unknown; then the first agent asks a person."""
     turn = begin(row.first, "wipe lamp")
-    id, [asked] = turn["conversation"]["id"], turn["result"]["approvals"]
+    id, [asked] = turn["conversation"]["id"], asked_in(turn["conversation"])
     decide_and_leave(row.first, asked)
     eventually(lambda: wiped(row, before))
     row.restart(killed)
 
     kinds = ["tool"]
     if 2 in killed:
-        [asked] = ended(row.first, id, "waiting")["pending_approvals"]
+        [asked] = asked_in(ended(row.first, id, "waiting"))
         assert "OUTCOME UNKNOWN" in asked["description"]
         decide(row.first, asked, action="done", result="lamp")
         kinds.append("outcome_unknown")
@@ -164,7 +165,7 @@ def test_killed_while_the_tool_does_it(row: Row, before: int, killed: Sequence[i
 def test_decided_while_others_are_away(row: Row, before: int, away: Sequence[int], approved: bool) -> None:
     """The decision is on record, and arrives when they are back."""
     turn = begin(row.first, "wipe lamp")
-    id, [asked] = turn["conversation"]["id"], turn["result"]["approvals"]
+    id, [asked] = turn["conversation"]["id"], asked_in(turn["conversation"])
     row.kill(away)
     decide_and_leave(row.first, asked, approved=approved)
     row.start(away)
@@ -177,7 +178,7 @@ def test_decided_while_others_are_away(row: Row, before: int, away: Sequence[int
 def test_after_a_restart_the_token_is_asked_for(row: Row, before: int) -> None:
     """It is nowhere on disk, and no call goes without it."""
     turn = begin(row.first, "wipe lamp", token="canary")
-    id, [asked] = turn["conversation"]["id"], turn["result"]["approvals"]
+    id, [asked] = turn["conversation"]["id"], asked_in(turn["conversation"])
     row.restart([0])
     turn = decide(row.first, asked)
     assert turn["result"]["state"] == "auth_required"

@@ -56,7 +56,7 @@ async def test_every_surface_refuses_an_approval(world: World, serve: Any, autoj
         await client.post("/halt", json=REASON)
         turn = (await client.post("/conversations", json={"message": "go"})).json()
         uuid, id = turn["result"]["approvals"][0]["uuid"], turn["conversation"]["id"]
-        assert {each["rule"] for each in turn["result"]["approvals"]} == {
+        assert {each["rule"] for each in turn["conversation"]["approvals"]} == {
             "destructiveHint: true",
             "emergency stop",
         }

@@ -71,7 +71,9 @@ def test_a_conversation_to_the_letter(agent: Any) -> None:
         "usage": {"input_tokens": 3, "output_tokens": 2},
     }
     brief = {name: value for name, value in view["pending_approval"].items() if name != "input_schema"}
-    assert brief == view["pending_approvals"][0] == view["approvals"][0] != view["pending_approval"]
+    assert brief == view["approvals"][0] != view["pending_approval"]
+    names = {name: brief[name] for name in ("uuid", "kind", "tool_name", "node")}
+    assert view["pending_approvals"] == [names]
     assert view["messages"][0]["content"] == "You manage resources."
     assert set(view["messages"][0]) == {"id", "role", "content", "created_at"}
     assert view["messages"][2]["node"] == "agent"
@@ -169,9 +171,9 @@ def test_a_result_to_the_letter(state: Any, code: str | None, waiting: bool, aut
 def test_a_result_shows_its_approvals(agent: Any) -> None:
     result = Result("Please", "waiting", code="waiting_approval", approval_ids=(ex.APPROVAL_ID,))
     view = shown(views.turn_view(turn_of(agent.conversation, result), tree=False))["result"]
-    assert view["approval"].pop("input_schema")
-    assert view["approval"] == view["approvals"][0]
-    assert view["approval"]["uuid"] == ex.APPROVAL_ID
+    approval = view["approval"]
+    assert approval["uuid"] == ex.APPROVAL_ID
+    assert view["approvals"] == [{name: approval[name] for name in ("uuid", "kind", "tool_name", "node")}]
     assert view["code"] == "waiting_approval"
     assert "usage" not in view
 

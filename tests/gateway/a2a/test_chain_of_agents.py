@@ -233,7 +233,7 @@ async def test_tokens_travel_and_keys_stay(
     keys, ann, boss, front = first.keys.texts, *first.keys.texts.values(), middle.keys.texts["front"]
     turn = await first.post("/conversations", {"message": "go"}, headers(ann, ASKER))
     assert tools.calls == [("slow", f"Bearer {ASKER}")]
-    [asked] = turn["result"]["approvals"]
+    [asked] = turn["conversation"]["approvals"]
     assert (asked["kind"], asked["path"]) == ("proxy", ["middle", "last"])
     assert (asked["tool_name"], asked["server"]) == ("echo", "a2a:middle")
 
