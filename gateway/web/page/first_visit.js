@@ -148,7 +148,8 @@ export function firstVisit(main, context) {
   if (begun) begin();
   return {
     close: () => (closed = true),
-    first: !begun && matchMedia("(min-width: 821px)").matches && box, // on a phone, the keyboard would cover the page
+    // On a phone, the keyboard would cover the page.
+    first: !begun && matchMedia("(min-width: 821px)").matches && box,
   };
 }
 
