@@ -51,6 +51,9 @@ class HttpModel:
     """None: the headers have the credentials."""
     hints: Mapping[str, str] = attrs.field(factory=dict)
     """What an error means here, by the provider's code."""
+    _mask: KeyMask = attrs.field(
+        init=False, repr=False, default=attrs.Factory(lambda self: KeyMask(self.secrets), takes_self=True)
+    )
 
     async def complete(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """Return one reply. Raises `ModelFailed`."""
@@ -63,8 +66,10 @@ class HttpModel:
 
     @property
     def mask(self) -> KeyMask:
+        if self.login is None:
+            return self._mask
         # The tokens of a login change, and there are none before the first request.
-        return KeyMask((*self.secrets, *(() if self.login is None else self.login.secrets)))
+        return KeyMask((*self.secrets, *self.login.secrets))
 
     async def ask(self, codec: Codec, request: ModelRequest, emit: Emit) -> ModelReply:
         """The same with a codec for this call only. Also raises the errors that `failures` translates."""

@@ -39,19 +39,23 @@ class KeyMask:
         found = {key for key in keys if len(key) >= SHORTEST}
         self.tokens = tuple(sorted((key for key in found if not is_word(key)), key=len, reverse=True))
         self._whole = re.compile(f"{_BEFORE}(?:{'|'.join(map(re.escape, self.tokens))}){_AFTER}")
+        words = found.difference(self.tokens)
         self._words = Secrets()
-        self._words.learn_written("keys", found.difference(self.tokens))
+        self._words.learn_written("keys", words)
+        self._has_words = bool(words)
 
     def mask(self, text: str) -> str:
         """Mask the keys in a text, and the beginning of one at the end of a text that was cut."""
-        if any(token in text for token in self.tokens):
-            text = self._whole.sub(MASK, text)
+        for token in self.tokens:
+            if token in text:
+                text = self._whole.sub(MASK, text)
+                break
         for token in self.tokens if text.endswith(CUT) else ():
             for length in range(len(token) - 1, BEGINNING - 1, -1):
                 if text.endswith(token[:length] + CUT):
                     text = text[: -length - len(CUT)] + MASK + CUT
                     break
-        return self._words.mask(text)
+        return self._words.mask(text) if self._has_words else text
 
     def held(self, text: str) -> int:
         """The number of characters at the end that may belong to a key."""
@@ -71,6 +75,8 @@ class KeyMask:
 
     def reply(self, reply: ModelReply) -> ModelReply:
         """Mask the keys in a reply."""
+        if not self.tokens and not self._has_words:
+            return reply
         calls = tuple(
             attrs.evolve(
                 call,
@@ -134,7 +140,8 @@ class MaskedDeltas:
 
     def __call__(self, delta: Delta) -> None:
         index = delta.index if isinstance(delta, ArgumentsDelta) else None
-        _, pieces = self._pieces.get(index, (delta, _Pieces(self._mask)))
+        known = self._pieces.get(index)
+        pieces = _Pieces(self._mask) if known is None else known[1]
         self._pieces[index] = delta, pieces
         self._pass(delta, pieces.feed(delta.json if isinstance(delta, ArgumentsDelta) else delta.text))
 
