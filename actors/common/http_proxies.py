@@ -18,6 +18,7 @@ import os
 import re
 import ssl
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from http import HTTPStatus
 
 import httpx2
@@ -28,25 +29,31 @@ from .tls import is_of_tls, why_unreached
 NAMES = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY"
 _UNSPECIFIED = ("0.0.0.0", "::")
 """Addresses that lead to this machine."""
+_MAX_ADDRESSES = 64
+"""Addresses whose proxies one client remembers."""
 _PORT = re.compile(r"(\[[^\]]*\]|[^:]*):(\d+)")
 
 
 def proxy_to(url: httpx2.URL) -> str | None:
     """The address of the proxy; None: connect directly."""
-    host = url.host.rstrip(".").lower()
+    return _proxy_of(url.scheme, url.host, url.port)
+
+
+def _proxy_of(scheme: str, host: str, port: int | None) -> str | None:
+    host = host.rstrip(".").lower()
     if (
         is_loopback(host)
         or host in _UNSPECIFIED
-        or _is_excepted(host, url.port or (443 if url.scheme == "https" else 80))
+        or _is_excepted(host, port or (443 if scheme == "https" else 80))
     ):
         return None
-    found = _variable(f"{url.scheme}_proxy") or _variable("all_proxy")
+    found = _variable(f"{scheme}_proxy") or _variable("all_proxy")
     if not found:
         return None
-    scheme, separator, rest = found.partition("://")
+    its_scheme, separator, rest = found.partition("://")
     if not separator:
         return f"http://{found}"
-    return f"socks5://{rest}" if scheme.lower() == "socks" else found
+    return f"socks5://{rest}" if its_scheme.lower() == "socks" else found
 
 
 def _variable(name: str) -> str:
@@ -83,7 +90,8 @@ def _covers(entry: str, host: str, port: int) -> bool:
 
 
 class Routed(httpx2.AsyncBaseTransport):
-    """Sends each request directly or over the proxy of its address. For a client with `trust_env=False`.
+    """Sends each request directly or over the proxy of its address, which is found once. For a client with
+    `trust_env=False`.
 
     A proxy whose address is not valid raises `httpx2.UnsupportedProtocol` for each request that needs it, and
     one that refuses a request, or cannot be reached, `httpx2.ProxyError`.
@@ -93,9 +101,12 @@ class Routed(httpx2.AsyncBaseTransport):
         self._limits = limits
         self._verify = verify
         self._by_proxy: dict[str | None, httpx2.AsyncHTTPTransport] = {}
+        # Reading the environment for each request would cost as much as writing a small one.
+        self._proxy_of = lru_cache(_MAX_ADDRESSES)(_proxy_of)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        proxy = proxy_to(request.url)
+        url = request.url
+        proxy = self._proxy_of(url.scheme, url.host, url.port)
         try:
             response = await self._to(proxy).handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
