@@ -59,6 +59,7 @@ _LATE_FINAL = re.compile(r"<\|start\|>assistant<\|channel\|>final\b")
 _SPECIAL = re.compile(r"<\|(?:end|return|start)\|>.*\Z", re.DOTALL)
 _LONGEST_END = 64
 _END = f"(?:{'|'.join(re.escape(end) for _, end in _TAGS)})"
+_ANY_END = re.compile(_END, re.IGNORECASE)
 _LONE_END = re.compile(
     rf"{_END}[ \t]*(?:\n|\Z)|\n[ \t]*{_END}|(?<=[\w.!?]){_END}(?=[\w*#{{\[])", re.IGNORECASE
 )
@@ -100,6 +101,8 @@ def _after_last(final: re.Pattern[str], text: str) -> str:
 
 def _after_lone_end(text: str) -> str:
     """The text after the reasoning by rule 2; the text itself if it has none."""
+    if _ANY_END.search(text) is None:  # most texts, and found many times faster than by `_LONE_END`
+        return text
     for end in reversed(list(_LONE_END.finditer(text))):
         before, answer = text[: end.start()], text[end.end() :].lstrip()
         if answer and not _is_code(before) and not any(start in before.lower() for start, _ in _TAGS):
