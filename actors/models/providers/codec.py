@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import attrs
 
 from ....runtime.json_text import dump, load_piece, mend
-from ...tools.names import hashed, plain_name
+from ...tools.names import MAX_LENGTH, hashed, plain_name
 from ..messages import (
     Emit,
     ModelFailed,
@@ -103,10 +103,13 @@ def without_repeats(given: Iterable[T], asked: Callable[[T], Asked | None]) -> l
     Args:
         asked: reads a part; None: it is no call.
     """
+    parts = [(part, asked(part)) for part in given]
+    ids = [call[0] for _, call in parts if call is not None]
+    if len(ids) == len(set(ids)):  # most replies
+        return [part for part, _ in parts]
     kept: list[T] = []
     seen: set[tuple[str, str, str]] = set()
-    for part in given:
-        call = asked(part)
+    for part, call in parts:
         if call is not None and call[0]:
             id, name, raw = call
             read = read_arguments(raw)
@@ -250,10 +253,15 @@ ANY_ID = re.compile(r".*", re.DOTALL)
 """For a provider that is sent only its own ids."""
 
 
+_ACCEPTED = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{,{MAX_LENGTH - 1}}}")
+"""The names that `plain_name` leaves as they are."""
+
+
 def wire_name(name: str) -> str:
     """The name if every provider accepts it, else a unique name made from it."""
-    taken = plain_name(name)
-    return name if taken == name else hashed(taken, name)
+    if _ACCEPTED.fullmatch(name):
+        return name
+    return hashed(plain_name(name), name)
 
 
 def function_tools(tools: Iterable[ModelTool], dialect: Dialect) -> list[dict[str, Any]]:
@@ -268,7 +276,7 @@ def function_tools(tools: Iterable[ModelTool], dialect: Dialect) -> list[dict[st
 
 def own_names(tools: Iterable[ModelTool]) -> Mapping[str, str]:
     """The tools' own names by the names sent to the provider, where they differ."""
-    return {wire_name(tool.name): tool.name for tool in tools if wire_name(tool.name) != tool.name}
+    return {name: tool.name for tool in tools if (name := wire_name(tool.name)) != tool.name}
 
 
 class CallIds:
