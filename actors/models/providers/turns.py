@@ -131,7 +131,8 @@ class _Builder:
             return
         calls = []
         for call in message.tool_calls:
-            wired = attrs.evolve(call, id=self._ids.give(call.id))
+            id = self._ids.give(call.id)
+            wired = call if id == call.id else attrs.evolve(call, id=id)
             self._open.setdefault(call.id, []).append(wired)
             calls.append(wired)
         self._order = calls
