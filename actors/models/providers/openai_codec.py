@@ -121,12 +121,12 @@ class OpenAICodec:
             match turn:
                 case UserTurn(results=results, texts=texts, pictures=own):
                     messages += [_result(result, self.flavour) for result in results]
-                    pictures = [part for result in results for part in _beside(result)]
+                    pictures = [part for result in results if result.pictures for part in _beside(result)]
                     pictures += map(_picture_part, own)
-                    said = "\n\n".join(texts)
                     if texts or pictures:
                         if results and not self.flavour.user_after_tool:
                             messages.append({"role": "assistant", "content": GO_ON})
+                        said = "\n\n".join(texts)
                         # A result may have only text, and nothing may be between two results.
                         parts = [*pictures, *([{"type": "text", "text": said}] if texts else [])]
                         messages.append({"role": "user", "content": parts if pictures else said})
@@ -180,12 +180,13 @@ def _result(result: Result, flavour: Flavour) -> dict[str, Any]:
     """A message with a result. The API has no mark for errors, so the text names them."""
     content = f"Error: {result.content}" if result.is_error else result.content
     message = {"role": "tool", "tool_call_id": result.id, "content": content}
-    return {**message, "name": wire_name(result.name)} if flavour.result_name else message
+    if flavour.result_name:
+        message["name"] = wire_name(result.name)
+    return message
 
 
 def _beside(result: Result) -> list[dict[str, Any]]:
-    parts = list(map(_picture_part, result.pictures))
-    return [{"type": "text", "text": result.label}, *parts] if parts else []
+    return [{"type": "text", "text": result.label}, *map(_picture_part, result.pictures)]
 
 
 def _picture_part(picture: Picture) -> dict[str, Any]:
@@ -278,7 +279,8 @@ class OpenAIStream:
         # Some gateways put a whole answer into one event.
         delta = mapping(choice.get("delta" if "delta" in choice else "message"))
         self._text.add(_text(delta.get("content")))
-        self._refusal.append(text(delta.get("refusal")))
+        if delta.get("refusal"):
+            self._refusal.append(text(delta["refusal"]))
         for name in self._codec.flavour.returned:
             if delta.get(name):
                 self._extras.setdefault(name, []).append(delta[name])
