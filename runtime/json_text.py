@@ -237,10 +237,14 @@ def load_provider(raw: bytes | str) -> Any:
 
 def load_piece(text: str) -> Any:
     """Read an event of a provider. Its texts may end or begin with half a character. Raises ValueError."""
+    text = text.strip(" \t\n\r")
     try:
-        value = _PROVIDER.decode(text)
+        # `decode` would search for blanks, which takes as long as reading a short text.
+        value, end = _PROVIDER.raw_decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    if end < len(text):
+        raise ValueError(f"there is more after the JSON, at character {end}")
     if _too_deep(text, value):
         raise ValueError("nested too deeply")
     return value

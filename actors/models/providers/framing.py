@@ -61,7 +61,11 @@ class ServerSentEvents:
             self._whole += chunk
             return ()
         # Some servers cut a character between two events.
-        return [_text(event.data) for event in self._parser.feed(chunk) if event.data is not None]
+        return [
+            event.data.decode("utf-8", "surrogateescape")
+            for event in self._parser.feed(chunk)
+            if event.data is not None
+        ]
 
     def end(self) -> Iterable[str]:
         return ()
