@@ -128,8 +128,9 @@ class OpenAICodec:
                             messages.append({"role": "assistant", "content": GO_ON})
                         said = "\n\n".join(texts)
                         # A result may have only text, and nothing may be between two results.
-                        parts = [*pictures, *([{"type": "text", "text": said}] if texts else [])]
-                        messages.append({"role": "user", "content": parts if pictures else said})
+                        if pictures and texts:
+                            pictures.append({"type": "text", "text": said})
+                        messages.append({"role": "user", "content": pictures or said})
                 case ModelTurn(replies=replies):
                     message = _message(replies[-1])
                     reply_text = [reply.text for reply in replies if reply.text]

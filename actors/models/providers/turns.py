@@ -145,12 +145,13 @@ class _Builder:
 
     def _settle(self) -> None:
         """Add a turn with the results of the open calls, in the order of the calls."""
-        if self._order:
-            results = tuple(
-                self._results.get(call.id, Result(call.id, call.name, NO_RESULT, is_error=True))
-                for call in self._order
-            )
-            self._turns.append(UserTurn(results=results))
+        if not self._order:
+            return
+        results = tuple(
+            self._results.get(call.id) or Result(call.id, call.name, NO_RESULT, is_error=True)
+            for call in self._order
+        )
+        self._turns.append(UserTurn(results=results))
         self._open, self._order, self._results = {}, [], {}
 
     def _user(self, turn: UserTurn) -> None:
