@@ -93,7 +93,7 @@ class SseParser:
             del pending[: last + 1]
             for line in lines:
                 self._line(line, events)
-        if self._begun:
+        if self._begun and pending:
             self._pass_on_data()
         if len(pending) > self._limit:
             raise EventTooLarge

@@ -149,7 +149,7 @@ def _messages(request: ModelRequest, origin: str, *, manual: bool) -> list[dict[
         match turn:
             case UserTurn(results=results, texts=texts, pictures=pictures):
                 blocks = [_result_block(result) for result in results]
-                blocks += [block for result in results for block in _beside(result)]
+                blocks += [block for result in results if result.pictures for block in _beside(result)]
                 # Claude works best with pictures before the text about them (docs.anthropic.com, "Vision").
                 blocks += map(_picture_block, pictures)
                 blocks += [{"type": "text", "text": text} for text in texts]
@@ -208,7 +208,7 @@ def _result_block(result: Result) -> dict[str, Any]:
 
 def _beside(result: Result) -> list[dict[str, Any]]:
     """The pictures of an error, which may have only text inside."""
-    if not result.is_error or not result.pictures:
+    if not result.is_error:
         return []
     return [*_text_block(result.label), *map(_picture_block, result.pictures)]
 
@@ -389,7 +389,7 @@ class AnthropicStream:
     def _delta(self, block: _Block | None, delta: Mapping[str, Any]) -> None:
         if block is None:
             raise not_understood("a piece belongs to no block", self.usage)
-        kind = text(delta.get("type"))
+        kind = piece(delta.get("type"))
         if kind in _TEXTS:
             next_piece = piece(delta.get(_TEXTS[kind]))
             block.pieces.setdefault(_TEXTS[kind], []).append(next_piece)
@@ -397,7 +397,7 @@ class AnthropicStream:
                 self._text.add(next_piece)
         elif kind == "input_json_delta":
             json = piece(delta.get("partial_json"))
-            if json and not text(block.start.get("type")).endswith("tool_use"):
+            if json and not piece(block.start.get("type")).endswith("tool_use"):
                 raise not_understood("a piece of arguments belongs to no call", self.usage)
             block.input.add(json)
             if json and block.call is not None:

@@ -71,6 +71,8 @@ def read_arguments(raw: object) -> ReadArguments:
         shown = raw if isinstance(raw, str) else dump_wire(raw).decode()
         shown = shown if len(shown) <= _ARGUMENTS_SHOWN else shown[:_ARGUMENTS_SHOWN] + "..."
         return ReadArguments(problem=f"the arguments are not valid JSON ({error}): {shown}")
+    if len(values) == 1 and isinstance(values[0], dict):  # most calls
+        return ReadArguments(values[0])
     while len(values) > 1 and values[0] in (None, {}):
         del values[0]
     if values in ([], [None]):
