@@ -30,6 +30,8 @@ _BEFORE = r"(?:(?<![\w-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 _AFTER = r"(?![\w-])"
 _CONTEXT = 3
 """Characters that `_BEFORE` looks at."""
+_FIRST = 4
+"""Characters by which a beginning of a key is looked for; fewer than `SHORTEST`."""
 
 
 class KeyMask:
@@ -39,6 +41,9 @@ class KeyMask:
         found = {key for key in keys if len(key) >= SHORTEST}
         self.tokens = tuple(sorted((key for key in found if not is_word(key)), key=len, reverse=True))
         self._whole = re.compile(f"{_BEFORE}(?:{'|'.join(map(re.escape, self.tokens))}){_AFTER}")
+        first = [token[:_FIRST] for token in self.tokens]
+        at_end = [f"{re.escape(each[:length])}\\Z" for each in first for length in range(1, _FIRST)]
+        self._begun = re.compile("|".join([*map(re.escape, first), *at_end]))
         words = found.difference(self.tokens)
         self._words = Secrets()
         self._words.learn_written("keys", words)
@@ -56,6 +61,10 @@ class KeyMask:
                     text = text[: -length - len(CUT)] + MASK + CUT
                     break
         return self._words.mask(text) if self._has_words else text
+
+    def is_free(self, text: str) -> bool:
+        """Whether there is surely nothing to mask in a text, and no key that begins at its end."""
+        return self._begun.search(text) is None and not self._has_words
 
     def held(self, text: str) -> int:
         """The number of characters at the end that may belong to a key."""
@@ -112,6 +121,9 @@ class _Pieces:
 
     def feed(self, piece: str) -> str:
         """The next piece to pass on; may be empty."""
+        if not self._held and self._mask.is_free(piece):  # most pieces
+            self._before = (self._before + piece)[-_CONTEXT:]
+            return piece
         text = self._held + piece
         held = self._mask.held(text)
         self._held = text[len(text) - held :]
@@ -155,7 +167,7 @@ class MaskedDeltas:
             return
         match delta:
             case TextDelta():
-                self._emit(TextDelta(text))
+                self._emit(delta if text == delta.text else TextDelta(text))
             case ArgumentsDelta():
                 self._emit(attrs.evolve(delta, name=self._mask.mask(delta.name), json=text))
 
