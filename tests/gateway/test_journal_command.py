@@ -55,7 +55,7 @@ def test_keys_move_with_the_journal(
 
 
 async def test_copied_conversations_go_on(
-    url: str, postgres_server: PostgresServer, tmp_path: Path, mock_clock: MockClock
+    url: str, postgres_server: PostgresServer, tmp_path: Path, jumping_clock: MockClock
 ) -> None:
     """From a database to a directory, and to another database: with pending approvals, and at rest."""
     world = World(tmp_path)
