@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -40,7 +41,7 @@ class CopiedRows(Protocol):
     def count(self, table: str) -> int:
         """The number of rows."""
 
-    def read(self, table: str) -> Iterator[Row]:
+    def read(self, table: str) -> AbstractContextManager[Iterator[Row]]:
         """All rows, in any order. A text that is none comes as bytes."""
 
     def write(self, table: str, rows: Iterable[Row]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 import attrs
@@ -41,8 +41,8 @@ class DirectoryRows:
         (count,) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()
         return int(count)
 
-    def read(self, table: str) -> Iterator[Row]:
-        yield from self._db.execute(f"SELECT {COLUMNS[table]} FROM {table}")
+    def read(self, table: str) -> AbstractContextManager[Iterator[Row]]:
+        return closing(self._db.execute(f"SELECT {COLUMNS[table]} FROM {table}"))
 
     def write(self, table: str, rows: Iterable[Row]) -> None:
         marks = ", ".join("?" for _ in COLUMNS[table].split(", "))

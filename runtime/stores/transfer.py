@@ -73,13 +73,15 @@ def copy_journal(
         total = sum(map(old.count, COLUMNS)) + len(notes)
         copied, found = _Counted("copying", total, tell), _Counted("comparing", total, tell)
         for table in COLUMNS:
-            rows = _sound(old, table)
-            if table == "note":
-                rows = chain((row for row in rows if row[0] not in without), notes)
-            new.write(table, copied.each(table, rows))
+            with old.read(table) as stored:
+                rows = _sound(old, table, stored)
+                if table == "note":
+                    rows = chain((row for row in rows if row[0] not in without), notes)
+                new.write(table, copied.each(table, rows))
         new.complete()
         for table in COLUMNS:
-            deque(found.each(table, new.read(table)), maxlen=0)
+            with new.read(table) as stored:
+                deque(found.each(table, stored), maxlen=0)
             if found.sums[table] != copied.sums[table]:
                 raise JournalError(f"the copy differs in the table {table!r}")
         last()
@@ -116,10 +118,10 @@ class _Counted:
                 self._tell(self._step, self._done, self._total)
 
 
-def _sound(store: CopiedRows, table: str) -> Iterator[Row]:
+def _sound(store: CopiedRows, table: str, rows: Iterable[Row]) -> Iterator[Row]:
     """Raises `JournalError` for a text that is none."""
     columns = COLUMNS[table].split(", ")
-    for row in store.read(table):
+    for row in rows:
         if bytes in map(type, row):
             if table == "note":
                 raise JournalError("a note is damaged; restore the journal from a backup")

@@ -41,13 +41,14 @@ class DatabaseRows:
         ((count,),) = self._db.execute(sql(f"SELECT count(*) FROM {table}")).fetchall()
         return int(count)
 
-    def read(self, table: str) -> Iterator[Row]:
+    @contextmanager
+    def read(self, table: str) -> Iterator[Iterator[Row]]:
         patch = ", patch" if table == "question" else ""
         query = f"SELECT {_COLUMNS[table]}{patch} FROM {table}"
         columns = self._db.execute(sql(f"{query} LIMIT 0")).description or ()
         with self._db.cursor().copy(sql(f"COPY ({query}) TO STDOUT")) as copy:
             copy.set_types([each.type_code for each in columns])
-            yield from map(_patched, copy.rows()) if patch else copy.rows()
+            yield map(_patched, copy.rows()) if patch else copy.rows()
 
     def write(self, table: str, rows: Iterable[Row]) -> None:
         columns = _COLUMNS[table]
