@@ -140,6 +140,9 @@ def test_role_that_may_not_change_tables(
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {schema}_agent",
         f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {schema}_agent",
     )
+    data = str(tmp_path / "data")
+    assert main([*turn[:-2], "--data-dir", data]) == 0
+    assert main(["journal", "copy", data, serving]) == 0
     assert main(turn) == 0
     assert main(["journal", "migrate", serving]) == 0  # nothing is left to do
     postgres_server.execute(f"DROP OWNED BY {schema}_agent", f"DROP ROLE {schema}_agent")
