@@ -33,8 +33,9 @@ def copy_with_keys(
     Raises:
         JournalError, KeyFileError, OSError, sqlite3.Error
     """
-    is_file = isinstance(source, Path)
-    keys = KeyFile.in_directory(source).read() if is_file else with_journal(source, read_keys)
+    keys = (
+        KeyFile.in_directory(source).read() if isinstance(source, Path) else with_journal(source, read_keys)
+    )
     texts = note.texts({key.id: written(key) for key in keys})
 
     def finish() -> None:
@@ -47,7 +48,9 @@ def copy_with_keys(
         source,
         target,
         without=() if isinstance(source, str) and isinstance(target, str) else (NOTE,),
-        notes=[(NOTE, *each) for each in texts.items()] if is_file and isinstance(target, str) else (),
+        notes=[(NOTE, *each) for each in texts.items()]
+        if isinstance(source, Path) and isinstance(target, str)
+        else (),
         tell=tell,
         last=finish,
     )

@@ -30,7 +30,7 @@ def copy_at_event(dsn: str, source: Path | str, target: Path | str) -> Iterator[
     """A copy that waits for the table `event` of the database, until the block ends."""
     with psycopg.connect(dsn) as db, psycopg.connect(dsn) as other:
         db.execute("LOCK TABLE event IN ACCESS EXCLUSIVE MODE")
-        command = [STOPGO, "journal", "copy", source, target]
+        command = [str(each) for each in (STOPGO, "journal", "copy", source, target)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as copy:
 
             def waits() -> bool:
@@ -61,11 +61,9 @@ def test_interrupted_copy_leaves_nothing_behind(
     (tmp_path / "agent.yaml").write_text("name: a\nllm: {model: offline:rules}\n")
     with postgres_server.empty_schema() as dsn:
         directory, url = tmp_path / "new" / "data", url_of(dsn)
-        if to == "database":
-            assert main(["journal", "migrate", url]) == 0
-            source, target = directory, url
-        else:
-            source, target = url, directory
+        places: tuple[Path | str, Path | str] = (directory, url)
+        source, target = places if to == "database" else places[::-1]
+        assert main(["journal", "migrate", url]) == 0
         where = "--data-dir" if to == "database" else "--journal"
         assert main(["run", "hello", "--config", str(tmp_path / "agent.yaml"), where, str(source)]) == 0
         with copy_at_event(dsn, source, target) as copy:

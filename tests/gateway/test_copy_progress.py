@@ -10,6 +10,7 @@ from stopgo.actors.common.fleet import Process, written
 from stopgo.gateway.cli.copy_progress import CopyProgress, lasting, progress_line
 from stopgo.gateway.cli.journal_command import node_line
 from stopgo.runtime.journal.copied_rows import LivingNode
+from stopgo.runtime.stores.transfer import Step
 
 
 @pytest.mark.parametrize(
@@ -49,14 +50,15 @@ def test_line_has_count_rate_and_time_left() -> None:
 def test_lines_in_place_at_a_terminal_and_now_and_then_elsewhere(is_terminal: bool, expected: str) -> None:
     stream, now = io.StringIO(), 0.0
     progress = CopyProgress(stream, is_terminal, lambda: now)
-    for step, at, done in (
+    told: list[tuple[Step, float, int]] = [
         ("copying", 0.0, 0),
         ("copying", 0.1, 1),
         ("copying", 1.0, 1),
         ("copying", 10.1, 3),
         ("comparing", 20.0, 1),
         ("comparing", 22.0, 2),
-    ):
+    ]
+    for step, at, done in told:
         now = at
         progress.tell(step, done, 4)
     progress.end()
