@@ -37,7 +37,8 @@ def lasting(seconds: float) -> str:
 @attrs.define(eq=False)
 class CopyProgress:
     _stream: IO[str]
-    _is_terminal: bool
+    _width: int | None
+    """Of the terminal; None: it is none."""
     _clock: Callable[[], float] = time.monotonic
     _step: Step | None = None
     _began: float = 0.0
@@ -49,14 +50,14 @@ class CopyProgress:
         now = self._clock()
         if step != self._step:
             self._step, self._began, self._written = step, now, now
-        elif now >= self._written + _PAUSES[self._is_terminal]:
+        elif now >= self._written + _PAUSES[self._width is not None]:
             self._written = now
             line = progress_line(step, done, total, now - self._began)
-            self._stream.write(f"\r{line}\x1b[K" if self._is_terminal else f"{line}\n")
+            self._stream.write(f"{line}\n" if self._width is None else f"\r{line[: self._width - 1]}\x1b[K")
             self._stream.flush()
 
     def end(self) -> None:
         """Clear the line, for what follows."""
-        if self._is_terminal and self._step is not None:
+        if self._width is not None and self._step is not None:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

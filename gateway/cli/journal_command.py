@@ -92,8 +92,10 @@ def run(args: argparse.Namespace) -> int:
     from ..signals import Stopped, raised_stops
     from .copy_progress import CopyProgress
     from .key_copy import copy_with_keys
+    from .terminal import columns
 
-    progress = CopyProgress(sys.stderr, sys.stderr.isatty() and os.environ.get("TERM") != "dumb")
+    is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    progress = CopyProgress(sys.stderr, columns(sys.stderr) if is_terminal else None)
     try:
         with raised_stops() as ignore_stops:
             try:

@@ -34,10 +34,12 @@ def dsn(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def running(folder: Path, dsn: str, node: str) -> AsyncIterator[tuple[Agent, World]]:
+async def running(
+    folder: Path, dsn: str, node: str, lease: float = LEASE
+) -> AsyncIterator[tuple[Agent, World]]:
     home = folder / node
     home.mkdir()
-    async with open_postgres(dsn, lease=LEASE, node=node) as journal:
+    async with open_postgres(dsn, lease=lease, node=node) as journal:
         world = World(home, journal)
         world.tool("wipe", DESTRUCTIVE)
         world.plan("agent", use(call("wipe")), after(1, say("done")))
@@ -107,7 +109,8 @@ async def test_watchers_at_busy_nodes(tmp_path: Path, dsn: str, monkeypatch: pyt
     monkeypatch.setattr(relay, "CLOCKS_DIFFER", 0.0)  # it is one machine
     watchers = [Watcher(time.time) for _ in NODES]
     async with AsyncExitStack() as stack:
-        places = [await stack.enter_async_context(running(tmp_path, dsn, node)) for node in NODES]
+        # On a slow machine, a lease of seconds could run out, which is a gap.
+        places = [await stack.enter_async_context(running(tmp_path, dsn, node, 1e6)) for node in NODES]
         for _, world in places:
             world.plan("agent", say("done"))
         agents = [agent for agent, _ in places]

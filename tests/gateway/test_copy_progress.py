@@ -36,20 +36,21 @@ def test_line_has_count_rate_and_time_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_terminal", "expected"),
+    ("width", "expected"),
     [
         (
-            True,
+            80,
             "\rcopying: 1 of 4 rows (25 %), 1 a second, 3 s left\x1b[K"
             "\rcopying: 3 of 4 rows (75 %), 0 a second, 4 s left\x1b[K"
             "\rcomparing: 2 of 4 rows (50 %), 1 a second, 2 s left\x1b[K\r\x1b[K",
         ),
-        (False, "copying: 3 of 4 rows (75 %), 0 a second, 4 s left\n"),
+        (20, "\rcopying: 1 of 4 row\x1b[K\rcopying: 3 of 4 row\x1b[K\rcomparing: 2 of 4 r\x1b[K\r\x1b[K"),
+        (None, "copying: 3 of 4 rows (75 %), 0 a second, 4 s left\n"),
     ],
 )
-def test_lines_in_place_at_a_terminal_and_now_and_then_elsewhere(is_terminal: bool, expected: str) -> None:
+def test_lines_in_place_at_a_terminal_and_now_and_then_elsewhere(width: int | None, expected: str) -> None:
     stream, now = io.StringIO(), 0.0
-    progress = CopyProgress(stream, is_terminal, lambda: now)
+    progress = CopyProgress(stream, width, lambda: now)
     told: list[tuple[Step, float, int]] = [
         ("copying", 0.0, 0),
         ("copying", 0.1, 1),
