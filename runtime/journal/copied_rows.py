@@ -37,18 +37,22 @@ class CopiedRows(Protocol):
 
     def living(self) -> Sequence[LivingNode]:
         """The nodes that work with the store. A directory has none, because the copy has locked it."""
+        ...
 
     def count(self, table: str) -> int:
         """The number of rows."""
+        ...
 
     def read(self, table: str) -> AbstractContextManager[Iterator[Row]]:
         """All rows, in any order. A text that is none comes as bytes."""
+        ...
 
     def write(self, table: str, rows: Iterable[Row]) -> None:
         """Write the rows of a table, which is empty."""
 
     def name(self, stream: int) -> str:
         """The name of the stream with this id."""
+        ...
 
     def complete(self) -> None:
         """Write what a store keeps beside the rows. All have been written."""
