@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import trio
 
@@ -50,3 +51,37 @@ async def distinct(signals: AsyncIterator[int]) -> AsyncGenerator[int, None]:
         if trio.current_time() >= last + REPEAT:
             last = trio.current_time()
             yield number
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asks the process to stop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def raised_stops() -> Iterator[Callable[[], None]]:
+    """For work without an event loop: the first signal that stops the process raises `Stopped`, and those
+    after it are ignored, so that none interrupts what cleans up.
+
+    Yields a function after which all are ignored, because it is too late to stop.
+    """
+    before = {number: signal.getsignal(number) for number in stops()}
+
+    def ignore() -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+
+    def stop(number: int, _: FrameType | None) -> None:
+        ignore()
+        raise Stopped(number)
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield ignore
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -76,7 +76,8 @@ def written(process: Process) -> str:
     return json_text.dump(_converter.unstructure(process))
 
 
-def _read(about: str) -> Process | None:
+def described(about: str) -> Process | None:
+    """The process of a node; None if it did not say."""
     try:
         return _converter.structure(json_text.load(about), Process)
     except (LookupError, TypeError, ValueError):
@@ -89,10 +90,10 @@ async def read_fleet(journal: Journal, started: float) -> Fleet:
     found = await journal.fleet()
     round_trip = trio.current_time() - began
 
-    def described(node: ownership.Node) -> FleetNode:
+    def as_seen(node: ownership.Node) -> FleetNode:
         is_this = node.name == journal.node
-        process = _read(node.about) or (this_process(started) if is_this else None)
+        process = described(node.about) or (this_process(started) if is_this else None)
         return FleetNode(node.name, process, is_this, node.seconds, node.streams, node.open)
 
-    nodes = [*map(described, found.nodes)]
+    nodes = [*map(as_seen, found.nodes)]
     return Fleet(found.store, round_trip, found.standbys, found.unowned, found.need_newer, nodes)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .options import FAILED, WRONG, is_installed
+
+if TYPE_CHECKING:
+    from ...runtime.journal.copied_rows import LivingNode
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,8 +23,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="copy all conversations, and compare the copy",
         description="Copies all conversations, approvals and API keys from a data directory to a PostgreSQL "
         "database, or back, and compares the copy with the source. Stop the agent before. The target must "
-        "have no conversations; if anything fails, nothing is copied.",
-        epilog="Exit codes: 0 copied, 1 not copied, 2 wrong usage.",
+        "have no conversations; if anything fails, or the command is interrupted, nothing is copied.",
+        epilog="Exit codes: 0 copied, 1 not copied, 2 wrong usage; 130 and 143 interrupted by SIGINT or "
+        "SIGTERM.",
     )
     for name, text in (("FROM", "the journal to copy"), ("TO", "where to copy it")):
         copy.add_argument(
@@ -77,18 +83,50 @@ def run(args: argparse.Namespace) -> int:
     source, target = vars(args)["from"], args.to
     if any(isinstance(each, str) for each in (source, target)) and not is_installed("postgres", "journal"):
         return WRONG
+    import os
     import sqlite3
 
     from ...runtime.journal.errors import JournalError
-    from ...runtime.stores.transfer import copy_journal
+    from ...runtime.stores.transfer import JournalInUse
     from ..auth.key_file import KeyFileError
-    from .key_copy import copy_keys
+    from ..signals import Stopped, raised_stops
+    from .copy_progress import CopyProgress
+    from .key_copy import copy_with_keys
+    from .terminal import columns
 
+    is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    progress = CopyProgress(sys.stderr, columns(sys.stderr) if is_terminal else None)
     try:
-        copied = copy_journal(source, target)
-        keys = copy_keys(source, target)
+        with raised_stops() as ignore_stops:
+            try:
+                copied, keys = copy_with_keys(source, target, tell=progress.tell, last=ignore_stops)
+            finally:
+                progress.end()
+    except Stopped as stop:
+        print(f"{args.command.prog}: interrupted; nothing is copied", file=sys.stderr)
+        return 128 + stop.number
     except (JournalError, KeyFileError, OSError, sqlite3.Error) as error:
         print(f"{args.command.prog}: {error}", file=sys.stderr)
+        if isinstance(error, JournalInUse):
+            for node in error.nodes:
+                print(f"  {node_line(node, time.time())}", file=sys.stderr)
+            print("  The lease of a process that was killed ends by itself.", file=sys.stderr)
         return FAILED
     print(f"copied and compared: {copied.streams} conversations, {copied.events} events, {keys} API keys")
     return 0
+
+
+def node_line(node: LivingNode, now: float) -> str:
+    """A process that works with a journal, in words. `now` is in UTC seconds."""
+    from ...actors.common.fleet import described
+    from ...runtime.visible_text import visible
+    from .copy_progress import lasting
+
+    process = described(node.about)
+    who = (
+        "a process that did not describe itself"
+        if process is None
+        else f"process {process.pid} on {process.host}, version {process.version}, started"
+        f" {lasting(max(0.0, now - process.started))} ago"
+    )
+    return visible(f"node {node.name}: {who}; its lease ends in {lasting(node.seconds)}")

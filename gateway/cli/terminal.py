@@ -52,7 +52,7 @@ def colourful(stream: IO[str], environ: Mapping[str, str]) -> bool:
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
-def _columns(stream: IO[str]) -> int:
+def columns(stream: IO[str]) -> int:
     """The width of a terminal. COLUMNS is not used, because it may differ from that of the window."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or _USUAL_WIDTH
@@ -63,7 +63,7 @@ def _columns(stream: IO[str]) -> int:
 def _wrapped(text: str, stream: IO[str]) -> str:
     """The text with hidden characters escaped; on a terminal, broken between words."""
     text = printable(text)
-    return wrapped(text, _columns(stream)) if stream.isatty() else text
+    return wrapped(text, columns(stream)) if stream.isatty() else text
 
 
 @attrs.define(eq=False)
@@ -104,7 +104,7 @@ class Terminal:
     def piece(self, text: str) -> None:
         """Print the next piece of a text."""
         if not self._prompting:
-            self._wrap = WordWrap(_columns(sys.stdout))
+            self._wrap = WordWrap(columns(sys.stdout))
         print(self._wrap.write(printable(text)), end="", flush=True)
         self._prompting = True
 

@@ -23,6 +23,9 @@ MAX_HOLDER = 20
 """Maximum length of a process id, in characters."""
 MAX_NOTICE = 300
 """Maximum length of a notice, in characters."""
+LOCK = "journal.lock"
+UNFINISHED = "journal.db.copying"
+"""The file to which a copy of a journal is written."""
 NOTICE = "journal.notice"
 """The file of the notice. It is not in the lock file, which holds only the process id, for scripts."""
 
@@ -90,7 +93,7 @@ def locked(directory: Path) -> Iterator[Path]:
         JournalBusy: another process has locked it.
         JournalError: the lock file belongs to another program, or is a link.
     """
-    path = directory / "journal.lock"
+    path = directory / LOCK
     with open(path, "a+", encoding="ascii", errors="replace", opener=_own_file) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,6 +113,12 @@ def locked(directory: Path) -> Iterator[Path]:
             # Otherwise a person could later kill the process that has been given the same id.
             file.truncate(0)
             (directory / NOTICE).unlink(missing_ok=True)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove the copy of a process that was killed before it was complete. The directory is locked."""
+    for each in directory.glob(f"{UNFINISHED}*"):
+        each.unlink()
 
 
 def _holder(file: TextIO) -> str | None:

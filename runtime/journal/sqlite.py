@@ -25,7 +25,7 @@ from .. import json_text
 from ..clock import WallClock, system_clock
 from . import database, note, repeated_save, rows, sql_inbox, sql_question, sql_stream
 from .errors import Fenced, JournalBroken, JournalError
-from .files import Presence, check_directory, locked, make_directory
+from .files import Presence, check_directory, locked, make_directory, remove_unfinished
 from .ownership import Claim, Fence, Held
 from .protocol import (
     Accepted,
@@ -122,6 +122,7 @@ def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Conne
         make_directory(directory)
         check_directory(directory)
         lock_file = lock.enter_context(locked(directory))
+        remove_unfinished(directory)
         file = directory / FILE
         db = database.open_writer(file, wait_for_disk=not inline)
         reader = Reader(file, inline=inline)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 import trio
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.conversation import other_nodes
+from stopgo.actors.log import relay
 from stopgo.actors.open_agent import open_agent
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
 from tests.actors.several_nodes import YES
+from tests.actors.watcher_audit import Watcher
 from tests.actors.world import DESTRUCTIVE, World, after, answer, call, code_of, say, types, use
 from tests.postgres_server import PostgresServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.postgres
 
@@ -29,10 +34,12 @@ def dsn(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def running(folder: Path, dsn: str, node: str) -> AsyncIterator[tuple[Agent, World]]:
+async def running(
+    folder: Path, dsn: str, node: str, lease: float = LEASE
+) -> AsyncIterator[tuple[Agent, World]]:
     home = folder / node
     home.mkdir()
-    async with open_postgres(dsn, lease=LEASE, node=node) as journal:
+    async with open_postgres(dsn, lease=lease, node=node) as journal:
         world = World(home, journal)
         world.tool("wipe", DESTRUCTIVE)
         world.plan("agent", use(call("wipe")), after(1, say("done")))
@@ -90,3 +97,58 @@ async def test_node_that_dies_is_taken_over(
                 life.cancel()
         assert (await seen_until_the_end(b, turn.conversation.id))[-1] == "run.finished"
     assert (at_a.called("wipe"), at_b.called("wipe")) == (1, 0)
+
+
+NODES = ("a", "b", "c")
+CONVERSATIONS = 12
+"""A node keeps the hints of so many even if it gets no time to read them: it keeps 256."""
+
+
+async def test_watchers_at_busy_nodes(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conversations are created at one node, and get messages at others at once, while each node is watched:
+    each event of the journal comes once, and without faults there is no gap. Issue 57, point 2."""
+    monkeypatch.setattr(relay, "CLOCKS_DIFFER", 0.0)  # it is one machine
+    watchers = [Watcher(time.time) for _ in NODES]
+    async with AsyncExitStack() as stack:
+        # On a slow machine, a lease of seconds could run out, which is a gap.
+        places = [await stack.enter_async_context(running(tmp_path, dsn, node, 1e6)) for node in NODES]
+        for _, world in places:
+            world.plan("agent", say("done"))
+        agents = [agent for agent, _ in places]
+        watching = await stack.enter_async_context(trio.open_nursery())
+        for agent, watcher in zip(agents, watchers, strict=True):
+            await watching.start(watcher.watch, agent)
+
+        async def all_have_heard_all() -> None:
+            """The hints of a node come in order, so those before have come, too."""
+            marks: list[set[str]] = [set() for _ in agents]
+
+            async def heard() -> bool:
+                for agent, ids in zip(agents, marks, strict=True):
+                    ids.add((await agent.start_conversation()).conversation.id)
+                return all(watcher.seen & ids for watcher in watchers for ids in marks)
+
+            await until(heard)
+
+        await all_have_heard_all()  # each node listens
+        await all_have_heard_all()  # and knows the conversations from before
+        began, created = time.time(), list[str]()
+
+        async def talk(number: int) -> None:
+            first, second, third = Random(number).sample(agents, 3)
+            id = (await first.start_conversation()).conversation.id
+            created.append(id)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(second.send, id, "one")
+                nursery.start_soon(third.send, id, "two")
+
+        async with trio.open_nursery() as nursery:
+            for number in range(CONVERSATIONS):
+                nursery.start_soon(talk, number)
+        journal = places[0][1].journal
+        committed = {id: [*await journal.events_since(id, 0)] for id in created}
+        await all_have_heard_all()
+        watching.cancel_scope.cancel()
+    assert sum(map(len, committed.values())) >= 9 * CONVERSATIONS
+    assert [[*watcher.mistakes(committed)] for watcher in watchers] == [[] for _ in NODES]
+    assert [[at for at in each.gaps if at > began] for each in watchers] == [[] for _ in NODES]

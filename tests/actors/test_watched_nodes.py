@@ -6,8 +6,6 @@ hints are lost, nodes stop and are killed.
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +20,12 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.other_nodes import POLL
-from stopgo.actors.conversation.watch import Announced, Gap, Watched
+from stopgo.actors.conversation.watch import Gap
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.several_nodes import LEASE, Nodes
+from tests.actors.watcher_audit import Watcher
 from tests.actors.world import after, say, wall
 
 WATCH_FIRST = 5.0
@@ -40,40 +39,6 @@ def nodes(tmp_path: Path) -> Nodes:
     return Nodes(tmp_path, MemoryJournal(wall, lease=LEASE, node="a"))
 
 
-@attrs.define(eq=False)
-class Watcher:
-    """What a watcher got, each with its time."""
-
-    since: float
-    until: float = math.inf
-    got: list[tuple[float, Watched]] = attrs.field(factory=list)
-
-    async def watch(self, agent: Agent, *, task_status: trio.TaskStatus[None]) -> None:
-        with agent.all_events() as watched:
-            task_status.started()
-            async for each in watched:
-                self.got.append((wall(), each))
-
-    def mistakes(self, committed: dict[str, list[Event]]) -> Iterator[str]:
-        """`committed`: the events of the conversations that exist, or have existed."""
-        gaps = [at for at, each in self.got if isinstance(each, Gap)]
-        seen: dict[str, list[int]] = defaultdict(list)
-        deleted: set[str] = set()
-        for _, each in self.got:
-            if isinstance(each, Announced):
-                seen[each.event.stream].append(each.event.seq)
-                if each.event.type == "conversation.deleted":  # the events before it cannot be read any more
-                    deleted.add(each.event.stream)
-        for id, seqs in seen.items():
-            if seqs != sorted(set(seqs)):
-                yield f"{id} came as {seqs}"
-        for id, events in ((id, events) for id, events in committed.items() if id not in deleted):
-            for event in events:
-                is_due = self.since < event.at < self.until - LATEST
-                if is_due and event.seq not in seen[id] and not any(at >= event.at for at in gaps):
-                    yield f"{id}: event {event.seq} ({event.type}) did not come"
-
-
 @pytest.mark.parametrize("watched_for", [0.0, WATCH_FIRST])
 async def test_conversation_that_moves_before_the_hint_of_its_creation(
     nodes: Nodes, autojump_clock: MockClock, watched_for: float
@@ -81,7 +46,7 @@ async def test_conversation_that_moves_before_the_hint_of_its_creation(
     """The hint comes when the conversation is loaded at the second node."""
     nodes.world("a").plan("agent", say("done"))
     nodes.world("b").plan("agent", say("done"))
-    watcher = Watcher(wall())
+    watcher = Watcher(wall, late=LATEST)
     async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         await nursery.start(watcher.watch, b)
         await trio.sleep(watched_for)
@@ -167,7 +132,7 @@ class Story:
         self.started += 1
         name = f"n{self.started}"
         await self.nursery.start(self.live, name)
-        watcher = self.watchers[name] = Watcher(wall())
+        watcher = self.watchers[name] = Watcher(wall, late=LATEST)
         agent = self.lives[name][0]
         await self.nursery.start(watcher.watch, agent)
 

@@ -1,25 +1,86 @@
-"""The tables as a whole, for copies of the journal."""
+"""The tables as a whole, for copies of the journal, by `COPY`: row by row in one statement for each table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
 
+import attrs
 import psycopg
 
+from ... import json_text
+from ..copied_rows import COLUMNS, LivingNode, Row
 from ..errors import JournalError
 from .pool import connect
-from .tables import migrate, sql
+from .tables import Connection, migrate, sql
 
-Run: TypeAlias = Callable[..., list[tuple[Any, ...]]]
-RunAll: TypeAlias = Callable[[str, Sequence[tuple[Any, ...]]], None]
+_COLUMNS = {
+    **{table: columns.replace("stream_id", "stream") for table, columns in COLUMNS.items()},
+    "stream": COLUMNS["stream"].replace("open", "work"),
+}
+_NUMBERS = {"stream": "id", "inbox": "id", "question": "number"}
+_BODY = COLUMNS["question"].split(", ").index("body")
+_GONE_AFTER = """SELECT set_config('tcp_keepalives_' || name, value, false) FROM
+    (VALUES ('idle', '10'), ('interval', '5'), ('count', '4')) AS given (name, value)"""
+"""The server undoes the copy of a machine that has vanished, and unlocks the table, in half a minute."""
+
+
+@attrs.frozen
+class DatabaseRows:
+    """The implementation of `CopiedRows` on PostgreSQL. Created by `open_rows`."""
+
+    _db: Connection
+
+    def living(self) -> Sequence[LivingNode]:
+        found = self._db.execute(
+            "SELECT name, about, until - journal_now() FROM node WHERE until > journal_now() ORDER BY name"
+        )
+        return [LivingNode(*row) for row in found]
+
+    def count(self, table: str) -> int:
+        ((count,),) = self._db.execute(sql(f"SELECT count(*) FROM {table}")).fetchall()
+        return int(count)
+
+    @contextmanager
+    def read(self, table: str) -> Iterator[Iterator[Row]]:
+        patch = ", patch" if table == "question" else ""
+        query = f"SELECT {_COLUMNS[table]}{patch} FROM {table}"
+        columns = self._db.execute(sql(f"{query} LIMIT 0")).description or ()
+        with self._db.cursor().copy(sql(f"COPY ({query}) TO STDOUT")) as copy:
+            copy.set_types([each.type_code for each in columns])
+            yield map(_patched, copy.rows()) if patch else copy.rows()
+
+    def write(self, table: str, rows: Iterable[Row]) -> None:
+        columns = _COLUMNS[table]
+        if table == "note":
+            columns, rows = f"{columns}, revision", ((*row, 1) for row in rows)
+        with self._db.cursor().copy(sql(f"COPY {table} ({columns}) FROM STDIN")) as copy:
+            for row in rows:
+                copy.write_row(row)
+        if number := _NUMBERS.get(table):  # the role of an agent may use a sequence, but not set it
+            sequence = f"pg_get_serial_sequence('{table}', '{number}')"
+            highest = f"(SELECT max({number}) FROM {table})"
+            self._db.execute(sql(f"SELECT count(nextval({sequence})) FROM generate_series(1, {highest})"))
+
+    def name(self, stream: int) -> str:
+        ((name,),) = self._db.execute("SELECT name FROM stream WHERE id = %s", (stream,)).fetchall()
+        return str(name)
+
+    def complete(self) -> None:
+        self._db.execute("INSERT INTO note_kind SELECT DISTINCT kind, 1 FROM note ON CONFLICT DO NOTHING")
+
+
+def _patched(row: Row) -> Row:
+    *columns, patch = row
+    if patch is not None:
+        columns[_BODY] = json_text.dump({**json_text.load(columns[_BODY]), **json_text.load(patch)})
+    return tuple(columns)
 
 
 @contextmanager
-def open_tables(dsn: str, *, writes: bool) -> Iterator[tuple[Run, RunAll]]:
-    """Functions that execute a statement with question marks, once or for each of several rows, in one
-    transaction, which is committed at the end if `writes`, and sees one state of the database.
+def open_rows(dsn: str, *, writes: bool) -> Iterator[DatabaseRows]:
+    """The tables in one transaction, which is committed at the end of the block if `writes`, and sees one
+    state of the database. If the process dies before, the server undoes it.
 
     Raises:
         JournalError
@@ -27,18 +88,11 @@ def open_tables(dsn: str, *, writes: bool) -> Iterator[tuple[Run, RunAll]]:
     try:
         with connect(dsn) as db:
             migrate(db)
+            db.execute(_GONE_AFTER)
             db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
             if writes:  # no process can begin its lease meanwhile
                 db.execute("LOCK TABLE node IN EXCLUSIVE MODE")
-
-            def run(statement: str, *values: object) -> list[tuple[Any, ...]]:
-                done = db.execute(sql(statement.replace("?", "%s")), values)
-                return done.fetchall() if done.description is not None else []
-
-            def run_all(statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-                db.cursor().executemany(sql(statement.replace("?", "%s")), rows)
-
-            yield run, run_all
+            yield DatabaseRows(db)
             db.execute("COMMIT" if writes else "ROLLBACK")
     except psycopg.Error as error:
         raise JournalError(f"the database refuses: {' '.join(str(error).split())}") from error

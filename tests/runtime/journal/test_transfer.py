@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stopgo.runtime.journal.copied_rows import Row
 from stopgo.runtime.journal.errors import JournalBusy, JournalError
 from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
+from stopgo.runtime.journal.whole_file import DirectoryRows
+from stopgo.runtime.stores import transfer
 from stopgo.runtime.stores.open_journal import open_journal
 from stopgo.runtime.stores.transfer import Copied, copy_journal
 from tests.fleet.cluster import url_of
@@ -108,11 +112,86 @@ async def test_copies_to_a_database_and_back(tmp_path: Path, url: str) -> None:
         assert (await database.note_revisions())["kind"] > 0
         fence = await claimed(database, "s")
         await database.save(fence, 2, [NewEvent("c", {})])
+        await database.deliver("new", "k", "message", {}, new=True)  # the numbers of the copy are taken
         await database.leave()
-    assert copy_journal(url, tmp_path / "b") == Copied(4, 7, 2)
+    assert copy_journal(url, tmp_path / "b") == Copied(5, 7, 2)
     async with open_sqlite(tmp_path / "b") as journal:
         assert len(await journal.events_since("s", 0)) == 3
         assert await journal.questions(state=None) == before[-5]
+
+
+def sizes(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_size for path in folder.rglob("*")}
+
+
+class Interrupted(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("existing", [None, "keys.json", "journal.db"])
+@pytest.mark.parametrize("step", ["copying", "comparing", "last"])
+async def test_interrupted_copy_removes_what_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, existing: str | None
+) -> None:
+    monkeypatch.setattr(transfer, "_TELL_EVERY", 1)
+
+    def stop(now: str = "last", *_: int) -> None:
+        if now == step:
+            raise Interrupted
+
+    async with open_sqlite(tmp_path / "a") as journal:
+        await fill(journal)
+    target = tmp_path / "new" / "b"
+    if existing == "journal.db":
+        async with open_sqlite(target):
+            pass
+    elif existing is not None:
+        target.mkdir(parents=True)
+        (target / existing).write_text("")
+    before = sizes(tmp_path)
+    with pytest.raises(Interrupted):
+        copy_journal(tmp_path / "a", target, tell=stop, last=stop)
+    assert sizes(tmp_path) == before
+    assert copy_journal(tmp_path / "a", target) == Copied(4, 6, 2)
+    assert await read(target) == await read(tmp_path / "a")
+
+
+@pytest.mark.parametrize("wrong", ["left out", "changed", "added"])
+async def test_copy_that_differs_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    async with open_sqlite(tmp_path / "a") as journal:
+        await fill(journal)
+    write = DirectoryRows.write
+
+    def write_wrong(self: DirectoryRows, table: str, rows: Iterable[Row]) -> None:
+        first, *others = rows
+        if table == "intent":
+            match wrong:
+                case "changed":
+                    others.append((*first[:-1], first[-1] + " "))
+                case "added":
+                    others += [first, (*first[:2], 99, *first[3:])]
+        else:
+            others.append(first)
+        write(self, table, others)
+
+    monkeypatch.setattr(DirectoryRows, "write", write_wrong)
+    with pytest.raises(JournalError, match="differs in the table 'intent'"):
+        copy_journal(tmp_path / "a", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+async def test_notes_that_are_left_out_and_added(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "a") as journal:
+        await fill(journal)
+        await journal.write_notes("other", {"z": {"n": 1}})
+    notes = [("third", '"w"', '{"n": 2}')]
+    assert copy_journal(tmp_path / "a", tmp_path / "b", without=["kind"], notes=notes) == Copied(4, 6, 2)
+    async with open_sqlite(tmp_path / "b") as journal:
+        assert await journal.notes("kind") == {}
+        assert await journal.notes("other") == {"z": {"n": 1}}
+        assert await journal.notes("third") == {"w": {"n": 2}}
 
 
 async def test_damaged_rows_are_not_copied(tmp_path: Path) -> None:
@@ -125,5 +204,4 @@ async def test_damaged_rows_are_not_copied(tmp_path: Path) -> None:
     db.close()
     with pytest.raises(JournalError, match="s: a row is damaged"):
         copy_journal(tmp_path / "a", tmp_path / "b")
-    async with open_sqlite(tmp_path / "b") as journal:
-        assert (await journal.list()).rows == ()
+    assert not (tmp_path / "b").exists()
