@@ -225,7 +225,7 @@ async def test_wait_for_a_server_that_does_not_answer_has_an_end(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(wire.dsn, "a") as a:
-        monkeypatch.setattr(pool_module, "LONGEST", 0.2)
+        monkeypatch.setattr(pool_module, "SILENCE", 0.2)
         monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
         wire.fault = "silence"
         with pytest.raises(JournalUnavailable):
