@@ -338,8 +338,12 @@ class PostgresJournal:
         self._changed("")
         await self._hints.sent()
 
-    async def living(self) -> frozenset[str]:
+    async def living(self) -> Mapping[str, float]:
         return await self._pool.run(owners.living)
+
+    async def owners(self, streams: Collection[str]) -> Mapping[str, str]:
+        names = list(streams)
+        return await self._pool.run(lambda db: owners.owners(db, names))
 
     async def fleet(self) -> Fleet:
         return await self._pool.run(lambda db: owners.fleet(db, self._node))
