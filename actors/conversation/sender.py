@@ -142,8 +142,8 @@ class Sender:
         await trio.lowlevel.checkpoint_if_cancelled()
         self._refuse_when_draining()
         is_stored = self._store_token(id, key, token)
-        # Subscribe first, because the reply may be published right after the commit. For two: one piece of news
-        # must not hide another.
+        # Subscribe first, because the reply may be published right after the commit. For two items, so that
+        # one piece of news does not hide another.
         with services.bus.subscribe(ReplyTopic(id, key), buffer=2) as replies:
             needed = False
             try:

@@ -3,8 +3,10 @@ migrations."""
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from itertools import count
 
 import psycopg
@@ -233,6 +235,104 @@ async def test_wait_for_a_server_that_does_not_answer_has_an_end(
         wire.cut()
         wire.fault = "none"
         assert await a.row("s") is None
+
+
+async def test_operation_that_waits_for_a_connection_ends_with_the_others(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    async with open_postgres(wire.dsn, node="a", connections=1) as a:
+        monkeypatch.setattr(pool_module, "SILENCE", 0.2)
+        monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
+        wire.fault = "silence"
+        async with trio.open_nursery() as nursery:
+            for number in range(3):
+
+                @nursery.start_soon
+                async def read(number: int = number) -> None:
+                    with pytest.raises(JournalUnavailable):
+                        await a.row("s")
+                    ended.append(number)
+
+        wire.cut()
+        wire.fault = "none"
+        assert await a.row("s") is None
+    assert sorted(ended) == [0, 1, 2]
+
+
+async def test_slow_operation_is_not_cut_off_while_others_are_answered(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(wire.dsn, "a") as a:
+        monkeypatch.setattr(pool_module, "SILENCE", 0.2)
+        monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
+        done: list[object] = []
+
+        async def wait() -> None:
+            await a._pool.run(lambda db: db.execute("SELECT pg_sleep(1)"))
+            done.append(True)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            while not done:
+                await a.row("s")
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["no answer comes", "the answer comes"])
+async def test_operation_that_has_begun_ends_soon_after_its_cancellation(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    """Without the bounds on silence, which would end it too. A write returns its outcome, if there is one."""
+    monkeypatch.setattr(pool_module, "SILENCE", math.inf)
+    monkeypatch.setattr(pool_module, "LONGEST", math.inf)
+    accepted: list[object] = []
+    async with opened(wire.dsn, "a") as a:
+        with trio.CancelScope() as scope:
+
+            async def cancel() -> None:
+                await until(lambda: any(work.session is not None for work in a._pool._works))
+                scope.cancel()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(cancel)
+                if is_lost:
+                    wire.fault = "silence"
+                    with pytest.raises(JournalUnavailable):
+                        await a._pool.run(lambda db: db.execute("SELECT 1"))
+                else:
+                    accepted.append(await a._pool.run(lambda db: db.execute("SELECT pg_sleep(0.2)")))
+        assert len(accepted) == (not is_lost)
+        wire.cut()
+        wire.fault = "none"
+
+
+async def test_node_that_is_suspended_in_a_transaction_keeps_no_stream_from_others(
+    database: Database,
+) -> None:
+    async with opened(database.dsn, "a") as a, opened(database.dsn, "b") as b:
+        await begun(a)
+        locked, resumed = threading.Event(), threading.Event()
+
+        def hang(db: Connection) -> None:
+            db.execute("BEGIN")
+            db.execute("SELECT FROM stream FOR NO KEY UPDATE")
+            locked.set()
+            resumed.wait()
+            db.execute("COMMIT")
+
+        async def hold() -> None:
+            with pytest.raises(JournalUnavailable):
+                await a._pool.run(hang)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hold)
+            await until(locked.is_set)
+            accepted = None
+            while accepted is None:
+                with suppress(JournalUnavailable):
+                    accepted = await b.deliver("s", "k", "message", {})
+            resumed.set()
+        assert accepted == Accepted()
 
 
 async def test_start_waits_for_the_server(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
