@@ -5,9 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from stopgo.actors.agent import Agent
+from stopgo.actors.common.errors import AgentError
+from stopgo.gateway.short_ids import with_whole_ids
 from tests.gateway.auth.parties import Served, serving
 
 
@@ -28,6 +33,22 @@ async def create(served: Served, monkeypatch: pytest.MonkeyPatch, party: str, id
     answer = await served.call(party, "POST", "/conversations", json={})
     monkeypatch.undo()
     assert answer.json()["conversation"]["id"] == id
+
+
+async def test_journal_that_cannot_be_reached_is_asked_once() -> None:
+    """Each question may take two seconds."""
+
+    class Away:
+        def acting_as(self, _: object) -> Away:
+            return self
+
+        async def log_end(self, id: str) -> None:
+            raise AgentError("journal_unavailable", id)
+
+    view: Any = with_whole_ids(cast(Agent, Away()), cast(Any, pytest.fail))
+    with pytest.raises(AgentError) as caught:
+        await view(SimpleNamespace(principal=None), id=IDS[0])
+    assert caught.value.code == "journal_unavailable"
 
 
 async def test_short_ids_stand_for_whole_ones(served: Served) -> None:

@@ -22,7 +22,7 @@ from stopgo.runtime.journal.postgres import hints as hints_module
 from stopgo.runtime.journal.postgres import pool as pool_module
 from stopgo.runtime.journal.postgres.hints import parsed, payloads
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
-from stopgo.runtime.journal.postgres.pool import check_sessions, connect
+from stopgo.runtime.journal.postgres.pool import Pool, check_sessions, connect
 from stopgo.runtime.journal.postgres.tables import STEPS, Connection, migrate, sql
 from stopgo.runtime.journal.protocol import Accepted, NewEvent, NewIntent, Saved
 from stopgo.runtime.journal.question import NewQuestion, Won
@@ -306,9 +306,34 @@ async def test_operation_that_has_begun_ends_soon_after_its_cancellation(
         wire.fault = "none"
 
 
-async def test_node_that_is_suspended_in_a_transaction_keeps_no_stream_from_others(
-    database: Database,
+async def test_operation_that_was_cancelled_before_it_had_a_connection_does_not_begin(
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    connecting, answered = threading.Event(), threading.Event()
+
+    def slowly(dsn: str) -> Connection:
+        connecting.set()
+        answered.wait()
+        return connect(dsn)
+
+    monkeypatch.setattr(pool_module, "connect", slowly)
+    pool = Pool(database.dsn, trio.CapacityLimiter(1))
+    ran: list[Connection] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pool.run, ran.append)
+        await until(connecting.is_set)
+        nursery.cancel_scope.cancel()
+    answered.set()
+    await pool.run(lambda db: None)
+    pool.close()
+    assert ran == []
+
+
+async def test_node_that_is_suspended_in_a_transaction_keeps_no_stream_from_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot cut its connection itself."""
+    monkeypatch.setattr(pool_module, "SILENCE", math.inf)
     async with opened(database.dsn, "a") as a, opened(database.dsn, "b") as b:
         await begun(a)
         locked, resumed = threading.Event(), threading.Event()
@@ -328,9 +353,9 @@ async def test_node_that_is_suspended_in_a_transaction_keeps_no_stream_from_othe
             nursery.start_soon(hold)
             await until(locked.is_set)
             accepted = None
-            while accepted is None:
+            for _ in range(4):
                 with suppress(JournalUnavailable):
-                    accepted = await b.deliver("s", "k", "message", {})
+                    accepted = accepted or await b.deliver("s", "k", "message", {})
             resumed.set()
         assert accepted == Accepted()
 
