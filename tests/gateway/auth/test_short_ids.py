@@ -6,12 +6,12 @@ import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
+from stopgo.gateway.refused_request import named_on_error
 from stopgo.gateway.short_ids import with_whole_ids
 from tests.gateway.auth.parties import Served, serving
 
@@ -35,20 +35,29 @@ async def create(served: Served, monkeypatch: pytest.MonkeyPatch, party: str, id
     assert answer.json()["conversation"]["id"] == id
 
 
-async def test_journal_that_cannot_be_reached_is_asked_once() -> None:
+@pytest.mark.parametrize("id", [IDS[0], IDS[0][:8]])
+async def test_journal_that_cannot_be_reached_is_asked_once(id: str) -> None:
     """Each question may take two seconds."""
+    asked: list[str] = []
 
     class Away:
         def acting_as(self, _: object) -> Away:
             return self
 
         async def log_end(self, id: str) -> None:
+            asked.append(id)
             raise AgentError("journal_unavailable", id)
 
-    view: Any = with_whole_ids(cast(Agent, Away()), cast(Any, pytest.fail))
+    agent: Any = Away()
+
+    async def view(_: object, id: str) -> None:
+        await agent.log_end(id)
+
+    wrapped: Any = named_on_error(agent, with_whole_ids(agent, view))
     with pytest.raises(AgentError) as caught:
-        await view(SimpleNamespace(principal=None), id=IDS[0])
+        await wrapped(SimpleNamespace(principal=None), id=id)
     assert caught.value.code == "journal_unavailable"
+    assert asked == [id]
 
 
 async def test_short_ids_stand_for_whole_ones(served: Served) -> None:
