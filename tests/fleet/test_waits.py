@@ -92,7 +92,7 @@ def test_node_is_suspended_before_its_lease_runs_out(server: PostgresServer, tmp
             assert (refused.status_code, refused.json()["code"]) == (503, "node_unavailable")
             assert refused.json()["accepted"] is True
             assert int(refused.headers["Retry-After"]) > 0
-            assert second.conversation(id)["status"] == "running", "it can be read"
+            assert second.conversation(id)["status"] == "active", "it can be read"
             assert second.say(second.new(), "hello")["result"]["response"] == "said"
         finally:
             made.signal(0, signal.SIGCONT)
