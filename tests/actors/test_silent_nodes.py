@@ -119,7 +119,7 @@ async def test_request_to_a_suspended_node_is_answered_at_once_and_carried_out_o
             assert await code_of(request_of(a, id)) == "node_unavailable"
         await trio.sleep(LEASE + POLL)
         try:
-            found = answer(await request_of(a, id)).state
+            found: str = answer(await request_of(a, id)).state
         except AgentError as error:
             found = error.code
         assert found == result
