@@ -94,7 +94,8 @@ async def test_requests_are_refused_while_the_store_is_away(
             raise JournalUnavailable("no connection")
 
         with monkeypatch.context() as patch:
-            for method in ("deliver", "save", "inbox", "row", "events_since", "open_work", "renew", "due"):
+            methods = "answer deliver due events_since inbox living open_work renew row save"
+            for method in methods.split():
                 patch.setattr(nodes.store, method, away, raising=False)
             assert await code_of(a.send(id, "two", key="k")) == "journal_unavailable"
             await trio.sleep(3 * LEASE)
