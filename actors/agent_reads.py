@@ -341,7 +341,7 @@ class AgentReads:
     async def living(self) -> frozenset[str]:
         """Return the names of the processes on this journal whose leases have not run out."""
         with errors.journal_as_agent_error():
-            return await self._journal.living()
+            return frozenset(await self._journal.living())
 
     async def load(self) -> Load:
         """Return the numbers of things that the agent has to do, or could do, for metrics."""

@@ -43,7 +43,7 @@ not continue a conversation with them; then older nodes leave such conversations
 TEARDOWN = 1.0
 """Seconds at the end of the grace period, at most a quarter of it, for what follows the cancellation of work
 that has not finished: the processes of tool servers are stopped, and the journal is closed."""
-LEAVE = 1.5
+LEAVE = 1.0
 """Seconds for telling the journal that this process has stopped."""
 
 

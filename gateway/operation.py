@@ -104,7 +104,9 @@ ACCEPTED = Answer(
 )
 INVALID = error(400, "`invalid_request`, or `invalid_cursor`; `field` names the parameter")
 STOPPING = error(
-    503, "`shutting_down`: `accepted` says whether the request is on disk. `stopped`: its outcome is unknown"
+    503,
+    "`shutting_down`, `node_unavailable`, `journal_unavailable`: `accepted` says whether the request is "
+    "stored. `needs_newer_version`: it is not. `stopped`, or without `accepted`: its outcome is unknown",
 )
 OTHERWISE = Answer(
     0,

@@ -3,7 +3,7 @@
 The first signal drains: running turns and open requests have `shutdown_grace` seconds, except for the last
 second, in which the rest is cancelled. The second signal, or any signal during startup, cancels everything.
 After a cancellation, cleanup still runs, such as stopping the processes of tool servers. If the process still
-runs `LAST_RESORT` seconds later, a thread ends it.
+runs `LAST_RESORT` seconds after the grace, a thread ends it: what was acknowledged is in the journal.
 
 The addresses are bound after the agent has opened, so that the mistakes in its file are reported even if
 another process has the port.
@@ -49,9 +49,9 @@ from .telemetry.observation import open_observation
 
 log = logging.getLogger(__name__)
 
-LAST_RESORT = 15.0
-"""Seconds after which a process that hangs during shutdown is ended."""
-NAP = 1.0
+LAST_RESORT = 2.0
+"""Seconds after the grace in which a process that hangs during shutdown is ended."""
+NAP = 0.25
 """Seconds of each sleep while waiting for that."""
 ANSWERING = 0.1
 """Fraction of the grace reserved for answering open requests with `shutting_down`."""
@@ -230,7 +230,7 @@ class Shutdown:
                 log.info("%s: stopping at once", name)
                 self.code = 128 + number
                 self.scope.cancel()
-                _exit_at_last(LAST_RESORT, self.code)
+                _exit_at_last(self.grace + LAST_RESORT, self.code)
 
 
 def _exit_at_last(seconds: float, code: int) -> None:

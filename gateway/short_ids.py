@@ -63,6 +63,8 @@ async def _whole(agent: Agent, id: str, of: Of) -> str:
 async def _exists(agent: Agent, id: str) -> bool:
     try:
         await agent.log_end(id)
-    except AgentError:
+    except AgentError as error:
+        if error.code == "journal_unavailable":  # another question would wait as long as this one
+            raise
         return False
     return True

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import attrs
+import psutil
 import psycopg
 
 from stopgo.runtime.journal.postgres.tables import migrate, sql
@@ -152,6 +153,21 @@ class PostgresServer:
         assert self._process is not None
         self._process.send_signal(number)
         self._process.wait()
+
+    def suspend(self) -> None:
+        """From now on, the server answers nothing, but its machine confirms what it gets."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        first = psutil.Process(self._process.pid)
+        first.send_signal(number)  # before it can start others
+        for each in first.children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                each.send_signal(number)
 
     def _run(self, program: str, *options: str) -> None:
         command = [_program(program), *options]

@@ -37,6 +37,7 @@ ErrorCode: TypeAlias = Literal[
     "may_not_approve",
     "message_required",
     "needs_newer_version",
+    "node_unavailable",
     "not_waiting_for_credential",
     "queue_full",
     "role_required",
@@ -146,6 +147,22 @@ def unavailable() -> AgentError:
         "journal_unavailable",
         "the journal cannot be reached now; whether the request is stored is unknown",
         hint="Repeat it with the same idempotency key.",
+    )
+
+
+def unanswered(lost: Literal["node", "journal"]) -> AgentError:
+    """Make the error for a command that was accepted, and that no node can answer now."""
+    code: ErrorCode
+    code, what = (
+        ("node_unavailable", "the process that works on the conversation does not answer now")
+        if lost == "node"
+        else ("journal_unavailable", "the journal cannot be reached now")
+    )
+    return AgentError(
+        code,
+        f"{what}; the request is stored, and is carried out as soon as a process can",
+        hint="Repeat it with the same idempotency key to wait for its result.",
+        details={"accepted": True},
     )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from typing import Literal, cast
+
+import trio
 
 from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus, Subscription
@@ -11,8 +15,10 @@ from ...runtime.journal.errors import JournalError, JournalUnavailable, UnknownC
 from ...runtime.journal.protocol import Event, Journal, Json, NewEvent
 from ..log.deltas import AnyDelta, ModelDelta, ToolProgress
 from ..log.events import CONVERSATION_DELETED
-from ..log.topics import Changed, ConversationTopic
+from ..log.topics import Changed, ConversationTopic, Unanswered
 
+PROMPT = 1.0
+"""Seconds that a journal that may be away has to return a reply."""
 PAGE = 16
 """Events per page. A follower whose reader is slow keeps that many in memory, and each may hold the whole
 result of a tool."""
@@ -103,8 +109,11 @@ class Deleted(Exception):
     """The conversation was deleted before the reply."""
 
 
-async def reply(replies: Subscription, journal: Journal, conversation: str, key: str) -> Json | None:
-    """Wait for the reply to a command that was delivered. None if the subscription ends first.
+async def reply(
+    replies: Subscription, journal: Journal, conversation: str, key: str
+) -> Json | Unanswered | None:
+    """Wait for the reply to a command that was delivered, or until no node can answer it. None if the
+    subscription ends first.
 
     `replies` is a subscription to its `ReplyTopic`, made before the delivery.
 
@@ -113,15 +122,19 @@ async def reply(replies: Subscription, journal: Journal, conversation: str, key:
         JournalError
     """
     async for found in replies:
-        if isinstance(found, Changed):
-            try:
-                found = await journal.answer(conversation, key)
-            except (UnknownStream, UnknownCommand) as error:
-                raise Deleted from error
-            except JournalUnavailable:
-                continue  # there will be another `Changed`
-            if found is None:
-                continue
+        if isinstance(found, Changed | Unanswered):
+            news, is_reached = found, False
+            limit = PROMPT if isinstance(news, Unanswered) else math.inf
+            with suppress(JournalUnavailable), trio.move_on_after(limit):
+                try:
+                    found = await journal.answer(conversation, key)
+                except (UnknownStream, UnknownCommand) as error:
+                    raise Deleted from error
+                is_reached = True
+            if not is_reached or found is None:
+                if isinstance(news, Unanswered) and is_reached == (news.lost == "node"):
+                    return news
+                continue  # there will be more news
         if found is None:
             raise Deleted
         return cast(Json, found)

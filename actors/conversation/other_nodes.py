@@ -4,15 +4,17 @@ Everything that this process waits for is in the journal: new commands of its co
 deletions. When another node writes them, this actor publishes on the bus of this process that they may be
 there, and those that wait read the journal. So they need not know which node works on a conversation.
 
-=============  ==========================================================================================
-task           effect
-=============  ==========================================================================================
-`_listen`      looks at each stream for which the journal gives a hint. Hints may be lost: then the watchers
-               of all conversations hear of a gap
-`_poll`        every `POLL` seconds, does the same for everything that a sender or a watcher here waits
-               for; wakes conversations whose node has died, and those that may need a token of this node;
-               counts the last hints of a node that has died as lost
-=============  ==========================================================================================
+==================  =====================================================================================
+task                effect
+==================  =====================================================================================
+`_listen`           looks at each stream for which the journal gives a hint. Hints may be lost: then the
+                    watchers of all conversations hear of a gap
+`_poll`             every `POLL` seconds, does the same for everything that a sender or a watcher here waits
+                    for; wakes conversations whose node has died, and those that may need a token of this
+                    node
+`_look_at_nodes`    every `LOOK` seconds, counts the last hints of a node that has died as lost, and tells
+                    the senders whom no node can answer now (`silent_nodes.py`)
+==================  =====================================================================================
 
 The journal of a single process needs none of this, and the actor is not started.
 """
@@ -21,6 +23,8 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import attrs
@@ -30,14 +34,20 @@ from ...runtime.context import Behaviour, Context
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.ownership import HINTS_LOST, Hint
 from ...runtime.message import Message
-from ..log.topics import EVERYTHING, Changed, ConversationTopic, Missed, ReplyTopic
+from ..log.topics import EVERYTHING, Changed, ConversationTopic, Missed, ReplyTopic, Unanswered
 from ..nodes.services import Services
+from .silent_nodes import SilentNodes
 from .startup import AT_ONCE
 
 POLL = 1.0
 """Seconds between two polls, and so the longest delay by a lost hint."""
 LONGEST_PAUSE = 60.0
 """Maximum number of seconds between two attempts to do open work."""
+
+LOOK = 0.5
+"""Seconds between two looks at the other nodes."""
+UNREACHED = 2.0
+"""Seconds without a successful look after which this node counts as cut off from the journal."""
 
 logger = logging.getLogger(__name__)
 
@@ -56,12 +66,16 @@ class OtherNodes:
     _services: Services
     _tries: dict[str, _Try] = attrs.field(factory=dict)
     _living: frozenset[str] = frozenset()
-    """The nodes that lived at the last poll, without those that have told their end."""
+    """The nodes that lived at the last look, without those that have told their end."""
+    _silent: SilentNodes = attrs.field(
+        init=False, default=attrs.Factory(lambda self: SilentNodes(self._services.journal.node), True)
+    )
 
     def actor(self) -> Behaviour[Message[Any]]:
         async def behaviour(ctx: Context[Message[Any]]) -> None:
             ctx.start_soon(self._listen)
             ctx.start_soon(self._poll)
+            ctx.start_soon(self._look_at_nodes)
             await ctx.serve(_nothing)
 
         return behaviour
@@ -83,11 +97,10 @@ class OtherNodes:
                     logger.warning("could not look at a change by another node: %s", error)
 
     async def _poll(self) -> None:
-        services = self._services
+        services, level = self._services, logging.WARNING
         while True:
             await trio.sleep(POLL)
             try:
-                await self._notice_deaths()
                 await self._release()
                 await self._resume()
                 for each in {id for topic in services.bus.topics if (id := _conversation(topic))}:
@@ -95,12 +108,43 @@ class OtherNodes:
                 await services.relay.look_again()
                 for each in services.tokens.conversations:
                     await self._use_tokens(each)
+                level = logging.WARNING
             except JournalError as error:
-                logger.warning("could not look for changes by other nodes: %s", error)
+                logger.log(level, "could not look for changes by other nodes: %s", error)
+                level = logging.DEBUG  # one line is enough for all polls
 
-    async def _notice_deaths(self) -> None:
+    async def _look_at_nodes(self) -> None:
+        reached = trio.current_time()
+        while True:
+            await trio.sleep(LOOK)
+            with (
+                suppress(JournalError),  # `_poll` logs it
+                trio.move_on_at(max(trio.current_time() + LOOK, reached + UNREACHED)),
+            ):
+                living = await self._services.journal.living()
+                self._notice_deaths(frozenset(living))
+                await self._tell_senders(self._silent.look(living))
+                reached = trio.current_time()
+            if trio.current_time() - reached >= UNREACHED:
+                for topic in self._awaited():
+                    self._services.bus.publish(topic, Unanswered("journal"))
+
+    def _awaited(self) -> Sequence[ReplyTopic]:
+        """The topics of the commands whose senders wait here."""
+        return [topic for topic in self._services.bus.topics if isinstance(topic, ReplyTopic)]
+
+    async def _tell_senders(self, silent: Collection[str]) -> None:
+        """Tell the senders of commands that only a silent node could answer now."""
+        awaited = self._awaited() if silent else ()
+        if not awaited:
+            return
+        owners = await self._services.journal.owners({topic.conversation for topic in awaited})
+        for topic in awaited:
+            if owners.get(topic.conversation) in silent:
+                self._services.bus.publish(topic, Unanswered("node"))
+
+    def _notice_deaths(self, living: frozenset[str]) -> None:
         """A node that dies between a commit and its hint does not tell the others of the events."""
-        living = await self._services.journal.living()
         if self._living - living:
             self._services.bus.publish(EVERYTHING, Missed())
         self._living = living
@@ -116,6 +160,8 @@ class OtherNodes:
         """Wake the conversations with work that this node may do, at most `AT_ONCE` in one poll. A
         conversation whose work stays is woken again after ever longer pauses."""
         services, now = self._services, trio.current_time()
+        if not services.lease.holds:
+            return  # it could not claim them
         work = await services.journal.open_work(but=services.live)
         self._tries = {id: self._tries.get(id, _Try()) for id in work}
         due = [id for id, each in self._tries.items() if each.due <= now]

@@ -20,7 +20,7 @@ from ..approvals.voting import subject_changed
 from ..common import errors
 from ..common.errors import AgentError
 from ..log.inbox import AnyCommand, body_of
-from ..log.topics import ReplyTopic
+from ..log.topics import ReplyTopic, Unanswered
 from ..nodes.services import Services
 from ..tools.tokens import Token
 from . import follow
@@ -142,8 +142,9 @@ class Sender:
         await trio.lowlevel.checkpoint_if_cancelled()
         self._refuse_when_draining()
         is_stored = self._store_token(id, key, token)
-        # Subscribe first, because the reply may be published right after the commit.
-        with services.bus.subscribe(ReplyTopic(id, key), buffer=1) as replies:
+        # Subscribe first, because the reply may be published right after the commit. For two items, so that
+        # one piece of news does not hide another.
+        with services.bus.subscribe(ReplyTopic(id, key), buffer=2) as replies:
             needed = False
             try:
                 with errors.journal_as_agent_error():
@@ -190,6 +191,8 @@ class Sender:
             self._waits.discard(replies)
         if reply is None:
             raise errors.shutting_down(accepted=True)
+        if isinstance(reply, Unanswered):
+            raise errors.unanswered(reply.lost)
         return _unless_refused(_result(reply))
 
     def _store_token(self, id: str, key: str, token: Token | None) -> bool:

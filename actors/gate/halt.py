@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 
 import attrs
@@ -145,8 +145,8 @@ class Halts:
         for departure in tuple(self._departures):
             await departure.committed.wait()
 
-    async def _others(self) -> frozenset[str]:
-        return await self._journal.living() - {self._journal.node}
+    async def _others(self) -> Set[str]:
+        return (await self._journal.living()).keys() - {self._journal.node}
 
     async def _confirmed(self, number: int) -> None:
         """Wait until the other nodes have confirmed a halt. Raises `JournalError`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import attrs
 
@@ -45,7 +45,8 @@ class ConversationTopic(NamedTuple):
 
 class ReplyTopic(NamedTuple):
     """The topic for the reply to a command. The reply is published after its commit; it is None if the
-    conversation was deleted first, and `Changed` if another node may have answered."""
+    conversation was deleted first, `Changed` if another node may have answered, and `Unanswered` if no node
+    can answer now."""
 
     conversation: str
     key: str
@@ -59,6 +60,14 @@ class Missed:
 @attrs.frozen
 class Changed:
     """Another node may have changed a conversation: the journal has the news."""
+
+
+@attrs.frozen
+class Unanswered:
+    """No node can answer a command now. It is stored, and will be carried out."""
+
+    lost: Literal["node", "journal"]
+    """What does not answer: the node that owns the conversation, or, to this node, the journal."""
 
 
 @attrs.frozen

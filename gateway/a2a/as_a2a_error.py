@@ -26,6 +26,7 @@ _REASONS: Mapping[str, Reason] = {
     "may_not_approve": "PERMISSION_DENIED",
     "message_required": "INVALID_PARAMS",
     "needs_newer_version": "UNAVAILABLE",
+    "node_unavailable": "UNAVAILABLE",
     "not_waiting_for_credential": "UNSUPPORTED_OPERATION",
     "queue_full": "RESOURCE_EXHAUSTED",
     "role_required": "PERMISSION_DENIED",

@@ -29,6 +29,7 @@ READS = frozenset(
         "note_revisions",
         "notes",
         "open_work",
+        "owners",
         "question",
         "questions",
         "release",

@@ -217,7 +217,8 @@ class Error(Shape, Parted):
     candidates: Sequence[str] | None = maybe("With `ambiguous_id`: ids that begin with the given text.")
     roles: Sequence[str] | None = maybe("With `role_required`: the roles of which one is needed.")
     accepted: bool | None = maybe(
-        "With `shutting_down`: whether the request is on disk, to continue at the next start."
+        "With `shutting_down`, `node_unavailable` and `journal_unavailable`: whether the request is stored, "
+        "to be carried out later."
     )
     id: str | None = maybe("With `internal_error`: an id that finds the cause in the server's log.")
 

@@ -25,12 +25,15 @@ from .errors import Fenced, JournalError
 from .protocol import Journal
 
 RENEWALS = 3
-"""The number of times that a lease is renewed in its length."""
+"""The least number of times that a lease is renewed in its length."""
+RENEW_EVERY = 0.5
+"""Maximum number of seconds between two renewals of a lease that can be lost, so that other nodes notice a
+node that does not answer, long before its lease has run out."""
 MARGIN = 0.1
 """The part of a lease in which the node no longer writes or sends. It covers the time between a check and its
 effect, and different speeds of the clocks."""
 LONGEST_PAUSE = 60.0
-"""Maximum number of seconds between two renewals."""
+"""Seconds between two renewals of a lease that cannot be lost."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +66,8 @@ class Lease:
     )
     """The current one, or the last."""
     _pause: float = LONGEST_PAUSE
+    _patience: float = LONGEST_PAUSE
+    """Seconds that a renewal may take."""
     _ahead: float = 0.0
     """Seconds by which the store's clock is ahead of `_clock`."""
 
@@ -92,19 +97,23 @@ class Lease:
         if not self.holds:
             self.term = Term(self._clock)
         self.term.until = began + renewed.seconds * (1 - MARGIN)
-        self._pause = min(LONGEST_PAUSE, renewed.seconds / RENEWALS)
+        self._patience = min(LONGEST_PAUSE, renewed.seconds / RENEWALS)
+        self._pause = min(RENEW_EVERY, self._patience) if self.can_be_lost else LONGEST_PAUSE
         self._ahead = renewed.now - self._clock()
 
     async def keep(self) -> None:
         """Renew the lease again and again. While the store cannot be reached, the lease runs out."""
+        level = logging.WARNING
         while True:
             await trio.sleep(self._pause)
             term = self.term
             try:
-                with trio.fail_after(self._pause):
+                with trio.fail_after(self._patience):
                     await self.renew()
             except (JournalError, trio.TooSlowError) as error:
-                logger.warning("the lease of this node was not renewed: %s", error)
+                logger.log(level, "the lease of this node was not renewed: %s", error)
+                level = logging.DEBUG  # one line is enough for all attempts
             else:
+                level = logging.WARNING
                 if term is not self.term:
                     logger.warning("the lease of this node had run out; it is renewed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
 from typing import Self
@@ -56,9 +56,14 @@ class LocalNode:
         self._owners.leave(self.node)
         self._changed("")
 
-    async def living(self) -> frozenset[str]:
+    async def living(self) -> Mapping[str, float]:
         await trio.lowlevel.checkpoint()
         return self._owners.living(self._wall())
+
+    async def owners(self, streams: Collection[str]) -> Mapping[str, str]:
+        await trio.lowlevel.checkpoint()
+        now = self._wall()
+        return {name: owner for name in streams if (owner := self._owners.owner(name, now)) is not None}
 
     async def note_revisions(self) -> Mapping[str, int]:
         await trio.lowlevel.checkpoint()

@@ -21,7 +21,7 @@ the stream already keeps its fence.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
@@ -135,9 +135,9 @@ class Owners:
         """End the lease of a node, which gives up its streams."""
         self._until.pop(node, None)
 
-    def living(self, now: float) -> frozenset[str]:
-        """The nodes whose leases have not run out."""
-        return frozenset(node for node, until in self._until.items() if now < until)
+    def living(self, now: float) -> Mapping[str, float]:
+        """The nodes whose leases have not run out, with the ends of their leases."""
+        return {node: until for node, until in self._until.items() if now < until}
 
     def newest(self, now: float) -> int:
         """The highest version of a living node; 0 if there is none."""

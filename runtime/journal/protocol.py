@@ -396,8 +396,12 @@ class Journal(Notes, Protocol):
         changes that it has made, and that there are no more."""
         ...
 
-    async def living(self) -> frozenset[str]:
-        """Return the nodes whose leases have not run out."""
+    async def living(self) -> Mapping[str, float]:
+        """Return the nodes whose leases have not run out, with the ends of their leases."""
+        ...
+
+    async def owners(self, streams: Collection[str]) -> Mapping[str, str]:
+        """Return the living nodes that own these streams, by stream."""
         ...
 
     async def fleet(self) -> Fleet:

@@ -75,13 +75,18 @@ async def test_second_node_leaves_a_moving_run_alone(nodes: Nodes, autojump_cloc
 async def test_requests_are_refused_while_the_store_is_away(
     nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Afterwards the agent goes on, and the request has been made once."""
+    """Also the request that waits. Afterwards the agent goes on, and each request has been made once."""
     world = nodes.world("a")
     world.tool("slow", work=lambda _: _slowly())
     world.plan("agent", use(call("slow")), say("done"))
     async with nodes.agents("a") as (a,), trio.open_nursery() as nursery:
         id = (await a.start_conversation()).conversation.id
-        nursery.start_soon(a.send, id, "one")
+        waiting: list[str] = []
+
+        @nursery.start_soon
+        async def wait() -> None:
+            waiting.append(await code_of(a.send(id, "one", key="first")))
+
         await trio.sleep(1)
 
         async def away(*_: Any, **__: Any) -> Any:
@@ -89,12 +94,15 @@ async def test_requests_are_refused_while_the_store_is_away(
             raise JournalUnavailable("no connection")
 
         with monkeypatch.context() as patch:
-            for method in ("deliver", "save", "inbox", "row", "events_since", "open_work", "renew", "due"):
+            methods = "answer deliver due events_since inbox living open_work renew row save"
+            for method in methods.split():
                 patch.setattr(nodes.store, method, away, raising=False)
             assert await code_of(a.send(id, "two", key="k")) == "journal_unavailable"
             await trio.sleep(3 * LEASE)
-        await trio.sleep(LEASE)
-        assert answer(await a.send(id, "two", key="k")).response == "done"
+            assert waiting == ["journal_unavailable"]
+        with trio.fail_after(3 + 2 * 5):  # the tool of each takes 5 s
+            for key, text in [("first", "one"), ("k", "two")]:
+                assert answer(await a.send(id, text, key=key)).response == "done"
         assert (await types(nodes.store, id)).count("run.finished") == 2
 
 

@@ -187,6 +187,8 @@ OTHER_NODES = "tests/actors/test_other_nodes.py"
 LOST_NODES = "tests/actors/test_lost_nodes.py"
 HINT_TESTS = "tests/runtime/journal/test_hints.py"
 PG_TESTS = "tests/runtime/journal/test_postgres.py"
+PG_POOL = "runtime/journal/postgres/pool.py"
+SILENT_NODES = "tests/actors/test_silent_nodes.py"
 PG_HINTS = "runtime/journal/postgres/hints.py"
 PG_OWNERS = "runtime/journal/postgres/owners.py"
 RELEASES = "tests/runtime/journal/test_ownership.py::test_open_command_holds_its_own_stream_until_it_ends"
@@ -1616,6 +1618,55 @@ NODES = (
         "                self._wake.set()  # the next",
         "                # the next",
         (f"{PG_TESTS}::test_failed_notification_is_told_when_the_server_is_back",),
+    ),
+    (
+        "nodes: another node is to blame for a slow store",
+        "actors/conversation/silent_nodes.py",
+        "renewed = int(ends.get(self._own) != before.get(self._own))",
+        "renewed = 1",
+        (SILENT_NODES,),
+    ),
+    (
+        "nodes: a request to a node that works is refused when another is silent",
+        "actors/conversation/other_nodes.py",
+        "if owners.get(topic.conversation) in silent:",
+        "if owners:",
+        (SILENT_NODES,),
+    ),
+    (
+        "nodes: a request waits for a silent node",
+        "actors/conversation/other_nodes.py",
+        "if owners.get(topic.conversation) in silent:",
+        "if False:",
+        (SILENT_NODES,),
+    ),
+    (
+        "nodes: a request waits at a node that is cut off",
+        "actors/conversation/other_nodes.py",
+        "if trio.current_time() - reached >= UNREACHED:",
+        "if False:",
+        (SILENT_NODES,),
+    ),
+    (
+        "postgres: a cancelled operation begins when there is a connection at last",
+        PG_POOL,
+        "            if not work.is_given_up:\n",
+        "            if True:\n",
+        (f"{PG_TESTS}::test_operation_that_was_cancelled_before_it_had_a_connection_does_not_begin",),
+    ),
+    (
+        "postgres: the outcome of a cancelled operation is lost",
+        PG_POOL,
+        "with trio.move_on_after(LOOK_EVERY if work.is_late else GRACE):",
+        "with trio.move_on_after(0):",
+        (f"{PG_TESTS}::test_operation_that_has_begun_ends_soon_after_its_cancellation",),
+    ),
+    (
+        "postgres: a suspended node keeps the lock of a stream",
+        PG_POOL,
+        "set_config('idle_in_transaction_session_timeout', '2s', false)",
+        "set_config('idle_in_transaction_session_timeout', '0', false)",
+        (f"{PG_TESTS}::test_node_that_is_suspended_in_a_transaction_keeps_no_stream_from_others",),
     ),
     (
         "postgres: lost hints are not in the notification",

@@ -17,6 +17,7 @@ import yaml
 
 from stopgo.config.load import load_config
 from stopgo.config.web_config import load_web_config
+from stopgo.gateway.serve_process import LAST_RESORT
 from tests.deployment.processes import BIN, ROOT, in_order, resolved
 
 pytestmark = pytest.mark.deploy
@@ -116,7 +117,7 @@ def test_agent_of_the_cluster_is_valid(tmp_path_factory: pytest.TempPathFactory)
     config = load_config(file)
     pod = kinds["StatefulSet"]["spec"]["template"]["spec"]
     assert config.auth is not None
-    assert pod["terminationGracePeriodSeconds"] >= config.shutdown_grace + 15
+    assert pod["terminationGracePeriodSeconds"] >= config.shutdown_grace + LAST_RESORT
     [container] = pod["containers"]
     assert {port["containerPort"] for port in container["ports"]} >= {config.port}
 
@@ -125,7 +126,7 @@ def test_unit_restarts_all_but_mistakes() -> None:
     unit = (ROOT / "deploy/systemd/agent.service").read_text()
     keys = dict(re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE))
     assert keys["RestartPreventExitStatus"] == "2"
-    assert int(keys["TimeoutStopSec"]) >= load_config(ROOT / "config/agent.yaml").shutdown_grace + 15
+    assert int(keys["TimeoutStopSec"]) >= load_config(ROOT / "config/agent.yaml").shutdown_grace + LAST_RESORT
     assert keys["KillMode"] == "mixed"
 
 

@@ -70,6 +70,7 @@ class Cluster:
     """Seconds that a destructive call takes."""
     in_order: bool = False
     """Whether requests go to the first node that is up, instead of any."""
+    lease: float = LEASE
     _dying: set[int] = attrs.field(factory=set)
     _servers: Servers = attrs.field(factory=Servers)
 
@@ -85,7 +86,7 @@ class Cluster:
             self.folder / f"node{position}",
             config=self.folder / "agent.yaml",
             env={"STOPGO_JOURNAL": self.urls[position]},
-            options=["--lease", str(LEASE)],
+            options=["--lease", str(self.lease)],
         )
 
     def start(self, position: int) -> None:
@@ -156,8 +157,8 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, *urls: str, delay: float = 0.0) -> Iterator[Cluster]:
-    made = Cluster(folder, list(urls), delay=delay)
+def cluster(folder: Path, *urls: str, delay: float = 0.0, lease: float = LEASE) -> Iterator[Cluster]:
+    made = Cluster(folder, list(urls), delay=delay, lease=lease)
     try:
         yield made
     finally:

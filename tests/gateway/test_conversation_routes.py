@@ -162,6 +162,7 @@ async def test_a_message_that_is_not_stored_is_refused_with_the_approvals(
         ("idempotency_key_reused", 422),
         ("conversation_broken", 500),
         ("journal_unavailable", 503),
+        ("node_unavailable", 503),
     ],
 )
 async def test_what_the_agent_refuses_has_a_status(

@@ -176,7 +176,7 @@ class Fleet:
             with trio.move_on_after(PATIENCE if may_repeat else self.rng.choice([5.0, 100.0, PATIENCE])):
                 await answer.done.wait()
             code = None if answer.refused is None else answer.refused.code
-            if answer.came and code not in ("shutting_down", "journal_unavailable"):
+            if answer.came and code not in ("shutting_down", "journal_unavailable", "node_unavailable"):
                 if answer.refused is not None:
                     raise answer.refused
                 return answer.found

@@ -6,6 +6,7 @@ A `NOTIFY` inside the transaction of a save would make all commits of the databa
 from __future__ import annotations
 
 import logging
+import threading
 
 import attrs
 import psycopg
@@ -16,7 +17,7 @@ from ... import json_text
 from ...event_bus import EventBus
 from ..errors import JournalError, JournalUnavailable
 from ..ownership import HINTS_LOST, Hint
-from .pool import Pool, connect
+from .pool import LONGEST, Pool, connect
 from .tables import Connection
 
 TOPIC = "hints"
@@ -93,7 +94,7 @@ class Hints:
         """Publish the hints of all nodes on the bus."""
         while True:
             try:
-                db = await trio.to_thread.run_sync(self._listening)
+                db = await self._connected()
             except (JournalUnavailable, psycopg.Error) as error:
                 logger.debug("the journal cannot be listened to: %s", error)
                 await trio.sleep(RETRY)
@@ -110,9 +111,31 @@ class Hints:
             finally:
                 db.close()
 
+    async def _connected(self) -> Connection:
+        """A connection that listens. Raises psycopg.Error, `JournalUnavailable`."""
+        is_given_up = threading.Event()
+
+        def listen() -> Connection:
+            db = self._listening()
+            if is_given_up.is_set():
+                db.close()
+            return db
+
+        with trio.move_on_after(LONGEST):
+            try:
+                return await trio.to_thread.run_sync(listen, abandon_on_cancel=True)
+            except trio.Cancelled:
+                is_given_up.set()
+                raise
+        raise JournalUnavailable("the database does not answer")
+
     def _listening(self) -> Connection:
         db = connect(self._dsn)
-        db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        try:
+            db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        except psycopg.Error:
+            db.close()
+            raise
         return db
 
 

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from copy import copy
 from functools import partial
-from typing import Self
+from typing import Self, TypeVar
 
 import trio
 
@@ -31,6 +31,7 @@ from ... import json_text
 from ...event_bus import EventBus, Subscription
 from .. import cursor as cursors
 from .. import note
+from ..errors import JournalUnavailable
 from ..ownership import Fence, Fleet, Held, Renewed
 from ..patience import until_available
 from ..protocol import (
@@ -66,7 +67,9 @@ from . import intake, note_table, owners, reads, save, tables
 from .hints import TOPIC, Hints
 from .intake import Delivery
 from .owners import OwnNode
-from .pool import Pool, check_sessions
+from .pool import LONGEST, Pool, check_sessions
+
+T = TypeVar("T")
 
 CONNECTIONS = 8
 """Maximum number of connections for the conversations. There are three more: for the lease, to send
@@ -99,7 +102,7 @@ async def open_postgres(
     pool, own = Pool(dsn, trio.CapacityLimiter(connections)), Pool(dsn, trio.CapacityLimiter(1))
     sender = Pool(dsn, trio.CapacityLimiter(1))
     try:
-        await until_available(lambda: pool.run(lambda db: check_sessions(db, dsn)))
+        await until_available(lambda: _within(LONGEST, pool.run(lambda db: check_sessions(db, dsn))))
         name = await until_available(lambda: pool.run(tables.migrate))
         hints = Hints(EventBus(), sender, dsn, f"stopgo_{name}"[:60])  # of at most 63 bytes
         async with trio.open_nursery() as nursery:
@@ -111,6 +114,13 @@ async def open_postgres(
     finally:
         for each in (pool, own, sender):
             each.close()
+
+
+async def _within(seconds: float, operation: Awaitable[T]) -> T:
+    """For an operation of a pool that nothing watches yet."""
+    with trio.move_on_after(seconds):
+        return await operation
+    raise JournalUnavailable("the database does not answer")
 
 
 class PostgresJournal:
@@ -328,8 +338,12 @@ class PostgresJournal:
         self._changed("")
         await self._hints.sent()
 
-    async def living(self) -> frozenset[str]:
+    async def living(self) -> Mapping[str, float]:
         return await self._pool.run(owners.living)
+
+    async def owners(self, streams: Collection[str]) -> Mapping[str, str]:
+        names = list(streams)
+        return await self._pool.run(lambda db: owners.owners(db, names))
 
     async def fleet(self) -> Fleet:
         return await self._pool.run(lambda db: owners.fleet(db, self._node))

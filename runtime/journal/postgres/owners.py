@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from ..errors import Fenced, UnknownStream
@@ -146,5 +148,14 @@ def fleet(db: Connection, node: OwnNode) -> Fleet:
     return Fleet(f"PostgreSQL {version}", standbys, count, waiting, [Node(*each) for each in nodes])
 
 
-def living(db: Connection) -> frozenset[str]:
-    return frozenset(name for (name,) in db.execute("SELECT name FROM node WHERE until > journal_now()"))
+def living(db: Connection) -> Mapping[str, float]:
+    return dict(db.execute("SELECT name, until FROM node WHERE until > journal_now()").fetchall())
+
+
+def owners(db: Connection, streams: list[str]) -> Mapping[str, str]:
+    found = db.execute(
+        "SELECT stream.name, node.name FROM stream JOIN node ON node.name = stream.node"
+        " WHERE stream.name = ANY(%s::text[]) AND until > journal_now()",
+        (streams,),
+    )
+    return dict(found.fetchall())

@@ -1,20 +1,36 @@
 """Connections to PostgreSQL, used in threads.
 
 Psycopg waits in the thread that calls it, so each operation runs in a thread, with a connection of its own.
-A wait for a database that does not answer ends in any case: where TCP notices nothing, because a proxy still
-confirms what it gets, `watch` cuts the connection, which fails the operation.
+Each wait for a database that does not answer has an end, also where TCP notices nothing, because the server
+is suspended or a proxy still confirms what it gets:
+
+=====================================================  =====================================================
+the operation                                          ends
+=====================================================  =====================================================
+has waited for `SILENCE`, for a connection or its      with `JournalUnavailable`
+answer, and nothing else was answered meanwhile
+has worked for `LONGEST`                               with `JournalUnavailable`
+is cancelled before it has a connection                at once, and nothing was done
+is cancelled later                                     with its outcome, or with `JournalUnavailable` after
+                                                       `GRACE`
+=====================================================  =====================================================
+
+An operation is ended by cutting its connection. No statement is cancelled at the server: a commit whose wait
+for a standby is cancelled there counts as done.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 import psycopg
@@ -27,15 +43,19 @@ from .tables import Connection
 
 T = TypeVar("T")
 
+SILENCE = 2.0
+"""Seconds without any answer after which the database counts as away."""
 LONGEST = 10.0
-"""Seconds after which an operation counts as unanswered."""
-LOOK_EVERY = 1.0
+"""Seconds after which an operation counts as unanswered although others are answered."""
+GRACE = 0.5
+"""Seconds that a cancelled operation has for its answer."""
+LOOK_EVERY = 0.25
 _LOOKS = 3
 """How often two sessions are compared: a busy pooler may give them different connections."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "application_name": "stopgo",
-    "connect_timeout": 5,
+    "connect_timeout": 2,
     # A partner that has vanished is noticed within a lease.
     "tcp_user_timeout": 5000,
     "keepalives_idle": 5,
@@ -44,7 +64,12 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 """Parameters of a connection that the DSN may replace."""
 
-_UNAVAILABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
+_UNAVAILABLE = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
 """Errors that another attempt may not have, perhaps at another server. Among them: connections that broke,
 timeouts, deadlocks, a server that shuts down, starts, is full or is a standby."""
 
@@ -55,13 +80,33 @@ class _Session:
 
     db: Connection
     wire: socket.socket
-    since: float = 0.0
-    """The time at which the current operation began."""
     is_set: bool = False
+
+    def cut(self) -> None:
+        with suppress(OSError):  # it is broken already
+            self.wire.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self.db.close()
         self.wire.close()
+
+
+@attrs.define(eq=False)
+class _Work(Generic[T]):
+    """An operation, from the call of `Pool.run` to its end."""
+
+    operation: Callable[[Connection], T]
+    since: float
+    scope: trio.CancelScope
+    is_late: bool = False
+    """The database has not answered in time."""
+    is_given_up: bool = False
+    """The operation must not begin."""
+    session: _Session | None = None
+    """Set when the operation begins, by its thread."""
+    began: float = math.inf
+    """The time of that, on the clock `time.monotonic`."""
+    answer: Future[T] = attrs.field(factory=Future)
 
 
 @attrs.define(eq=False)
@@ -70,32 +115,77 @@ class Pool:
     _limiter: trio.CapacityLimiter
     """Bounds the number of connections."""
     _idle: list[_Session] = attrs.field(factory=list)
-    _busy: set[_Session] = attrs.field(factory=set)
+    _works: set[_Work[Any]] = attrs.field(factory=set)
+    _answered: float = 0.0
+    """The time of the last answer of the database."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _closed: bool = False
 
     async def run(self, operation: Callable[[Connection], T]) -> T:
-        """Run an operation in a thread. It can be cancelled only until it has begun.
+        """Run an operation in a thread. The table at the top says how it ends.
 
         Raises:
             JournalUnavailable: the database cannot be reached. JournalError: it refuses the operation.
         """
-        try:
-            return await trio.to_thread.run_sync(self._with_session, operation, limiter=self._limiter)
-        except _UNAVAILABLE as error:
-            self._close_idle()  # they have most likely lost the same server
-            raise JournalUnavailable(_described(error)) from error
-        except psycopg.Error as error:
-            raise JournalError(f"the database refuses the journal: {_described(error)}") from error
+        with trio.CancelScope() as scope:
+            work = _Work(operation, trio.current_time(), scope)
+            self._works.add(work)
+            try:
+                value = await self._outcome(work)
+                self._answered = trio.current_time()
+                return value
+            except _UNAVAILABLE as error:
+                self._close_idle()  # they have most likely lost the same server
+                raise JournalUnavailable(_described(error)) from error
+            except psycopg.Error as error:
+                raise JournalError(f"the database refuses the journal: {_described(error)}") from error
+            finally:
+                self._works.discard(work)
+        raise JournalUnavailable(_SILENT)  # `watch` has cancelled it
 
-    def _with_session(self, operation: Callable[[Connection], T]) -> T:
+    async def _outcome(self, work: _Work[T]) -> T:
+        done, token = trio.Event(), trio.lowlevel.current_trio_token()
+
+        def in_thread() -> None:
+            try:
+                work.answer.set_result(self._with_session(work))
+            except BaseException as error:
+                work.answer.set_exception(error)
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(done.set)
+
+        try:
+            await trio.to_thread.run_sync(in_thread, limiter=self._limiter, abandon_on_cancel=True)
+        except trio.Cancelled:
+            with self._lock:
+                work.is_given_up = True
+            if work.session is None:
+                raise
+            with trio.CancelScope(shield=True):
+                with trio.move_on_after(LOOK_EVERY if work.is_late else GRACE):
+                    await done.wait()
+                if not done.is_set():
+                    work.session.cut()
+                    with trio.move_on_after(GRACE):
+                        await done.wait()
+        if not work.answer.done():  # the thread ends later, and closes its connection
+            raise JournalUnavailable(_SILENT)
+        return work.answer.result()
+
+    def _with_session(self, work: _Work[T]) -> T:
         session = self._take()
+        with self._lock:
+            if not work.is_given_up:
+                work.session, work.began = session, time.monotonic()
+        if work.session is None:
+            self._give_back(session, is_sound=True)
+            raise JournalUnavailable(_SILENT)
         is_sound = False
         try:
             if not session.is_set:
                 session.db.execute(_SETTINGS)
                 session.is_set = True
-            value = operation(session.db)
+            value = work.operation(session.db)
             if session.db.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 session.db.rollback()
             is_sound = True
@@ -106,33 +196,27 @@ class Pool:
 
     def _take(self) -> _Session:
         with self._lock:
-            session = self._idle.pop() if self._idle else None
-        if session is None:
-            db = connect(self._dsn)
-            session = _Session(db, socket.socket(fileno=os.dup(db.fileno())))
-        session.since = time.monotonic()
-        with self._lock:
-            self._busy.add(session)
-        return session
+            if self._idle:
+                return self._idle.pop()
+        db = connect(self._dsn)
+        return _Session(db, socket.socket(fileno=os.dup(db.fileno())))
 
     def _give_back(self, session: _Session, *, is_sound: bool) -> None:
         with self._lock:
-            self._busy.remove(session)
             if is_sound and not self._closed:
                 self._idle.append(session)
                 return
         session.close()
 
     async def watch(self) -> None:
-        """Cut the connections that have not answered for too long."""
+        """End the operations that the database does not answer in time."""
         while True:
             await trio.sleep(LOOK_EVERY)
-            limit = time.monotonic() - LONGEST
-            with self._lock:
-                for session in self._busy:
-                    if session.since < limit:
-                        with suppress(OSError):  # it is broken already
-                            session.wire.shutdown(socket.SHUT_RDWR)
+            silent, longest = trio.current_time() - SILENCE, time.monotonic() - LONGEST
+            for work in self._works:
+                if max(work.since, self._answered) < silent or work.began < longest:
+                    work.is_late = True
+                    work.scope.cancel()
 
     def close(self) -> None:
         self._closed = True
@@ -145,11 +229,15 @@ class Pool:
             session.close()
 
 
+_SILENT = "the database does not answer"
+
 _SETTINGS = """SELECT set_config('default_transaction_isolation', 'read committed', false),
+    set_config('lock_timeout', '2s', false), set_config('idle_in_transaction_session_timeout', '2s', false),
     CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
     THEN set_config('synchronous_commit', 'on', false) END"""
 """After the lock of a stream, a statement must see what was committed before. What a write has returned must
-not be lost."""
+not be lost. A node that is suspended or cut off in the middle of a transaction must not keep the lock of a
+stream from the others, nor may a lock keep all connections of a node."""
 
 
 def connect(dsn: str) -> Connection:

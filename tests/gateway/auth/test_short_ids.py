@@ -5,9 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from stopgo.actors.common.errors import AgentError
+from stopgo.gateway.refused_request import named_on_error
+from stopgo.gateway.short_ids import with_whole_ids
 from tests.gateway.auth.parties import Served, serving
 
 
@@ -28,6 +33,31 @@ async def create(served: Served, monkeypatch: pytest.MonkeyPatch, party: str, id
     answer = await served.call(party, "POST", "/conversations", json={})
     monkeypatch.undo()
     assert answer.json()["conversation"]["id"] == id
+
+
+@pytest.mark.parametrize("id", [IDS[0], IDS[0][:8]])
+async def test_journal_that_cannot_be_reached_is_asked_once(id: str) -> None:
+    """Each question may take two seconds."""
+    asked: list[str] = []
+
+    class Away:
+        def acting_as(self, _: object) -> Away:
+            return self
+
+        async def log_end(self, id: str) -> None:
+            asked.append(id)
+            raise AgentError("journal_unavailable", id)
+
+    agent: Any = Away()
+
+    async def view(_: object, id: str) -> None:
+        await agent.log_end(id)
+
+    wrapped: Any = named_on_error(agent, with_whole_ids(agent, view))
+    with pytest.raises(AgentError) as caught:
+        await wrapped(SimpleNamespace(principal=None), id=id)
+    assert caught.value.code == "journal_unavailable"
+    assert asked == [id]
 
 
 async def test_short_ids_stand_for_whole_ones(served: Served) -> None:

@@ -3,8 +3,10 @@ migrations."""
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from itertools import count
 
 import psycopg
@@ -20,7 +22,7 @@ from stopgo.runtime.journal.postgres import hints as hints_module
 from stopgo.runtime.journal.postgres import pool as pool_module
 from stopgo.runtime.journal.postgres.hints import parsed, payloads
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
-from stopgo.runtime.journal.postgres.pool import check_sessions, connect
+from stopgo.runtime.journal.postgres.pool import Pool, check_sessions, connect
 from stopgo.runtime.journal.postgres.tables import STEPS, Connection, migrate, sql
 from stopgo.runtime.journal.protocol import Accepted, NewEvent, NewIntent, Saved
 from stopgo.runtime.journal.question import NewQuestion, Won
@@ -225,7 +227,7 @@ async def test_wait_for_a_server_that_does_not_answer_has_an_end(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(wire.dsn, "a") as a:
-        monkeypatch.setattr(pool_module, "LONGEST", 0.2)
+        monkeypatch.setattr(pool_module, "SILENCE", 0.2)
         monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
         wire.fault = "silence"
         with pytest.raises(JournalUnavailable):
@@ -233,6 +235,129 @@ async def test_wait_for_a_server_that_does_not_answer_has_an_end(
         wire.cut()
         wire.fault = "none"
         assert await a.row("s") is None
+
+
+async def test_operation_that_waits_for_a_connection_ends_with_the_others(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    async with open_postgres(wire.dsn, node="a", connections=1) as a:
+        monkeypatch.setattr(pool_module, "SILENCE", 0.2)
+        monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
+        wire.fault = "silence"
+        async with trio.open_nursery() as nursery:
+            for number in range(3):
+
+                @nursery.start_soon
+                async def read(number: int = number) -> None:
+                    with pytest.raises(JournalUnavailable):
+                        await a.row("s")
+                    ended.append(number)
+
+        wire.cut()
+        wire.fault = "none"
+        assert await a.row("s") is None
+    assert sorted(ended) == [0, 1, 2]
+
+
+async def test_slow_operation_is_not_cut_off_while_others_are_answered(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(wire.dsn, "a") as a:
+        monkeypatch.setattr(pool_module, "SILENCE", 0.2)
+        monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
+        done: list[object] = []
+
+        async def wait() -> None:
+            await a._pool.run(lambda db: db.execute("SELECT pg_sleep(1)"))
+            done.append(True)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            while not done:
+                await a.row("s")
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["no answer comes", "the answer comes"])
+async def test_operation_that_has_begun_ends_soon_after_its_cancellation(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    """Without the bounds on silence, which would end it too. A write returns its outcome, if there is one."""
+    monkeypatch.setattr(pool_module, "SILENCE", math.inf)
+    monkeypatch.setattr(pool_module, "LONGEST", math.inf)
+    accepted: list[object] = []
+    async with opened(wire.dsn, "a") as a:
+        with trio.CancelScope() as scope:
+
+            async def cancel() -> None:
+                await until(lambda: any(work.session is not None for work in a._pool._works))
+                scope.cancel()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(cancel)
+                if is_lost:
+                    wire.fault = "silence"
+                    with pytest.raises(JournalUnavailable):
+                        await a._pool.run(lambda db: db.execute("SELECT 1"))
+                else:
+                    accepted.append(await a._pool.run(lambda db: db.execute("SELECT pg_sleep(0.2)")))
+        assert len(accepted) == (not is_lost)
+        wire.cut()
+        wire.fault = "none"
+
+
+async def test_operation_that_was_cancelled_before_it_had_a_connection_does_not_begin(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connecting, answered = threading.Event(), threading.Event()
+
+    def slowly(dsn: str) -> Connection:
+        connecting.set()
+        answered.wait()
+        return connect(dsn)
+
+    monkeypatch.setattr(pool_module, "connect", slowly)
+    pool = Pool(database.dsn, trio.CapacityLimiter(1))
+    ran: list[Connection] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pool.run, ran.append)
+        await until(connecting.is_set)
+        nursery.cancel_scope.cancel()
+    answered.set()
+    await pool.run(lambda db: None)
+    pool.close()
+    assert ran == []
+
+
+async def test_node_that_is_suspended_in_a_transaction_keeps_no_stream_from_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot cut its connection itself."""
+    monkeypatch.setattr(pool_module, "SILENCE", math.inf)
+    async with opened(database.dsn, "a") as a, opened(database.dsn, "b") as b:
+        await begun(a)
+        locked, resumed = threading.Event(), threading.Event()
+
+        def hang(db: Connection) -> None:
+            db.execute("BEGIN")
+            db.execute("SELECT FROM stream FOR NO KEY UPDATE")
+            locked.set()
+            resumed.wait()
+            db.execute("COMMIT")
+
+        async def hold() -> None:
+            with pytest.raises(JournalUnavailable):
+                await a._pool.run(hang)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hold)
+            await until(locked.is_set)
+            accepted = None
+            for _ in range(4):
+                with suppress(JournalUnavailable):
+                    accepted = accepted or await b.deliver("s", "k", "message", {})
+            resumed.set()
+        assert accepted == Accepted()
 
 
 async def test_start_waits_for_the_server(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +371,7 @@ async def test_start_waits_for_the_server(wire: Wire, monkeypatch: pytest.Monkey
             wire.fault = "none"
 
         async with opened(wire.dsn, "a") as a:
-            assert await a.living() == {"a"}
+            assert set(await a.living()) == {"a"}
 
 
 async def test_write_whose_answer_was_lost_can_be_repeated(database: Database, wire: Wire) -> None:
