@@ -90,7 +90,14 @@ ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
         (of_tool(), TOOL_FORM),
         (
             of_tool(facade="f", replaces="u0", expires=5.0),
-            {**TOOL_FORM, "facade": "f", "replaces": "u0", "expires": 5.0, "on_expiry": "reject"},
+            {
+                **TOOL_FORM,
+                "description": f"{SHOWN}\n\nServer: s",
+                "facade": "f",
+                "replaces": "u0",
+                "expires": 5.0,
+                "on_expiry": "reject",
+            },
         ),
         (
             CheckpointQuestion.about(HERE, message="Go on?", values={}, expires=5.0, on_expiry="fail"),
@@ -119,7 +126,7 @@ ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
             },
         ),
         (
-            OutcomeQuestion.about(HERE, **STARTED, reason="it was lost"),
+            OutcomeQuestion.about(HERE, **STARTED, facade=None, reason="it was lost"),
             {
                 **WIPE,
                 "kind": "outcome_unknown",
