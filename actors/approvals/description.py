@@ -99,7 +99,8 @@ def describe_elicitation(server: str, message: str, url: str | None) -> str:
     """Describe an elicitation, with the message of the server."""
     head = f'**QUESTION**\n\nMCP server "{_line(server, MAX_VALUE)}" asks: {_line(message, MAX_ARGUMENTS)}'
     if url is None:
-        return head
+        # A form that asks for a secret in words that the runtime does not know is not declined.
+        return f"{head}\n\nNever enter a password or a key: the answer is stored."
     # In full and not as a link, so that people see the address.
     return f"{head}\n\nIt wants you to visit {_line(url, len(url))} and to come back."
 

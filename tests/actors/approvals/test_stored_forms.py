@@ -82,6 +82,7 @@ TOOL_FORM = {
 }
 SERVER_FORM = {**WIPE, "kind": "elicitation", "message": "Hm?", "rule": "the server asks", "in_flight": True}
 ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
+NO_SECRETS = "\n\nNever enter a password or a key: the answer is stored."
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
         ),
         (
             of_server(Elicitation("Hm?"), None),
-            {**SERVER_FORM, "description": ASKS, "input_schema": {"type": "object"}},
+            {**SERVER_FORM, "description": f"{ASKS}{NO_SECRETS}", "input_schema": {"type": "object"}},
         ),
         (
             of_server(Elicitation("Hm?", url="https://x.example"), 5.0),
