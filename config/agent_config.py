@@ -61,7 +61,7 @@ class ServerConfig:
         default=2000,
         metadata=about(
             "Maximum number of connections, including streams and websockets. Beyond it, an idle connection "
-            "is closed; if none is idle, the new one gets 503.",
+            "is closed, else one whose client is slow; if there is none, the new one gets 503.",
             minimum=1,
             maximum=100_000,
         ),

@@ -18,7 +18,14 @@ from typing import Any, Literal, get_args, get_origin
 import stopgo
 
 GROUPS = {
-    "Open an agent": ("open_agent", "load_config", "AgentConfig", "LlmNode", "ProcessClock"),
+    "Open an agent": (
+        "open_agent",
+        "load_config",
+        "AgentConfig",
+        "ApprovalConfig",
+        "LlmNode",
+        "ProcessClock",
+    ),
     "The agent": ("Agent",),
     "Without trio": ("blocking", "BlockingAgent", "for_asyncio", "AsyncioAgent"),
     "Conversations": (
@@ -111,6 +118,7 @@ KEYS = "Its attributes are the keys of [{}](configuration.md#{})."
 NOTES = {
     "AgentConfig": KEYS.format("the agent file", "the-file"),
     "LlmNode": KEYS.format("a node", "llmnode"),
+    "ApprovalConfig": KEYS.format("`approval`", "approvalconfig"),
 }
 LINE = 100
 """Characters of a signature in one line."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...runtime.visible_text import is_hidden, visible
+from ..tools.names import PREFIX, prefix_of
 
 MAX_VALUE = 300
 """Maximum length of one argument, in characters."""
@@ -28,9 +29,26 @@ _CUT_NOTE = "characters; see tool_args) …"
 _FORMATTING = re.compile(r"[`*\[\]<>\\~&]|(?<!\w)_|_(?!\w)|://|^\s|\s$")
 
 
+def describe_call(tool: str, server: str, facade: str | None, arguments: Mapping[str, Any]) -> str:
+    """Describe a call of a tool server for approval. `tool` is the name that models see.
+
+    The server is named if its name is needed to tell the tool from that of another server: below a server
+    facade, and if the tool has a prefixed name, which may be shortened.
+    """
+    prefix = prefix_of(server)
+    own = tool.removeprefix(prefix)
+    described = describe(own, arguments)
+    if facade is None and own == tool and not tool.startswith(PREFIX):
+        return described
+    return f"{described}\n\nServer: {_line(server, MAX_VALUE)}"
+
+
 def describe(tool: str, arguments: Mapping[str, Any]) -> str:
     """Describe a call for approval. The approval also has the full arguments."""
-    given = {name: value for name, value in arguments.items() if value not in (None, "")}
+    # An empty pattern is no absent one: it matches everything.
+    given = {
+        name: value for name, value in arguments.items() if value is not None and (name, value) != ("id", "")
+    }
     # Only calls with exactly these arguments, because no argument may be left out.
     match tool, sorted(given):
         case "resources_add", ["name", "value"]:
@@ -81,7 +99,8 @@ def describe_elicitation(server: str, message: str, url: str | None) -> str:
     """Describe an elicitation, with the message of the server."""
     head = f'**QUESTION**\n\nMCP server "{_line(server, MAX_VALUE)}" asks: {_line(message, MAX_ARGUMENTS)}'
     if url is None:
-        return head
+        # A form that asks for a secret in words that the runtime does not know is not declined.
+        return f"{head}\n\nNever enter a password or a key: the answer is stored."
     # In full and not as a link, so that people see the address.
     return f"{head}\n\nIt wants you to visit {_line(url, len(url))} and to come back."
 

@@ -10,7 +10,7 @@ from attrs.validators import optional
 
 from .asked import Asked, Occasion, Settled
 from .decided import TEXT, Decided, Expired, named, text_of
-from .description import describe
+from .description import describe_call
 from .replies import Decide, NotUnderstood, Reply
 from .requirement import Requirement
 
@@ -60,12 +60,13 @@ class OutcomeQuestion(Asked[Outcome]):
         *,
         tool: str,
         server: str,
+        facade: str | None,
         arguments: Mapping[str, Any],
         reason: str,
         requires: Requirement | None = None,
     ) -> Self:
         """Make the question for a call. `reason` is why its outcome is unknown."""
-        asked = describe(tool, arguments)
+        asked = describe_call(tool, server, facade, arguments)
         return cls(
             **attrs.asdict(occasion, recurse=False),
             tool_name=tool,

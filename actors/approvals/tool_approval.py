@@ -15,7 +15,7 @@ from ..tools.schema_check import find_mistakes
 from ..tools.tool import Tool
 from .asked import Occasion, Settled
 from .decided import NOT_IN_TIME, NOTHING_DONE, OBJECT, TEXT, Expired, object_of, unfit
-from .description import describe, describe_delegation
+from .description import describe_call, describe_delegation, shortened
 from .replies import Edit, Reply
 from .requirement import Requirement
 from .yes_or_no import Approved, Rejected, YesOrNo
@@ -57,7 +57,7 @@ class ToolQuestion(YesOrNo):
         requires: Requirement | None = None,
         rejected_before: str | None = None,
     ) -> Self:
-        description = _description(tool.own_name, tool.server, arguments)
+        description = _description(tool.name, tool.server, facade, arguments)
         return cls(
             **attrs.asdict(occasion, recurse=False),
             expires=expires,
@@ -76,7 +76,7 @@ class ToolQuestion(YesOrNo):
         )
 
     def with_arguments(self, arguments: Mapping[str, Any]) -> Self:
-        description = _description(self.tool_name, self.server, arguments)
+        description = _description(self.tool_name, self.server, self.facade, arguments)
         return attrs.evolve(self, tool_args=arguments, description=description)
 
     @property
@@ -111,7 +111,7 @@ class ToolQuestion(YesOrNo):
 
     @property
     def line(self) -> str:
-        call = super().line
+        call = super().line if self.facade is None else f"{super().line} of {shortened(self.server)}"
         call = call if self.replaces is None else f"{call}, in place of {self.replaces}"
         return call if self.rejected_before is None else f"{call}, rejected before"
 
@@ -119,10 +119,10 @@ class ToolQuestion(YesOrNo):
         return Edit() if word in ("e", "edit") and not rest else super()._understand(word, rest)
 
 
-def _description(tool: str, server: str, arguments: Mapping[str, Any]) -> str:
+def _description(tool: str, server: str, facade: str | None, arguments: Mapping[str, Any]) -> str:
     if is_remote(server):
         return describe_delegation(server.removeprefix(SERVER), str(arguments.get(MESSAGE, "")))
-    return describe(tool, arguments)
+    return describe_call(tool, server, facade, arguments)
 
 
 async def check_edit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:

@@ -81,6 +81,7 @@ class Questions:
             occasion,
             tool=started.tool,
             server=started.server,
+            facade=started.facade,
             arguments=started.arguments,
             reason=record.reason,
             requires=self._requirement(),

@@ -20,7 +20,7 @@ PAIRS = {
         "key": "api access private secret auth signing encryption master ssh account",
         "word": "pass",
         "phrase": "pass seed",
-        "code": "pass security recovery backup",
+        "code": "pass security recovery backup verification authentication authenticator auth mfa login pin",
         "number": "card",
     }.items()
     for first in firsts.split()

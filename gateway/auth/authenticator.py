@@ -57,7 +57,7 @@ class Authenticator:
         try:
             identity = await self._verify(chosen.credential, request)
         except Unverified as error:
-            log.info("a credential is refused: %s", error)
+            log.info("a credential of the client %s is refused: %s", request.peer or "of the socket", error)
             raise unauthenticated() from None
         if chosen.tool_token is not None:
             identity = identity.with_token(chosen.tool_token, chosen.forward_to)

@@ -88,5 +88,5 @@ class ProxyVerifier:
         try:
             return stated_person(request.headers, self.config, self.known, via_socket=request.via_socket)
         except Unverified as error:
-            log.warning("a request is refused: %s", error)
+            log.warning("a request of the client %s is refused: %s", request.peer or "of the socket", error)
             raise unauthenticated() from None

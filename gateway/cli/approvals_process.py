@@ -130,8 +130,13 @@ def words_of(approval: Mapping[str, Any], approve: bool, given: Mapping[str, Any
 def list_lines(page: Mapping[str, Any]) -> Iterator[str]:
     """A line for each approval of a page."""
     ids = [each["uuid"] for each in page["approvals"]]
+    servers: dict[str, set[str]] = {}
     for each in page["approvals"]:
-        yield f"{_abbreviated(each['uuid'], ids)}  {each['created_at']}  {line_of(each)}"
+        servers.setdefault(each["tool_name"], set()).add(each.get("server", ""))
+    for each in page["approvals"]:
+        alike = len(servers[each["tool_name"]]) > 1
+        of = f" of {shortened(each['server'])}" if alike and "server" in each else ""
+        yield f"{_abbreviated(each['uuid'], ids)}  {each['created_at']}  {line_of(each)}{of}"
     for each in page.get("broken", ()):
         yield f"{each['id']}: {each['error']}"
 

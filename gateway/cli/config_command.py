@@ -116,7 +116,7 @@ def import_file(args: argparse.Namespace) -> int:
     if args.output is None:
         print(text, end="")
         return 0
-    return write_new(args.output, text, "stopgo config import")
+    return write_new(args.output, text, "stopgo config import", secret=args.keep_secrets)
 
 
 def _model_problems(config: AgentConfig, folder: Path) -> Iterator[str]:

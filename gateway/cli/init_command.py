@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import sys
@@ -134,12 +135,16 @@ def _answer(question: str) -> str:
         return ""
 
 
-def write_new(file: Path, text: str, command: str) -> int:
-    """Write a new agent file, and say what to do next. Exit code 1 if it exists, or cannot be written."""
+def write_new(file: Path, text: str, command: str, *, secret: bool = False) -> int:
+    """Write a new agent file, and say what to do next. Exit code 1 if it exists, or cannot be written.
+
+    `secret`: whether only the owner may read it.
+    """
     from ...config.load import DEFAULT_FILES, locate
 
     try:
-        with file.open("x", encoding="utf-8") as written:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with open(os.open(file, flags, 0o600 if secret else 0o666), "w", encoding="utf-8") as written:
             written.write(text)
     except OSError as error:
         why = "it exists, and is not replaced" if isinstance(error, FileExistsError) else error.strerror

@@ -13,6 +13,8 @@ from .request_observer import OBSERVERS, TRACEPARENT, client_traceparent
 if TYPE_CHECKING:
     from hypercorn.typing import ResponseSummary, WWWScope
 
+    from .identity import Identity
+
 MAX_PATH = 300
 """Characters of a path that are logged."""
 CLIENT_LEFT = 499
@@ -22,11 +24,13 @@ ANSWERED = "answered"
 
 access = logging.getLogger("stopgo.access")
 
+IDENTITY = "identity"
+"""Key in the state of a request's scope: the verified sender (`Identity`)."""
 RPC = "rpc"
 """Key in the state of a request's scope: the method of JSON-RPC that it calls."""
 
 LINE = "%s %s %d %.1fms conversation=%s sid=%s"
-FIELDS = ("method", "path", "status", "duration_ms", "conversation", "session", RPC, "trace")
+FIELDS = ("method", "path", "status", "duration_ms", "conversation", "session", "by", RPC, "trace")
 """The names of the arguments of a line in JSON."""
 
 
@@ -57,16 +61,21 @@ def log_request(request: WWWScope, status: int, seconds: float) -> None:
     # The raw path is still percent-encoded, so it cannot forge a log line.
     path = request["raw_path"].decode("ascii", "replace")
     trace = (known.get(TRACEPARENT) or client_traceparent(request) or "")[3:35]
-    tail = {RPC: known.get(RPC), "trace": trace}
+    # Quoted, because a subject may look like further fields.
+    tail = {"by": ("%r", _sender(known.get(IDENTITY))), RPC: ("%s", known.get(RPC)), "trace": ("%s", trace)}
     access.log(
         _level(status),
         # `%.0s` shows nothing: each line has all arguments, so that JSON can name them.
-        LINE + "".join(f" {name}=%s" if value else "%.0s" for name, value in tail.items()),
+        LINE + "".join(f" {name}={form}" if value else "%.0s" for name, (form, value) in tail.items()),
         request.get("method", "GET"),
         path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}...",
         status,
         seconds * 1000,
         known.get("conversation", "-"),
         known.get("sid", "-"),
-        *(value or "-" for value in tail.values()),
+        *(value or "-" for _, value in tail.values()),
     )
+
+
+def _sender(identity: Identity | None) -> str | None:
+    return None if identity is None else identity.principal.id

@@ -27,8 +27,8 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import trio
@@ -80,6 +80,8 @@ class Connection:
         """When it became idle (trio's time). Infinite from the end of a request's head until its answer."""
         self.ends_at = math.inf
         """When it is closed, if it is still idle."""
+        self.waits_since = math.inf
+        """Since when it has waited for its client to read an answer, or to send the rest of a body."""
         self.beats_at = math.inf
         """When the websocket's next heartbeat is due; infinite without a websocket."""
         self._socket: RequestTask | None = None
@@ -122,6 +124,21 @@ class Connection:
         if self.idle_since < math.inf:
             self.idle_since = self.ends_at = math.inf
             self._reading.cancel()
+
+    def end(self) -> None:
+        """Close the connection at once, in the middle of a request or an answer."""
+        self.waits_since = math.inf
+        self._stream.socket.close()
+        self._reading.cancel()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """See `RequestConnection`."""
+        self.waits_since = trio.current_time()
+        try:
+            yield
+        finally:
+            self.waits_since = math.inf
 
     def drain(self) -> None:
         """Close the connection after the current answer; close a websocket with a close frame."""
@@ -236,7 +253,7 @@ class Connection:
     async def _write_on(self, data: bytes) -> None:
         """Write the data as the client reads it. Raises `trio.TooSlowError` if the client stops reading."""
         for at in range(0, len(data), MAX_SENT):
-            with trio.fail_after(SEND_TIMEOUT):
+            with trio.fail_after(SEND_TIMEOUT), self.waiting():
                 await self._stream.send_all(data[at : at + MAX_SENT])
 
     async def _close(self) -> None:

@@ -26,7 +26,10 @@ from .http_connection import HEAD_TIMEOUT, KEEP_ALIVE, Connection
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 2000
-"""Default maximum of concurrent connections. A further one replaces an idle one, or is answered with 503."""
+"""Default maximum of concurrent connections. A further one replaces an idle one or one whose client is slow,
+or is answered with 503."""
+PATIENCE = 1.0
+"""Seconds that a connection may wait for its client before a new one may take its place."""
 BACKLOG = 256
 MAX_HEAD = 2**16
 """Maximum size of a request's head in bytes."""
@@ -134,14 +137,21 @@ class Server:
             )
 
     def _make_room(self) -> bool:
-        """Close the connection that has been idle longest; False if none is idle.
+        """Close the connection that has been idle longest, else the one that has waited longest for its
+        client, for at least `PATIENCE`; False if there is neither.
 
-        Clients that send no request, or never finish its head, can therefore not block other clients.
+        Clients that send no request, never finish it, or do not read the answer can therefore not block
+        other clients for long, such as the one that halts the agent.
         """
         oldest = min(self._open, key=lambda each: each.idle_since)
-        found = oldest.idle_since < math.inf
-        oldest.end_if_idle()
-        return found
+        if oldest.idle_since < math.inf:
+            oldest.end_if_idle()
+            return True
+        slowest = min(self._open, key=lambda each: each.waits_since)
+        if slowest.waits_since > trio.current_time() - PATIENCE:
+            return False
+        slowest.end()
+        return True
 
     async def _accept(self, stream: trio.SocketStream) -> None:
         if len(self._open) >= self.max_connections and not self._make_room():

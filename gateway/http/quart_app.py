@@ -34,6 +34,7 @@ from werkzeug.routing import MapAdapter, Rule
 from werkzeug.routing.exceptions import WebsocketMismatch
 
 from . import errors
+from .access_log import IDENTITY
 from .entrance import Entrance
 from .event_stream import StreamBody
 from .host_and_origin import Allowed, check_admission
@@ -218,7 +219,7 @@ class Application(QuartTrio):
     async def _view(self, id: str, request: Request, variables: Mapping[str, Any]) -> Reply:
         if self._entrance is None or id in self._public:
             return await self._views[id](request, **variables)
-        identity = request.facts["identity"] = await self._entrance.identify(request)
+        identity = request.facts[IDENTITY] = await self._entrance.identify(request)
         reply = await self._views[id](request, **variables)
         if isinstance(reply.body, StreamBody):
             reply.body.end_with(identity.lifetime.ended)
@@ -237,7 +238,7 @@ class Application(QuartTrio):
             if self._entrance is None:
                 await self._sockets[id](socket, **variables)
             else:
-                identity = request.facts["identity"] = await self._entrance.identify(request)
+                identity = request.facts[IDENTITY] = await self._entrance.identify(request)
                 request.count_stream()
                 await serve_until_ended(self._sockets[id], socket, variables, identity.lifetime)
         except Exception as error:

@@ -17,6 +17,7 @@ from werkzeug.datastructures import MultiDict
 from ...actors.access.principal import Principal
 from ...actors.common.errors import check_fields
 from . import body
+from .access_log import IDENTITY
 from .identity import Identity
 from .request_observer import TRACEPARENT, valid_traceparent
 
@@ -93,7 +94,7 @@ class Request:
     @property
     def identity(self) -> Identity | None:
         """The verified sender; None if the agent has no `auth:`, and on public routes."""
-        identity: Identity | None = self.facts.get("identity")
+        identity: Identity | None = self.facts.get(IDENTITY)
         return identity
 
     @property

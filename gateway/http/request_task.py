@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
 import trio
@@ -47,6 +47,9 @@ MAX_UNWANTED = 2**24
 """Bytes of that rest after which the answer no longer waits."""
 BODY_GIVEN_UP = (408, 413)
 """Statuses of answers that do not wait for the rest of the body."""
+PIECE = 2**15
+"""Bytes of an answer that are given to Hypercorn at once, so that an answer which many clients do not read is
+in memory once, and each connection has only some pieces of it."""
 MAX_QUEUED = 10
 """Maximum number of messages that wait for the application."""
 
@@ -60,6 +63,10 @@ class RequestConnection(Protocol):
     @property
     def draining(self) -> bool:
         """Whether the server is stopping."""
+        ...
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Say that the connection waits for its client within the block."""
         ...
 
     def hold(self) -> None:
@@ -159,14 +166,20 @@ class RequestTask:
         except trio.WouldBlock:
             pass
         body = self._scope["type"] == "http" and not self._arrived.is_set()
-        with trio.fail_at(self._began + BODY_TIMEOUT if body else math.inf):
+        if not body:
+            return await self._messages.receive()
+        with trio.fail_at(self._began + BODY_TIMEOUT), self._connection.waiting():
             return await self._messages.receive()
 
     async def send(self, message: ASGISendEvent) -> None:
         if message["type"] == "http.response.start":
             await self._start(message)
         elif message["type"] == "http.response.body":
-            await self._body(message.get("body", b""), message.get("more_body", False))
+            data, more = message.get("body", b""), message.get("more_body", False)
+            last = max(len(data) - 1, 0) // PIECE * PIECE
+            for at in range(0, last, PIECE):
+                await self._body(data[at : at + PIECE], True)
+            await self._body(data[last:], more)
         else:
             await self._send_frames(message)
 
@@ -187,7 +200,7 @@ class RequestTask:
         self._status, self._missing = head["status"], _content_length(head["headers"])
         if self._status not in BODY_GIVEN_UP and not self._arrived.is_set():
             self._forget_queue()
-            with trio.move_on_after(BODY_GRACE):
+            with trio.move_on_after(BODY_GRACE), self._connection.waiting():
                 await self._arrived.wait()
 
     def _forget_queue(self) -> None:

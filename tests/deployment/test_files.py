@@ -105,6 +105,7 @@ def test_agent_files_are_valid_and_need_credentials() -> None:
     for file in ("image/agent.yaml", "compose/agent-b.yaml"):
         config = load_config(ROOT / "deploy" / file)
         assert config.auth is not None
+        assert config.approval.defaults == "strict"
         assert config.warnings == ()
     assert load_web_config(ROOT / "deploy/compose/web.yaml").port == 3000
 
@@ -117,6 +118,7 @@ def test_agent_of_the_cluster_is_valid(tmp_path_factory: pytest.TempPathFactory)
     config = load_config(file)
     pod = kinds["StatefulSet"]["spec"]["template"]["spec"]
     assert config.auth is not None
+    assert config.approval.defaults == "strict"
     assert pod["terminationGracePeriodSeconds"] >= config.shutdown_grace + LAST_RESORT
     [container] = pod["containers"]
     assert {port["containerPort"] for port in container["ports"]} >= {config.port}
@@ -143,6 +145,7 @@ def test_unit_takes_away_what_an_agent_does_not_need() -> None:
     assert (keys["CapabilityBoundingSet"], keys["ProtectSystem"], keys["UMask"]) == ("", "strict", "0077")
     assert keys["SystemCallFilter"] == "@system-service"
     assert keys["ReadWritePaths"] == keys["WorkingDirectory"] == "/srv/agent"
+    assert "--config /etc/stopgo/agent.yaml" in keys["ExecStart"]  # tool servers cannot change their rules
 
 
 def test_images_of_others_are_pinned_by_their_digests(tmp_path: Path) -> None:

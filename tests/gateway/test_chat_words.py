@@ -13,7 +13,7 @@ from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.log import events as e
 from stopgo.actors.log.event_json import encode
 from stopgo.actors.log.outcomes import Chosen
-from stopgo.gateway.cli.approvals_process import line_of, words_of
+from stopgo.gateway.cli.approvals_process import line_of, list_lines, words_of
 from stopgo.gateway.cli.chat import message_of
 from stopgo.gateway.cli.chat_log import ChatLog, stored_routers
 from stopgo.gateway.cli.chat_terminal import json_for_people
@@ -174,3 +174,16 @@ def test_decisions_and_lines_of_each_kind(
     approval = CALL | changes
     assert words_of(approval, yes, given) == words
     assert line_of(approval) == line
+
+
+def test_a_list_names_the_servers_of_tools_of_one_name() -> None:
+    asked = [("a", "wipe", "staging"), ("b", "wipe", "production"), ("c", "add", "production")]
+    page = [
+        {**CALL, "uuid": uuid, "created_at": "t", "tool_name": tool, "server": server}
+        for uuid, tool, server in asked
+    ]
+    assert list(list_lines({"approvals": page})) == [
+        "a  t  wipe(n=1) of staging",
+        "b  t  wipe(n=1) of production",
+        "c  t  add(n=1)",
+    ]

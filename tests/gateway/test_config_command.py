@@ -197,6 +197,10 @@ def test_servers_of_another_client_are_imported_to_a_file_that_is_checked(
     assert run("import", str(given), "--output", str(agent)) == 1
     assert run("import", str(given), "--keep-secrets") == 0
     assert "X-Key: s3cret" in capsys.readouterr().out
+    kept = tmp_path / "kept.yaml"
+    assert run("import", str(given), "--keep-secrets", "--output", str(kept)) == 0
+    assert "X-Key: s3cret" in kept.read_text()
+    assert kept.stat().st_mode & 0o077 == 0  # whatever the umask is
 
 
 @pytest.mark.parametrize(

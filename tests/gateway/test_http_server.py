@@ -1,6 +1,8 @@
 """Connections of misbehaving clients, and the stop of the server."""
 
+import contextlib
 import logging
+import math
 import resource
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,8 +17,8 @@ from quart_trio import QuartTrio
 from stopgo.gateway.http import http_connection as module
 from stopgo.gateway.http import http_server
 from stopgo.gateway.http.http_connection import HEAD_TIMEOUT, KEEP_ALIVE, SEND_TIMEOUT
-from stopgo.gateway.http.http_server import BindError, Server, bind, open_server
-from stopgo.gateway.http.request_task import BODY_GRACE
+from stopgo.gateway.http.http_server import PATIENCE, BindError, Server, bind, open_server
+from stopgo.gateway.http.request_task import BODY_GRACE, PIECE, RequestTask
 from tests.http_client import http_client
 
 pytestmark = pytest.mark.repeat(5)
@@ -492,3 +494,62 @@ async def test_idle_and_unfinished_connections_make_room(
             assert b"503" not in b"".join([chunk async for chunk in oldest])
         probe.go.set()
         await read_until(busy, b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        get("/large"),
+        UPGRADE % b"/socket",
+        b"GET /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+    ],
+    ids=["does not read", "does not read frames", "does not send its body"],
+)
+async def test_slow_clients_make_room(
+    probe: Probe, server: Server, connect: Connect, mock_clock: trio.testing.MockClock, said: bytes
+) -> None:
+    """Nobody can lock out the person who halts the agent by reading or writing nothing."""
+    server.max_connections = 3
+    async with AsyncExitStack() as stack:
+        busy = await stack.enter_async_context(await connect(get("/slow")))
+        slow = [await stack.enter_async_context(await connect(said)) for _ in range(2)]
+        await settled()
+        async with await connect(get("/quick")) as client:  # a client may be slow for a moment
+            assert (await client.receive_some()).startswith(b"HTTP/1.1 503")
+        mock_clock.jump(PATIENCE + 0.1)
+        async with await connect(get("/quick")) as client:
+            await read_until(client, b"quick")
+        await settled()
+        assert server.connections == 3 - 1
+        probe.go.set()
+        await read_until(busy, b"slow")
+        for stream in slow:
+            await trio.aclose_forcefully(stream)
+
+
+async def test_an_answer_that_is_not_read_is_not_copied_for_each_client() -> None:
+    body = bytes(len(MEGABYTE))
+    sizes: list[int] = []
+
+    class Fake:
+        beats_at, draining = math.inf, False
+        waiting = contextlib.nullcontext
+
+        def hold(self) -> None: ...
+
+        def write_last(self, data: bytes) -> None: ...
+
+    async def send(message: Any) -> None:
+        if message is not None and message["type"] == "http.response.body":
+            sizes.append(len(message["body"]))
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    scope: Any = {"type": "http", "state": {}}
+    task = RequestTask(Fake(), scope, send)
+    await task.put({"type": "http.request", "body": b"", "more_body": False})
+    await task.run(answer)
+    assert sum(sizes) == len(body)
+    assert max(sizes) <= PIECE

@@ -183,6 +183,8 @@ export function addedDescription(approval) {
   };
   const paragraphs = description.split(/\n{2,}/).filter((paragraph) => {
     if (/^\*\*[^\n]*\*\*$/.test(paragraph.trim())) return false;
+    // The heading of the card says it.
+    if (approval.kind === "tool" && paragraph.startsWith("Server: ")) return false;
     // The foot of the card says it.
     if (approval.unshown && paragraph.startsWith("The question cannot be approved:")) return false;
     if (

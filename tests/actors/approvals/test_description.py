@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.approvals.description import MAX_ARGUMENTS, describe, describe_checkpoint
+from stopgo.actors.approvals.description import MAX_ARGUMENTS, describe, describe_call, describe_checkpoint
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,8 @@ def test_a_call_in_words(tool: str, arguments: dict[str, Any], expected: str) ->
         ("resources_add", {"name": "a", "value": 1, "force": True}, ["force", "true"]),
         ("resources_add", {"name": "a"}, ['"name": "a"']),
         ("resources_remove", {"id": "1", "pattern": "."}, ['"id": "1"', '"pattern": "."']),
+        ("resources_remove", {"id": "1", "pattern": ""}, ['"id": "1"', '"pattern": ""']),
+        ("resources_remove", {"pattern": ""}, ["Pattern: \n"]),
         ("resources_remove", {}, ["{}"]),
         ("resources_add", {"name": {"x": 1}, "value": [2]}, ['Name: {"x": 1}', "Value: `[2]`"]),
     ],
@@ -46,6 +48,23 @@ def test_a_call_in_words(tool: str, arguments: dict[str, Any], expected: str) ->
 def test_nothing_goes_unmentioned(tool: str, arguments: dict[str, Any], parts: list[str]) -> None:
     for part in parts:
         assert part in describe(tool, arguments)
+
+
+@pytest.mark.parametrize(
+    ("tool", "server", "facade", "shown"),
+    [
+        ("wipe", "prod", None, "**WIPE**\n\nArgs: {}"),
+        ("a2a_keeper", "a2a:keeper", None, "**A2A_KEEPER**\n\nArgs: {}"),
+        ("wipe", "prod", "mcp_prod", "**WIPE**\n\nArgs: {}\n\nServer: prod"),
+        ("mcp__prod__wipe", "prod", None, "**WIPE**\n\nArgs: {}\n\nServer: prod"),
+        ("mcp__io_db__wipe", "io.db", None, "**WIPE**\n\nArgs: {}\n\nServer: io.db"),
+        ("mcp__prod_0123abcd", "*p*", None, "**MCP__PROD_0123ABCD**\n\nArgs: {}\n\nServer: `*p*`"),
+    ],
+)
+def test_a_call_names_its_server_if_another_server_may_have_the_tool(
+    tool: str, server: str, facade: str | None, shown: str
+) -> None:
+    assert describe_call(tool, server, facade, {}) == shown
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ TOOL_FORM = {
 }
 SERVER_FORM = {**WIPE, "kind": "elicitation", "message": "Hm?", "rule": "the server asks", "in_flight": True}
 ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
+NO_SECRETS = "\n\nNever enter a password or a key: the answer is stored."
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,14 @@ ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
         (of_tool(), TOOL_FORM),
         (
             of_tool(facade="f", replaces="u0", expires=5.0),
-            {**TOOL_FORM, "facade": "f", "replaces": "u0", "expires": 5.0, "on_expiry": "reject"},
+            {
+                **TOOL_FORM,
+                "description": f"{SHOWN}\n\nServer: s",
+                "facade": "f",
+                "replaces": "u0",
+                "expires": 5.0,
+                "on_expiry": "reject",
+            },
         ),
         (
             CheckpointQuestion.about(HERE, message="Go on?", values={}, expires=5.0, on_expiry="fail"),
@@ -106,7 +114,7 @@ ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
         ),
         (
             of_server(Elicitation("Hm?"), None),
-            {**SERVER_FORM, "description": ASKS, "input_schema": {"type": "object"}},
+            {**SERVER_FORM, "description": f"{ASKS}{NO_SECRETS}", "input_schema": {"type": "object"}},
         ),
         (
             of_server(Elicitation("Hm?", url="https://x.example"), 5.0),
@@ -119,7 +127,7 @@ ASKS = '**QUESTION**\n\nMCP server "s" asks: Hm?'
             },
         ),
         (
-            OutcomeQuestion.about(HERE, **STARTED, reason="it was lost"),
+            OutcomeQuestion.about(HERE, **STARTED, facade=None, reason="it was lost"),
             {
                 **WIPE,
                 "kind": "outcome_unknown",

@@ -15,9 +15,11 @@ SECRET = """password Password PASSWORD pAsSwOrD user_password userPassword userp
     access_token accessToken ACCESS_TOKEN authtoken tokens bearer apiKey api-key api_key APIKey apiKEY apikey
     API_KEYS x-api-key openaiApiKey access_key AWSAccessKeyId private_key privateKeyPem sshKey signing-key
     encryption_key master_key credentials otp OTPCode cvv cardNumber card_number recovery_codes seedPhrase
+    verification_code authCode MFA_code pinCode loginCode
     \uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44 pass\u200bword"""
 HARMLESS = """primary_key primaryKey key keys monkey keyboard sort_key foreign-key name email pass compass
     bypass passenger passport secretary tokenize author authority code zip_code postcode card number
+    time_code author_code spin_code
     phone_number access account word crossword spin laptop description"""
 
 

@@ -27,6 +27,7 @@ from stopgo.gateway.auth.key_changes import new_key, revoked
 from stopgo.gateway.auth.key_file import KeyFile
 from stopgo.gateway.http.http_server import Server
 from stopgo.gateway.http.quart_app import Application
+from stopgo.gateway.log_lines import JsonLines, Lines
 from stopgo.runtime.clock import system_clock
 
 from .web_sockets import socket
@@ -141,6 +142,25 @@ async def test_a_key_is_accepted_in_either_header(site: Site) -> None:
         assert (await site.client.get("/conversations", headers=headers)).status_code == 200
         site.revoke()
         assert (await site.client.get("/conversations", headers=headers)).status_code == 401
+
+
+async def test_the_log_says_who_sent_a_request(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="stopgo")
+    subject = "eve conversation=forged"
+    with site.file.changing() as stored:
+        key, text = new_key(stored, "eve", ("viewer",), subject, now=system_clock())
+        stored.append(key)
+    site.keys.look()
+    for headers, status in (({"X-API-Key": text}, 204), ({}, 401), ({"X-API-Key": "wrong"}, 401)):
+        answer = await site.client.delete(CONVERSATION, headers={**headers, "X-Session-ID": "mine"})
+        assert answer.status_code == status
+        await wait_all_tasks_blocked(0.02)  # a request is logged when its answer has left
+    allowed, nobody, wrong = (each for each in caplog.records if each.name == "stopgo.access")
+    assert Lines().format(allowed).endswith(" by='eve conversation=forged'")
+    assert json.loads(JsonLines().format(allowed))["by"] == subject
+    assert " by=" not in Lines().format(nobody) + Lines().format(wrong)
+    assert "by" not in json.loads(JsonLines().format(wrong))
+    assert "a credential of the client 127.0.0.1 is refused: it is no valid API key" in caplog.messages
 
 
 async def test_readiness_is_short_without_a_credential_that_has_a_role(site: Site) -> None:

@@ -56,6 +56,12 @@ test("arguments that are not shown are not said to be none", () => {
   assert.equal(addedDescription({ ...asked, unshown: "why" }), "> Wipe?");
 });
 
+test("a card names the server once", () => {
+  const asked = { tool_name: "wipe", server: "prod", tool_args: {}, description: "**WIPE**\n\nArgs: {}\n\nServer: prod" };
+  assert.equal(addedDescription({ ...asked, kind: "tool" }), "");
+  assert.equal(addedDescription({ ...asked, kind: "outcome_unknown" }), "Server: prod");
+});
+
 test("the words of a form of another agent are shown", () => {
   const asked = { kind: "proxy", remote_kind: "elicitation", description: "**PROXY**\n\n> Who?" };
   assert.equal(addedDescription(asked), "> Who?");
