@@ -597,6 +597,7 @@ def test_decision_on_a_void_approval_exits_with_code_4(shipped: Server) -> None:
         (["list", "x"], 2, "list takes no ID"),
         (["show", "x", "--by", "me"], 2, "show does not take --by"),
         (["reject", "x", "--arguments", "{}"], 2, "reject does not take --arguments"),
+        (["retry", "x", "--result", "r"], 2, "retry does not take --result"),
         (["approve", "x", "--arguments", "[]"], 2, "not a JSON object"),
         (["approve", "x", "--arguments", "{"], 2, "not JSON"),
         (["approve", "x", "--arguments", "@/none"], 2, "/none cannot be read"),
