@@ -66,6 +66,7 @@ if TYPE_CHECKING:  # the form `NAME as NAME` makes a name public for type checke
     from .actors.tools.tool import Progress as Progress
     from .actors.tools.tool import Tool as Tool
     from .config.agent_config import AgentConfig as AgentConfig
+    from .config.approval import ApprovalConfig as ApprovalConfig
     from .config.errors import ConfigError as ConfigError
     from .config.errors import Problem as Problem
     from .config.load import load_config as load_config
@@ -121,6 +122,7 @@ _HOMES = {
     "actors.tools.pictures": ("Picture", "picture_in"),
     "actors.tools.tool": ("Hints", "Progress", "Tool"),
     "config.agent_config": ("AgentConfig",),
+    "config.approval": ("ApprovalConfig",),
     "config.errors": ("ConfigError", "Problem"),
     "config.load": ("load_config",),
     "config.nodes": ("LlmNode",),

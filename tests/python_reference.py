@@ -18,7 +18,14 @@ from typing import Any, Literal, get_args, get_origin
 import stopgo
 
 GROUPS = {
-    "Open an agent": ("open_agent", "load_config", "AgentConfig", "LlmNode", "ProcessClock"),
+    "Open an agent": (
+        "open_agent",
+        "load_config",
+        "AgentConfig",
+        "ApprovalConfig",
+        "LlmNode",
+        "ProcessClock",
+    ),
     "The agent": ("Agent",),
     "Without trio": ("blocking", "BlockingAgent", "for_asyncio", "AsyncioAgent"),
     "Conversations": (
@@ -98,6 +105,7 @@ INTERNAL = {
     "BaseNode": {"remote_agents"},
     "Spent": {"usage"},
     "Tool": {"fingerprint", "misleading", "names", "size"},
+    "ApprovalConfig": {"action", "contradiction_asks"},
     "Hints": {"said", "strictness"},
     "ModelTool": {"plain", "says"},
     "ToolQuestion": {"tool_fingerprint"},
@@ -110,6 +118,7 @@ BASES = {"Occasion", "Asked", "YesOrNo"}
 KEYS = "Its attributes are the keys of [{}](configuration.md#{})."
 NOTES = {
     "AgentConfig": KEYS.format("the agent file", "the-file"),
+    "ApprovalConfig": KEYS.format("`approval`", "approvalconfig"),
     "LlmNode": KEYS.format("a node", "llmnode"),
 }
 LINE = 100
