@@ -90,7 +90,10 @@ class _Work:
                     words = words_of(approval, action, self.given)
                     turn = await client.post(f"/approvals/{approval['uuid']}", words, wait=False)
                     made = approval | {"tool_args": words.get("arguments", approval["tool_args"])}
-                    done = f"{_DONE.get(action, action)}: {line_of(made)}"
+                    about = (
+                        line_of(made) if action in _DONE else call_text(made["tool_name"], made["tool_args"])
+                    )
+                    done = f"{_DONE.get(action, action)}: {about}"
                     self._print(turn, lambda _: [done])
 
     def _print(self, body: Json, lines: Callable[[Json], Iterable[str]]) -> None:
