@@ -54,7 +54,7 @@ def servers(world: World, *names: str) -> None:
 
 async def test_file_name_in_place_of_a_configuration_is_named() -> None:
     with pytest.raises(
-        TypeError, match=r"takes an AgentConfig, such as load_config\(FILE\); found 'agent.yaml'"
+        TypeError, match=r"takes an AgentConfig, such as load_config\(FILE\), not a value of type str"
     ):
         async with open_agent("agent.yaml"):  # type: ignore[arg-type]
             pytest.fail("it started")

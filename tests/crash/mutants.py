@@ -2058,8 +2058,8 @@ MUTANTS = (
         (
             Edit(
                 KNOWN,
-                "        except ValueError:\n            return STRICTEST",
-                "        except ValueError:\n            return Hints()",
+                "    except ValueError:\n        return STRICTEST",
+                "    except ValueError:\n        return Hints()",
             ),
         ),
         (HINTS,),
