@@ -90,6 +90,7 @@ async def open_agent(
         JournalBusy, JournalTooNew: the data directory is in use by another process, or of a newer version.
         JournalBroken: a commit failed while the agent was running, so the process must stop.
     """
+    _check(config)
     config, open_server = _with_program_servers(config, servers or {}, open_server)
     observer = Observers(observers) if observers else Observer()
     address = config.data_dir if journal is None else journal
@@ -118,6 +119,20 @@ async def open_agent(
             # Otherwise other nodes wait for the end of the lease.
             with trio.move_on_after(LEAVE, shield=True), suppress(JournalError):
                 await store.leave()
+
+
+def _check(config: object) -> None:
+    """Refuse frequent mistakes of programs with a sentence, before they become errors of other libraries."""
+    if not isinstance(config, AgentConfig):
+        found = type(config).__name__
+        raise TypeError(
+            f"open_agent() takes an AgentConfig, such as load_config(FILE), not a value of type {found}"
+        )
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(
+            "open_agent() needs the loop of trio: on asyncio write `async with for_asyncio(open_agent(...))`,"
+            " in a program without a loop `with blocking(open_agent(...))`"
+        )
 
 
 def _with_program_servers(

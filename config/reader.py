@@ -220,7 +220,7 @@ class Reader:
             at = getattr(error, "pos", None)
             where = f", wrong at character {at + 1}" if at is not None else ""
             expected = "a regular expression"
-            message = f"expected {expected}, found other text{where}"
+            message = f"this is not {expected}{where}"
             return self.report("bad_expression", message, value.mark, path, expected=expected)
         return text
 

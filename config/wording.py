@@ -122,6 +122,8 @@ def kind(value: Value) -> str:
             assert_never(value)
 
 
+_TELLING = ("model", "command", "url", "then")
+"""Keys that a text in place of a mapping is likely to be the value of, in order."""
 OMIT = "leave the key out for its default"
 
 
@@ -138,6 +140,11 @@ def correction(value: Value, shape: Shape) -> str | None:
             return OMIT
         case ListOf(item=Text()):
             return "write a list as [a, b]"
+        case Section() if isinstance(value.value, str):
+            telling = next((name for name in _TELLING if name in keys_of(shape.cls)), None)
+            return None if telling is None else f"write {{{telling}: ...}}"
+        case Variants() if isinstance(value.value, str):
+            return "write {type: ...}"
         case Number(seconds=True) if (seconds := _seconds(value.value)) is not None:
             return f"in seconds: {seconds:.12g}" if in_range(seconds, shape) else None
         case _:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from ..actors.agent import Agent
-from ..actors.common.errors import check_fields
+from ..actors.common.errors import AgentError, check_fields
 from ..actors.conversation.result import Turn
 from ..actors.log.events import Origin
 from . import views
@@ -19,6 +19,7 @@ from .http.errors import NOT_STORED, RequestError
 from .http.request import Request, set_conversation
 from .http.responses import Reply, View, nothing, reply_in_parts
 from .refused_request import name_conversation
+from .short_ids import is_abbreviated
 from .wire.shapes import ConversationBody
 
 
@@ -117,8 +118,13 @@ class Conversations:
         return await turn_reply(self.agent, await self._for(request).resume(id, token=token, key=key))
 
     async def delete(self, request: Request, id: str) -> Reply:
-        await name_conversation(self._for(request), request, id)
-        await self._for(request).delete(id)
+        try:
+            await name_conversation(self._for(request), request, id)
+            await self._for(request).delete(id)
+        except AgentError as error:
+            if error.code == "conversation_not_found" and is_abbreviated(id):
+                raise AgentError(error.code, error.message, hint="Deleting takes the whole id.") from None
+            raise
         return nothing()
 
 

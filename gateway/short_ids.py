@@ -28,6 +28,11 @@ _SHORT = re.compile("[0-9a-f]{8}[0-9a-f-]{0,27}")
 """At least as long as the ids that `stopgo chat` and `stopgo approvals` show."""
 
 
+def is_abbreviated(id: str) -> bool:
+    """Whether the id may be the beginning of another one."""
+    return _SHORT.fullmatch(id.lower()) is not None
+
+
 def with_whole_ids(agent: Agent, view: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
     """Wrap the view of a route: it gets whole ids in place of abbreviated ones."""
 
@@ -45,10 +50,9 @@ def with_whole_ids(agent: Agent, view: Callable[..., Awaitable[T]]) -> Callable[
 
 async def _whole(agent: Agent, id: str, of: Of) -> str:
     """Raises `AgentError` ``ambiguous_id``."""
-    text = id.lower()
-    if not _SHORT.fullmatch(text) or (of == "conversation" and await _exists(agent, id)):
+    if not is_abbreviated(id) or (of == "conversation" and await _exists(agent, id)):
         return id
-    found = await agent.ids_beginning(text, of)
+    found = await agent.ids_beginning(id.lower(), of)
     if len(found) > 1:
         shown = sorted(found)[:MOST_NAMED]
         raise AgentError(

@@ -105,6 +105,7 @@ INTERNAL = {
     "BaseNode": {"remote_agents"},
     "Spent": {"usage"},
     "Tool": {"fingerprint", "misleading", "names", "size"},
+    "ApprovalConfig": {"action", "contradiction_asks"},
     "Hints": {"said", "strictness"},
     "ModelTool": {"plain", "says"},
     "ToolQuestion": {"tool_fingerprint"},
@@ -117,8 +118,8 @@ BASES = {"Occasion", "Asked", "YesOrNo"}
 KEYS = "Its attributes are the keys of [{}](configuration.md#{})."
 NOTES = {
     "AgentConfig": KEYS.format("the agent file", "the-file"),
-    "LlmNode": KEYS.format("a node", "llmnode"),
     "ApprovalConfig": KEYS.format("`approval`", "approvalconfig"),
+    "LlmNode": KEYS.format("a node", "llmnode"),
 }
 LINE = 100
 """Characters of a signature in one line."""

@@ -149,6 +149,8 @@ class Asked(Occasion, ABC, Generic[D]):
         Raises `AgentError`: ``decision_required`` if no known decision is named, ``invalid_arguments`` or
         ``invalid_request`` for wrong types, ``unknown_field`` for any other field.
         """
+        if not isinstance(words, Mapping):  # a program may pass anything
+            raise AgentError("invalid_request", "a decision is a mapping", hint='Send {"approved": True}.')
         try:
             decision = cls._parse(words)
         except AgentError as error:

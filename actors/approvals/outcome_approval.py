@@ -121,6 +121,10 @@ class OutcomeQuestion(Asked[Outcome]):
         return {"action": "done"}
 
 
-def unknown_text(reason: str) -> str:
-    """Return the result of a call with an unknown outcome, for the model and for readers."""
-    return f"The outcome is unknown: {reason}. The call was not repeated."
+def unknown_text(reason: str, sent: int) -> str:
+    """Return the result of a call with an unknown outcome, for the model and for readers.
+
+    `sent` is the number of its attempts whose outcome is unknown: calls that may be repeated have several.
+    """
+    times = "The call was not repeated" if sent == 1 else f"The call was sent {sent} times"
+    return f"The outcome is unknown: {reason}. {times}."

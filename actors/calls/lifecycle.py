@@ -116,7 +116,7 @@ decide."""
 INTERRUPTED = "the process stopped before its result was recorded"
 """The reason why the outcome of an open attempt is unknown."""
 
-MAY_HAVE_HAPPENED = "The outcome is unknown: an earlier attempt may have happened. The call was not repeated."
+MAY_HAVE_HAPPENED = "The outcome is unknown: an earlier attempt may have happened. It was not sent again."
 
 DECLINED = "The server asked the user something first, and the user declined. Nothing was done."
 

@@ -105,7 +105,7 @@ def _hints(tool: Tool, scope: PolicyScope) -> Iterator[Step]:
     else:
         yield Step("destructiveHint: true asks, destructiveHint: false runs", False, said)
         setting = f"approval.unannotated: {policy.action('unannotated')}"
-        yield Step(setting, not relaxed, "the tool does not say whether it is destructive")
+        yield Step(setting, not relaxed, said)
     if asks and above:
         setting = " and ".join(f"approval.{key}: {action}" for key, action in above)
         why = f"the call would ask {' and '.join(_BELOW[key] for key, _ in above)}"
@@ -123,7 +123,7 @@ def _said_to_read(hints: Hints) -> str:
 
 
 def _said(name: str, hint: bool | None) -> str:
-    return "the tool does not say" if hint is None else f"{name} is {json.dumps(hint)}"
+    return f"{name} is not given" if hint is None else f"{name} is {json.dumps(hint)}"
 
 
 def _quoted(value: Any) -> str:

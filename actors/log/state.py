@@ -227,7 +227,7 @@ def _apply_tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
         case e.ToolUnknown(reason=reason):
             _end_attempt(c, entry, event, "unknown")
             record.reason = reason
-            text = unknown_text(reason)
+            text = unknown_text(reason, sum(state == "unknown" for state in record.attempts.values()))
             c.update_call(record, text, state="unknown", result=text, is_error=True)
         case _:
             assert_never(event)

@@ -118,12 +118,7 @@ class KnownTools:
         return revision
 
     def _read(self, note: Json | None) -> Hints:
-        """Return the hints of a note, or the strictest ones if it is damaged."""
-        try:
-            said = STRICTEST if note is None else Hints.from_json(note)
-        except ValueError:
-            return STRICTEST
-        return attrs.evolve(said, contradiction_asks=self.contradiction_asks)
+        return attrs.evolve(_hints_of(note), contradiction_asks=self.contradiction_asks)
 
     async def take(self, server: str, tools: Sequence[Tool]) -> None:
         """Record the hints that a server lists now. They are on disk when this returns."""
@@ -195,11 +190,31 @@ class KnownTools:
             pass
 
 
+def _hints_of(note: Json | None) -> Hints:
+    """Return the hints of a note, or the strictest ones if it is damaged."""
+    try:
+        return STRICTEST if note is None else Hints.from_json(note)
+    except ValueError:
+        return STRICTEST
+
+
 def servers_known_with(tool: str, servers: Iterable[str], data_dir: Path) -> tuple[str, ...]:
     """Return the servers that have listed a tool of this name, according to the data directory."""
     with suppress(sqlite3.Error):
         return tuple(server for server in servers if _key(tool) in read_notes(data_dir, kind_of(server)))
     return ()
+
+
+def recorded_hints(tool: str, server: str, data_dir: Path) -> Hints | None:
+    """Return the hints that count for a tool of this name, according to the data directory.
+
+    None: the server has not listed it, or there is no readable journal.
+    """
+    with suppress(sqlite3.Error):
+        notes = read_notes(data_dir, kind_of(server))
+        if (key := _key(tool)) in notes:
+            return _hints_of(notes[key])
+    return None
 
 
 def kind_of(server: str) -> str:

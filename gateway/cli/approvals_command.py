@@ -14,8 +14,17 @@ _EPILOG = (
     "void."
 )
 
-_TAKES = {"list": (), "show": (), "approve": ("reason", "by", "arguments"), "reject": ("reason", "by")}
+_TAKES = {
+    "list": (),
+    "show": (),
+    "approve": ("reason", "by", "arguments"),
+    "reject": ("reason", "by"),
+    "retry": ("reason", "by"),
+    "done": ("reason", "by", "result"),
+    "failed": ("reason", "by"),
+}
 """The options of each action."""
+_OPTIONS = tuple(dict.fromkeys(option for options in _TAKES.values() for option in options))
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,7 +40,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs="?",
         choices=tuple(_TAKES),
         default="list",
-        help="default: list. For an elicitation, approve accepts and reject declines",
+        help="default: list. For an elicitation, approve accepts and reject declines. retry, done and failed "
+        "decide about a call whose outcome is unknown",
     )
     command.add_argument(
         "id", nargs="?", metavar="ID", help="id of an approval; of a pending one, the beginning is enough"
@@ -40,8 +50,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_token_option(command)
     command.add_argument("--json", action="store_true", help="print the JSON of the HTTP API")
     command.add_argument(
-        "--reason", metavar="TEXT", help="reason for the decision; models see that of a rejection"
+        "--reason",
+        metavar="TEXT",
+        help="reason for the decision; models see that of a rejection and of failed",
     )
+    command.add_argument("--result", metavar="TEXT", help="with done: the result of the call, for the model")
     command.add_argument("--by", metavar="NAME", help="name of the person who decides, for the record")
     command.add_argument(
         "--arguments",
@@ -55,7 +68,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """List, show or decide. Exit codes: see the help."""
-    given = {name: value for name in _TAKES["approve"] if (value := getattr(args, name)) is not None}
+    given = {name: value for name in _OPTIONS if (value := getattr(args, name)) is not None}
     if (args.id is None) != (args.action == "list"):
         return wrong(args, f"{args.action} takes {'an' if args.id is None else 'no'} ID")
     for name in given:

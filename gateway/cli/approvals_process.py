@@ -27,6 +27,8 @@ _SHORT = 8
 """Minimum characters of an abbreviated id. It gets longer until it is unique."""
 _CODES = {"approval_not_found": WRONG, "already_decided": TOO_LATE, "expired": TOO_LATE, "void": TOO_LATE}
 """Exit codes by the code of the error."""
+_DONE = {"approve": "approved", "reject": "rejected"}
+"""The words for decisions of a call that has not been sent."""
 _ROWS = (
     "uuid",
     "state",
@@ -84,12 +86,14 @@ class _Work:
                     approval = await self._approval(client)
                     self._print({"approval": approval}, lambda _: all_lines(approval))
                 case _:
-                    approve = action == "approve"
                     approval = await self._approval(client)
-                    words = words_of(approval, approve, self.given)
+                    words = words_of(approval, action, self.given)
                     turn = await client.post(f"/approvals/{approval['uuid']}", words, wait=False)
                     made = approval | {"tool_args": words.get("arguments", approval["tool_args"])}
-                    done = f"{'approved' if approve else 'rejected'}: {line_of(made)}"
+                    about = (
+                        line_of(made) if action in _DONE else call_text(made["tool_name"], made["tool_args"])
+                    )
+                    done = f"{_DONE.get(action, action)}: {about}"
                     self._print(turn, lambda _: [done])
 
     def _print(self, body: Json, lines: Callable[[Json], Iterable[str]]) -> None:
@@ -117,10 +121,13 @@ async def pending(client: AgentClient) -> Json:
     return page
 
 
-def words_of(approval: Mapping[str, Any], approve: bool, given: Mapping[str, Any]) -> Json:
+def words_of(approval: Mapping[str, Any], action: str, given: Mapping[str, Any]) -> Json:
     """The body of the decision. An elicitation is accepted or declined."""
+    approve = action == "approve"
     common = {"reason": given.get("reason"), "decided_by": given.get("by"), "hash": approval.get("hash")}
-    if (approval.get("remote_kind") or approval["kind"]) == "elicitation":
+    if action not in _DONE:
+        words: Json = {"action": action, "result": given.get("result")}
+    elif (approval.get("remote_kind") or approval["kind"]) == "elicitation":
         words = {"action": "accept" if approve else "decline", "content": given.get("arguments")}
     else:
         words = {"approved": approve, "arguments": given.get("arguments")}

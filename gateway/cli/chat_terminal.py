@@ -25,7 +25,8 @@ from .markdown_stream import MarkdownStream
 from .terminal import Style, colourful, printable, styled
 from .word_wrap import wrapped
 
-_REST = "Add text, or press Enter >"
+_TAKES = re.compile(r"(\w) \[(\w+)\]")
+"""A key in the prompt of a question, and the text that it takes."""
 
 
 @attrs.define(eq=False)
@@ -106,7 +107,8 @@ class ChatTerminal:
         while (key := await self.key(question.prompt)) != END_OF_INPUT:
             if not isinstance(question.understand(f"{key} words"), Decide):
                 return key
-            rest = await self.ask(_REST)
+            texts: dict[str, str] = dict(_TAKES.findall(question.prompt))
+            rest = await self.ask(f"{texts.get(key, 'text').capitalize()}, or press Enter >")
             if rest is not None:
                 return f"{key} {rest}"
         return None

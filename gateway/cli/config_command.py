@@ -85,7 +85,7 @@ def check_file(args: argparse.Namespace) -> int:
     assert config.source is not None
     file = config.source
     if config.packaged:
-        print(f"no config/agent.yaml here: checking the agent that comes with the package, {file}")
+        print(f"no agent file here: checking the agent that comes with the package, {file}")
     unlaunchable = list(_unlaunchable(config))
     optional = [why for server, why in unlaunchable if not server.required]
     for warning in (*config.warnings, *optional):

@@ -10,7 +10,7 @@ from .options import WRONG, add_config_option
 
 if TYPE_CHECKING:
     from ...actors.gate.gate import Action, PolicyScope
-    from ...actors.tools.tool import Tool
+    from ...actors.tools.tool import Hints, Tool
     from ...config.agent_config import AgentConfig
 
 EXIT_CODES: dict[Action, int] = {"run": 0, "ask": 3, "deny": 4}
@@ -23,9 +23,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     explain = commands.add_parser(
         "explain",
         help="print which rule decides about a call, and why",
-        description="Explains the verdict on a call rule by rule. Starts no server and calls nothing, so the "
-        "hints of the tool are options. Exit code: 0 if the call runs, 3 if it asks, 4 if it is denied or no "
-        "node may use the tool. Of several nodes, the strictest verdict counts.",
+        description="Explains the verdict on a call rule by rule. Starts no server and calls nothing: the "
+        "hints of the tool are those of the options or, without these, those on record in the data "
+        "directory. Exit code: 0 if the call runs, 3 if it asks, 4 if it is denied or no node may use the "
+        "tool. Of several nodes, the strictest verdict counts.",
     )
     add_config_option(explain)
     explain.add_argument("--tool", required=True, metavar="NAME", help="name of the tool")
@@ -60,13 +61,9 @@ def explain_call(args: argparse.Namespace) -> int:
         config = load_config(args.config)
         arguments, scopes = _arguments(args.args), _scopes(config, args.node)
         servers = _servers(args, config) or [""]
-        answers = [
-            [
-                _answer(_tool(args.tool, server, args, config), arguments, policy_scope)
-                for policy_scope in scopes
-            ]
-            for server in servers
-        ]
+        hints = [_hints(args, config, server) for server in servers]
+        tools = [_tool(args.tool, *each, config) for each in zip(servers, hints, strict=True)]
+        answers = [[_answer(tool, arguments, policy_scope) for policy_scope in scopes] for tool in tools]
         if any(each != answers[0] for each in answers[1:]):
             raise _Unusable(
                 f"--server is needed: {' or '.join(servers)} (stopgo mcp test says which tools they have)"
@@ -80,6 +77,12 @@ def explain_call(args: argparse.Namespace) -> int:
 
     for _, text in answers[0]:
         print(text)
+    if hints[0] is None:
+        print(
+            f'The hints of "{args.tool}" are not known, so this is the verdict on a tool without hints. '
+            "Give them as options; `stopgo mcp test` prints the verdict on the hints that the server lists.",
+            file=sys.stderr,
+        )
     seen = [EXIT_CODES[action] for action, _ in answers[0] if action is not None]
     return max(seen, default=EXIT_CODES["deny"])
 
@@ -105,13 +108,24 @@ def _servers(args: argparse.Namespace, config: AgentConfig) -> list[str]:
     return list(known) or candidates
 
 
-def _tool(name: str, server: str, args: argparse.Namespace, config: AgentConfig) -> Tool:
+def _hints(args: argparse.Namespace, config: AgentConfig, server: str) -> Hints | None:
+    """The hints of the options, else those on record; None: there are none."""
+    from ...actors.tools.known import recorded_hints
+    from ...actors.tools.names import prefix_of
+    from ...actors.tools.tool import Hints
+
+    given = Hints(args.read_only, args.destructive, args.idempotent)
+    if given != Hints():
+        return given
+    return recorded_hints(args.tool.removeprefix(prefix_of(server)), server, config.data_dir)
+
+
+def _tool(name: str, server: str, hints: Hints | None, config: AgentConfig) -> Tool:
     from ...actors.tools.catalogue import catalogue
     from ...actors.tools.names import prefix_of
     from ...actors.tools.tool import Hints, Tool
 
-    hints = Hints(args.read_only, args.destructive, args.idempotent)
-    tool = Tool(name.removeprefix(prefix_of(server)), "", {}, server, hints=hints)
+    tool = Tool(name.removeprefix(prefix_of(server)), "", {}, server, hints=hints or Hints())
     named = catalogue(config, {server: [tool]}).tools
     return named[0] if named else tool
 

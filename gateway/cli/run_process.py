@@ -38,9 +38,7 @@ def run_process(
         level=logging.WARNING, format="%(message)s", handlers=[LogToTerminal(terminal)], force=True
     )
     if config.packaged:
-        terminal.tell(
-            f"no config/agent.yaml here: the agent that comes with the package, {config.source}", "quiet"
-        )
+        terminal.tell(f"no agent file here: the agent that comes with the package, {config.source}", "quiet")
     for warning in config.warnings:
         terminal.tell(f"warning: {warning}", "quiet")
     code = FAILED

@@ -175,7 +175,7 @@ def refusal(config: AgentConfig, host: str, *, insecure: bool) -> str | None:
 
 def _announce(config: AgentConfig, host: str, log_format: str) -> None:
     if config.packaged:
-        text = f"no config/agent.yaml here: serving the agent that comes with the package, {config.source}"
+        text = f"no agent file here: serving the agent that comes with the package, {config.source}"
         print(text, file=sys.stdout if log_format == "text" else sys.stderr)
     for warning in config.warnings:
         print(f"stopgo serve: warning: {warning}", file=sys.stderr)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import attrs
 
 from .options import WRONG, add_config_option, agent_config
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from ...actors.gate.gate import PolicyScope
     from ...actors.tools.tool import Tool
     from ...config.agent_config import AgentConfig
-    from ...config.approval import ApprovalConfig
+    from ...config.approval import ApprovalConfig, Condition
     from ...config.nodes import Node
 
 
@@ -102,6 +105,16 @@ def _model(node: Node) -> str:
     return f"  {model}" if model else ""
 
 
+def _condition(condition: Condition) -> str:
+    """The keys of a condition, with their values as JSON."""
+    from ...actors.approvals.description import shortened
+
+    keys = attrs.asdict(condition, filter=lambda _, value: value is not None).items()
+    return " and ".join(
+        f"{name} {shortened(json.dumps(value, ensure_ascii=False), 80)}" for name, value in keys
+    )
+
+
 def _facts(node: Node, policy_scope: PolicyScope, agents: Sequence[Tool]) -> Iterator[str]:
     """The lines below a node's name."""
     from ...actors.gate.gate import offered
@@ -112,7 +125,8 @@ def _facts(node: Node, policy_scope: PolicyScope, agents: Sequence[Tool]) -> Ite
         yield settings
     if isinstance(node, RouterNode):
         for route in node.routes or ():
-            yield f"when {' and '.join(route.when)}: {route.agent}"
+            held = (f"{name} {_condition(each)}" for name, each in route.when.items())
+            yield f"when {' and '.join(held)}: {route.agent}"
     if isinstance(node, LlmNode):
         delegating = [tool for tool in agents if offered(tool, policy_scope)]
         none = "no tools of servers" if delegating else "no tools"
@@ -120,7 +134,7 @@ def _facts(node: Node, policy_scope: PolicyScope, agents: Sequence[Tool]) -> Ite
         for tool in delegating:
             yield f"may delegate with {tool.name}: {_verdict(tool, policy_scope)}"
     if isinstance(node, CheckpointNode):
-        yield "asks a human"
+        yield "asks a person"
     if isinstance(node, RemoteAgentNode):
         for tool in agents:
             if tool.server == remote_id(node.remote):

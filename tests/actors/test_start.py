@@ -52,6 +52,19 @@ def servers(world: World, *names: str) -> None:
     world.settings["mcp_servers"] = [{"name": name, "command": "none"} for name in names]
 
 
+async def test_file_name_in_place_of_a_configuration_is_named() -> None:
+    with pytest.raises(
+        TypeError, match=r"takes an AgentConfig, such as load_config\(FILE\), not a value of type str"
+    ):
+        async with open_agent("agent.yaml"):  # type: ignore[arg-type]
+            pytest.fail("it started")
+
+
+def test_program_without_trio_is_told_what_to_write() -> None:
+    with pytest.raises(RuntimeError, match="for_asyncio"):
+        open_agent(AgentConfig(agent=LlmNode(name="n", prompt="", model="m"))).__aenter__().send(None)
+
+
 async def test_no_server_at_all_is_fine(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         assert agent.tools() == ()

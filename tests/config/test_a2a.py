@@ -222,7 +222,7 @@ NO_USER = "an http:// or https:// address without a user (credentials go into he
     [
         # Top level
         ("a2a: x", "wrong_type", "1:6: a2a: expected a list, or a mapping of names, found text"),
-        ("a2a: [x]", "wrong_type", "1:7: a2a[0]: expected a mapping, found text"),
+        ("a2a: [x]", "wrong_type", "1:7: a2a[0]: expected a mapping, found text (write {url: ...})"),
         ("a2a:\n  name: a\n  url: http://h", "wrong_type", None),
         ("a2a: [{url: 'http://h'}]", "missing_key", "1:7: a2a[0]: name is required"),
         ("a2a: [{name: a}]", "missing_key", "1:7: a2a[0]: url is required"),

@@ -118,14 +118,18 @@ def node(text: str) -> str:
             "wrong_type",
             "1:7: port: expected a whole number from 0 to 65535, found something else in ${A}",
         ),
-        ("llm: x", "wrong_type", "1:6: llm: expected a mapping, found text"),
+        ("llm: x", "wrong_type", "1:6: llm: expected a mapping, found text (write {model: ...})"),
         ("llm: []", "wrong_type", "1:6: llm: expected a mapping, found a list"),
         (
             "mcp_servers: x",
             "wrong_type",
             "1:14: mcp_servers: expected a list, or a mapping of names, found text",
         ),
-        ("mcp_servers: [x]", "wrong_type", "1:15: mcp_servers[0]: expected a mapping, found text"),
+        (
+            "mcp_servers: [x]",
+            "wrong_type",
+            "1:15: mcp_servers[0]: expected a mapping, found text (write {command: ...})",
+        ),
         (
             server("command: b, args: c"),
             "wrong_type",
@@ -142,7 +146,7 @@ def node(text: str) -> str:
             "2:36: mcp_servers[0].env.A: expected text, found a whole number (put it in quotes)",
         ),
         ("agent:", "wrong_type", "1:7: agent: expected a mapping, found nothing"),
-        ("agent: x", "wrong_type", "1:8: agent: expected a mapping, found text"),
+        ("agent: x", "wrong_type", "1:8: agent: expected a mapping, found text (write {type: ...})"),
         (node("type: [llm], name: x"), "wrong_type", None),
         (
             "approval: {unannotated: true}",
@@ -595,8 +599,8 @@ def condition(text: str) -> str:
         (
             condition("{matches: 'a(b'}"),
             "bad_expression",
-            "3:44: approval.rules[0].arguments.a.matches: expected a regular expression, "
-            "found other text, wrong at character 4",
+            "3:44: approval.rules[0].arguments.a.matches: this is not a regular expression, "
+            "wrong at character 4",
         ),
         (condition("{matches: '${A}('}"), "bad_expression", None),
         (condition("{matches: ''}"), "empty_value", None),

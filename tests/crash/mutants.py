@@ -2142,8 +2142,8 @@ MUTANTS = (
         (
             Edit(
                 KNOWN,
-                "        except ValueError:\n            return STRICTEST",
-                "        except ValueError:\n            return Hints()",
+                "    except ValueError:\n        return STRICTEST",
+                "    except ValueError:\n        return Hints()",
             ),
         ),
         (HINTS,),

@@ -121,7 +121,7 @@ def test_the_story(chat: Chat, serve: Serve, tmp_path: Path) -> None:
     screen.see("REMOVE Resources")
     screen.see(QUESTION, last=True)
     screen.type("n")
-    screen.see("Add text, or press Enter >", last=True)
+    screen.see("Reason, or press Enter >", last=True)
     screen.type("it is still in use\r")
     screen.see("resources_remove was rejected: nothing was changed. Reason: it is still in use")
 
@@ -415,7 +415,7 @@ def test_ctrl_c_at_a_question_asks_before_it_cancels(chat: Chat, serve: Serve, t
         screen.type(key)
     screen.see(QUESTION, last=True)
     screen.type("n")
-    screen.see("Add text, or press Enter >", last=True)
+    screen.see("Reason, or press Enter >", last=True)
     screen.type("half a reason\x03")  # gives up the reason only
     screen.see(QUESTION, last=True)
     assert server.get("/approvals")["approvals"]
@@ -439,7 +439,7 @@ def test_loser_of_a_race_hears_what_won_and_keeps_the_text(
     screen.see(QUESTION, last=True)
     [asked] = server.get("/approvals")["approvals"]
     screen.type("n")
-    screen.see("Add text, or press Enter >", last=True)
+    screen.see("Reason, or press Enter >", last=True)
     screen.type("not on Fridays")
     screen.see("not on Fridays", last=True)
     if sent:
@@ -480,7 +480,7 @@ def test_several_questions_are_numbered_and_no_word_is_broken(
     for number in range(1, 4):
         screen.see(rf"Approval {number} of 3(?s:.)*show all\s+>", last=True)
         screen.type("n")
-        screen.see("Add text, or press Enter >", last=True)
+        screen.see("Reason, or press Enter >", last=True)
         screen.type("\r")
     screen.see(r"runs\s+away\.\n>", last=True)
     shown = set(screen.text.split())
@@ -597,6 +597,7 @@ def test_decision_on_a_void_approval_exits_with_code_4(shipped: Server) -> None:
         (["list", "x"], 2, "list takes no ID"),
         (["show", "x", "--by", "me"], 2, "show does not take --by"),
         (["reject", "x", "--arguments", "{}"], 2, "reject does not take --arguments"),
+        (["retry", "x", "--result", "r"], 2, "retry does not take --result"),
         (["approve", "x", "--arguments", "[]"], 2, "not a JSON object"),
         (["approve", "x", "--arguments", "{"], 2, "not JSON"),
         (["approve", "x", "--arguments", "@/none"], 2, "/none cannot be read"),

@@ -20,7 +20,7 @@ def tool_calls(conversation: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_ts_001_the_server_starts_with_its_configuration(shipped: Server) -> None:
     # FR-002: nothing but the program was there, no key and no agent file.
-    assert shipped.log.startswith("no config/agent.yaml here: serving the agent that comes with the package")
+    assert shipped.log.startswith("no agent file here: serving the agent that comes with the package")
     assert "MCP Server [resources]: stopgo\n" in shipped.log
 
     assert shipped.get("/health") == {"status": "ok"}

@@ -154,25 +154,29 @@ CALL = {"uuid": "u", "kind": "tool", "tool_name": "add", "tool_args": {"n": 1}, 
 
 
 @pytest.mark.parametrize(
-    ("changes", "yes", "given", "words", "line"),
+    ("changes", "action", "given", "words", "line"),
     [
-        ({}, True, {}, {"approved": True}, "add(n=1)"),
-        ({}, False, {"by": "me"}, {"approved": False, "decided_by": "me"}, "add(n=1)"),
-        ({}, False, {"reason": "no"}, {"approved": False, "reason": "no"}, "add(n=1)"),
-        ({}, True, {"arguments": {}}, {"approved": True, "arguments": {}}, "add(n=1)"),
-        ({"kind": "checkpoint"}, True, {}, {"approved": True}, "**ADD**"),
-        ({"kind": "outcome_unknown"}, True, {}, {"approved": True}, "what came of add(n=1)?"),
-        ({"kind": "elicitation", "message": "Who?"}, True, {"arguments": {"name": "Ada"}},
+        ({}, "approve", {}, {"approved": True}, "add(n=1)"),
+        ({}, "reject", {"by": "me"}, {"approved": False, "decided_by": "me"}, "add(n=1)"),
+        ({}, "reject", {"reason": "no"}, {"approved": False, "reason": "no"}, "add(n=1)"),
+        ({}, "approve", {"arguments": {}}, {"approved": True, "arguments": {}}, "add(n=1)"),
+        ({"kind": "checkpoint"}, "approve", {}, {"approved": True}, "**ADD**"),
+        ({"kind": "outcome_unknown"}, "retry", {}, {"action": "retry"}, "what came of add(n=1)?"),
+        ({"kind": "outcome_unknown"}, "done", {"result": "3"}, {"action": "done", "result": "3"},
+         "what came of add(n=1)?"),
+        ({"kind": "outcome_unknown"}, "failed", {"reason": "no", "by": "me"},
+         {"action": "failed", "reason": "no", "decided_by": "me"}, "what came of add(n=1)?"),
+        ({"kind": "elicitation", "message": "Who?"}, "approve", {"arguments": {"name": "Ada"}},
          {"action": "accept", "content": {"name": "Ada"}}, "Who?"),
-        ({"kind": "elicitation", "message": "Who?"}, False, {}, {"action": "decline"}, "Who?"),
-        ({"kind": "proxy", "remote_kind": "elicitation"}, False, {}, {"action": "decline"}, "add(n=1)"),
+        ({"kind": "elicitation", "message": "Who?"}, "reject", {}, {"action": "decline"}, "Who?"),
+        ({"kind": "proxy", "remote_kind": "elicitation"}, "reject", {}, {"action": "decline"}, "add(n=1)"),
     ],
 )  # fmt: skip
 def test_decisions_and_lines_of_each_kind(
-    changes: dict[str, Any], yes: bool, given: dict[str, Any], words: dict[str, Any], line: str
+    changes: dict[str, Any], action: str, given: dict[str, Any], words: dict[str, Any], line: str
 ) -> None:
     approval = CALL | changes
-    assert words_of(approval, yes, given) == words
+    assert words_of(approval, action, given) == words
     assert line_of(approval) == line
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from stopgo.actors.tools.known import KnownTools
-from stopgo.actors.tools.tool import Tool
+from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.gateway.cli import policy_command
 from stopgo.runtime.journal.sqlite import open_sqlite
 
@@ -72,7 +72,7 @@ careful: ask
   - approval.rules[1] (effect: read): run
       the tool's effect is once
   - readOnlyHint: true runs
-      the tool does not say
+      readOnlyHint is not given
   * destructiveHint: true asks
       destructiveHint is true
   - approval.in_parallel: ask
@@ -183,6 +183,35 @@ async def test_the_server_that_has_the_tool_is_found(
     capsys.readouterr()
     assert asked("t") == 0  # whoever has it
     assert capsys.readouterr().out.startswith("x: run\n")
+
+
+@pytest.mark.parametrize(
+    ("tool", "options", "code", "said"),
+    [
+        ("read", [], 0, "readOnlyHint is true"),
+        ("drop", [], 3, "destructiveHint is true"),
+        ("drop", ["--no-destructive"], 0, "destructiveHint is false"),
+        ("mcp__db__drop", [], 3, "destructiveHint is true"),
+        ("other", [], 3, "destructiveHint is not given"),
+    ],
+)
+async def test_hints_of_a_listed_tool_count_unless_options_give_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tool: str, options: list[str], code: int, said: str
+) -> None:
+    async with open_sqlite(tmp_path / "data") as journal:
+        listed = [("read", Hints(read_only=True)), ("drop", Hints(destructive=True))]
+        await KnownTools(journal).take(
+            "db", [Tool(name, "", {}, "db", hints=hints) for name, hints in listed]
+        )
+    path = tmp_path / "agent.yaml"
+    path.write_text(
+        f"data_dir: {tmp_path / 'data'}\n"
+        "mcp_servers: [{name: db, command: d}]\napproval: {defaults: strict}"
+    )
+    assert explain("--config", path, "--tool", tool, *options) == code
+    out, err = capsys.readouterr()
+    assert f"      {said}\n" in out
+    assert err.startswith(f'The hints of "{tool}" are not known') == (tool == "other")
 
 
 def test_tool_has_its_name_in_the_agent(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,9 +69,9 @@ root  [sequential]
 │           max_turns: 10; can_exit_loop: yes
 │           destructive tools run (approval.in_parallel: run and approval.in_loop: run), unannotated tools run
 └─ pick  [router]
-   │  when analysis and user_message: ok
+   │  when analysis equals "x" and user_message equals "y": ok
    └─ ok  [approval]
-         asks a human
+         asks a person
 """
 
 
@@ -140,7 +140,7 @@ def test_dollars_are_no_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "  limits: max_cost_usd: 0.5; conversation: (max_input_tokens: 10; max_cost_usd: 3)",
         "",
         "ok  [approval]",
-        "   asks a human",
+        "   asks a person",
     ]
 
 

@@ -1,6 +1,6 @@
 // The two sections that open below the arguments: the reason for asking, and earlier calls of the tool.
 
-import { hintChips, shortValue, summaryOf } from "./approval_text.js";
+import { hintChips, shortValue, summaryOf, whyText } from "./approval_text.js";
 import { differences, isObject } from "./argument_diff.js";
 import { codeBox } from "./code_box.js";
 import { h, icon } from "./dom.js";
@@ -51,21 +51,6 @@ function why(approval, extra, open) {
   }
   if (extra?.suggestion) parts.push(suggestion(extra.suggestion, Boolean(rule?.yaml)));
   return section("Why it asks", visible(name ?? ""), open, parts);
-}
-
-function whyText(approval, name) {
-  if (/Hint: /.test(name))
-    return `The tool itself says ${visible(name)}. No rule of the agent file decides such calls.`;
-  if (name === "emergency stop") return "The agent was halted when the call was about to be sent.";
-  if (approval.kind === "checkpoint")
-    return "The tree has an approval node here: it always asks before it goes on.";
-  if (approval.kind === "proxy")
-    return "Another agent works on the call and asks. Such a question always goes to a person.";
-  if (approval.kind === "outcome_unknown")
-    return "The call may not be repeated by itself, and its outcome is unknown.";
-  if (approval.kind === "elicitation")
-    return "The tool server wants to know something in the course of the call.";
-  return visible(name);
 }
 
 function suggestion(yaml, above) {

@@ -2,7 +2,7 @@
 
 import { Exact, stringify } from "./exact_json.js";
 import { differences, flat, isObject } from "./argument_diff.js";
-import { plural, shorten } from "./text.js";
+import { plural, shorten, visible } from "./text.js";
 
 /** The kind whose words decide the approval: for a proxied question, the kind of the original question. */
 export function decidedAs(approval) {
@@ -207,6 +207,24 @@ function belowHeading(description) {
 /** The cause of an unknown outcome, such as "the connection was lost"; or undefined. */
 export function unknownReason(approval) {
   return /The call was sent, but (.+?)\. It may or may/s.exec(approval.description ?? "")?.[1];
+}
+
+/** Why a call asks, in a sentence, where no rule of the agent file says so. `name` is that of the rule. */
+export function whyText(approval, name) {
+  if (/Hint: /.test(name))
+    return `The tool itself says ${visible(name)}. No rule of the agent file decides such calls.`;
+  if (name.startsWith("approval.unannotated"))
+    return `The server does not say whether the tool may do harm, and such calls ask (${visible(name)}).`;
+  if (name === "emergency stop") return "The agent was halted when the call was about to be sent.";
+  if (approval.kind === "checkpoint")
+    return "The tree has an approval node here: it always asks before it goes on.";
+  if (approval.kind === "proxy")
+    return "Another agent works on the call and asks. Such a question always goes to a person.";
+  if (approval.kind === "outcome_unknown")
+    return "The call may not be repeated by itself, and its outcome is unknown.";
+  if (approval.kind === "elicitation")
+    return "The tool server wants to know something in the course of the call.";
+  return visible(name);
 }
 
 /** The hints of a server as chips `{text, bad}`. */

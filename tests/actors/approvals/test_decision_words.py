@@ -130,6 +130,11 @@ def test_anything_else_decides_nothing(words: dict[str, Any]) -> None:
     assert error.hint
 
 
+@pytest.mark.parametrize("words", [True, "yes", None, [("approved", True)]])
+def test_what_is_no_mapping_is_refused(words: Any) -> None:
+    assert refused("tool", words).code == "invalid_request"
+
+
 def test_misspelled_field_gets_the_valid_name() -> None:
     for words in ({"aproved": True}, {"anwser": "yes"}, {"acton": "approve"}):
         [field] = words

@@ -111,18 +111,20 @@ def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
             Hints(),
             PolicyScope(),
             [
-                Step("readOnlyHint: true runs", False, "the tool does not say"),
+                Step("readOnlyHint: true runs", False, "readOnlyHint is not given"),
                 Step(
-                    "destructiveHint: true asks, destructiveHint: false runs", False, "the tool does not say"
+                    "destructiveHint: true asks, destructiveHint: false runs",
+                    False,
+                    "destructiveHint is not given",
                 ),
-                Step("approval.unannotated: run", True, "the tool does not say whether it is destructive"),
+                Step("approval.unannotated: run", True, "destructiveHint is not given"),
             ],
         ),
         (
             Hints(destructive=True),
             PolicyScope(in_loop=True, policy=ApprovalConfig(in_loop="ask")),
             [
-                Step("readOnlyHint: true runs", False, "the tool does not say"),
+                Step("readOnlyHint: true runs", False, "readOnlyHint is not given"),
                 Step("destructiveHint: true asks", True, "destructiveHint is true"),
                 Step("approval.in_loop: ask", False, "the call would ask below a loop, and still does"),
             ],

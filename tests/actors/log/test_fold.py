@@ -31,6 +31,7 @@ from stopgo.actors.models.a2a_end import (
 )
 from stopgo.actors.models.messages import AssistantMessage, ToolCall, ToolMessage
 from stopgo.actors.models.usage import NOTHING, Spent, StepUsage
+from stopgo.actors.tools.needs import NeedsToken
 from stopgo.actors.tools.tool import ToolResult
 from stopgo.runtime.journal.protocol import Event, NewEvent
 from stopgo.runtime.journal.summary import Summary
@@ -401,6 +402,26 @@ REJECTED = "Operation rejected by the user."
 def test_rejection_text_depends_on_earlier_attempts(events: list[e.LogEvent], text: str) -> None:
     c = folded(model(CALL), *events)
     assert [(m.content, m.call.result) for m in c.messages if m.call] == [(text, text)]
+
+
+@pytest.mark.parametrize(
+    ("states", "end"),
+    [
+        (["lost"], "The call was not repeated."),
+        (["lost", "lost"], "The call was sent 2 times."),
+        (["asked", "lost"], "The call was not repeated."),  # a call that was not carried out
+    ],
+)
+def test_text_of_an_unknown_outcome_counts_the_attempts_that_may_have_happened(
+    states: list[str], end: str
+) -> None:
+    events: list[e.LogEvent] = []
+    for attempt, state in enumerate(states, 1):
+        events.append(e.ToolStarted("1/:1.0", attempt, "look", "s", {}, "read", asks=False, node="n"))
+        asks = e.ToolFinished("1/:1.0", attempt, ToolResult(""), NeedsToken(401, "k"))
+        events.append(asks if state == "asked" else e.ToolUnknown("1/:1.0", attempt, "lost"))
+    c = folded(model(CALL), *events)
+    assert [m.content for m in c.messages if m.call] == [f"The outcome is unknown: lost. {end}"]
 
 
 def test_unsent_call_of_an_ended_run_is_cancelled() -> None:

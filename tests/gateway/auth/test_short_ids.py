@@ -86,6 +86,7 @@ async def test_conversation_is_deleted_by_its_whole_id_only(served: Served) -> N
     id, _ = await served.wiping()
     answer = await served.call("owner", "DELETE", f"/conversations/{id[:13]}")
     assert (answer.status_code, answer.json()["code"]) == (404, "conversation_not_found")
+    assert answer.json()["hint"] == "Deleting takes the whole id."
     assert (await served.call("owner", "DELETE", f"/conversations/{id}")).status_code == 204
 
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { addedDescription, groupOf, heading, standing, summary } from "../../../gateway/web/page/approval_text.js";
+import { addedDescription, groupOf, heading, standing, summary, whyText } from "../../../gateway/web/page/approval_text.js";
 
 test("an approval that needs several persons says how many have approved", () => {
   const approval = { kind: "tool", state: "pending", requires: { quorum: 2 } };
@@ -77,4 +77,13 @@ test("only calls, whose arguments are compared, are decided together", () => {
     assert.equal(groupOf({ ...asked, kind }), null);
     assert.equal(groupOf({ ...asked, kind: "proxy", remote_kind: kind }), null);
   }
+});
+
+test("the reason for asking is a sentence, also for a tool without hints", () => {
+  const call = { kind: "tool" };
+  assert.match(whyText(call, "destructiveHint: true"), /^The tool itself says destructiveHint: true\. /);
+  assert.equal(
+    whyText(call, "approval.unannotated: ask"),
+    "The server does not say whether the tool may do harm, and such calls ask (approval.unannotated: ask).",
+  );
 });
