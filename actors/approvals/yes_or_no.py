@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import attrs
@@ -82,25 +81,19 @@ class YesOrNo(Asked[Approved | Rejected]):
 
 
 def _says_yes(words: Mapping[str, Any]) -> bool:
-    """All of `approved`, `action` and `answer` that are given have to say the same, because the sender of a
-    contradiction may have meant no. Raises `AgentError` ``decision_required``."""
-    said = {name: understand(words[name]) for name, understand in _UNDERSTOOD.items() if name in words}
-    values = {*said.values()}
-    if len(values) == 1 and None not in values:
-        return True in values
-    if values == {True, False}:
-        raise AgentError("decision_required", f"{' and '.join(said)} contradict each other", hint=_HINT)
-    raise AgentError("decision_required", "the request does not say yes or no", hint=_HINT)
+    """`answer` takes precedence over `action`, and `action` over `approved`. Raises `AgentError`
+    ``decision_required``."""
+    if "answer" in words:
+        said = _word(words["answer"], _YES_ANSWERS, _NO_ANSWERS)
+    elif "action" in words:
+        said = _word(words["action"], _YES_ACTIONS, _NO_ACTIONS)
+    else:
+        said = words.get("approved")
+    if not isinstance(said, bool):
+        raise AgentError("decision_required", "the request does not say yes or no", hint=_HINT)
+    return said
 
 
 def _word(word: object, yes: frozenset[str], no: frozenset[str]) -> bool | None:
     said = word.strip().lower() if isinstance(word, str) else None
     return said in yes if said in yes | no else None
-
-
-_UNDERSTOOD: Mapping[str, Callable[[object], bool | None]] = {
-    "approved": lambda value: value if isinstance(value, bool) else None,
-    "action": partial(_word, yes=_YES_ACTIONS, no=_NO_ACTIONS),
-    "answer": partial(_word, yes=_YES_ANSWERS, no=_NO_ANSWERS),
-}
-"""What a field says; None: neither yes nor no."""

@@ -186,10 +186,10 @@ class ApprovalName(Shape):
 class DecisionRequest(Shape):
     """A decision about an approval.
 
-    For `tool`, `proxy` and `checkpoint`: one of `approved`, `action` and `answer`; if there are several, they
-    have to say the same. Case does not matter. For `outcome_unknown` only `action`: `retry`, `done` or
-    `failed`. For `elicitation` only `action`: `accept`, `decline` or `cancel`. A `proxy` whose `remote_kind`
-    is one of the last two kinds takes the words of that kind.
+    For `tool`, `proxy` and `checkpoint`: `answer` takes precedence over `action`, and `action` over
+    `approved`; case does not matter. For `outcome_unknown` only `action`: `retry`, `done` or `failed`. For
+    `elicitation` only `action`: `accept`, `decline` or `cancel`. A `proxy` whose `remote_kind` is one of
+    the last two kinds takes the words of that kind.
     """
 
     SCHEMA: ClassVar = {"additionalProperties": False, "minProperties": 1}

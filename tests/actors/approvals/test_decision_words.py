@@ -70,30 +70,14 @@ def test_case_does_not_matter(words: dict[str, Any], shape: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "approved"),
     [
-        ({"answer": "no", "action": "reject", "approved": False}, False),
-        ({"answer": "Y", "action": "approve", "approved": True}, True),
-        ({"action": "yes", "approved": True}, True),
+        ({"answer": "no", "action": "approve", "approved": True}, False),
+        ({"answer": "yes", "action": "reject", "approved": False}, True),
+        ({"action": "reject", "approved": True}, False),
+        ({"action": "yes", "approved": False}, True),
     ],
 )
-def test_several_fields_may_say_the_same(words: dict[str, Any], approved: bool) -> None:
+def test_answer_wins_over_action_over_approved(words: dict[str, Any], approved: bool) -> None:
     assert parse_decision("tool", words)["approved"] is approved
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        {"answer": "no", "action": "approve", "approved": True},
-        {"answer": "yes", "action": "reject", "approved": False},
-        {"answer": "yes", "approved": False},
-        {"action": "reject", "approved": True},
-        {"action": "yes", "approved": False},
-    ],
-    ids=str,
-)
-def test_a_contradiction_decides_nothing(words: dict[str, Any]) -> None:
-    error = refused("tool", words)
-    assert error.code == "decision_required"
-    assert "contradict each other" in error.message
 
 
 @pytest.mark.parametrize(
@@ -115,9 +99,7 @@ def test_a_contradiction_decides_nothing(words: dict[str, Any]) -> None:
         {"answer": ""},
         {"reason": "because"},
         {"aproved": True},
-        # Every field must be understood: no other one takes its place.
-        {"answer": "yes", "action": "retry"},
-        {"answer": "yes", "approved": None},
+        # What wins must be understood: nothing weaker takes its place.
         {"answer": "maybe", "approved": True},
         {"action": "maybe", "approved": True},
         {"answer": "maybe", "action": "approve"},
@@ -151,8 +133,7 @@ KNOWN = {word for words in YES + NO for word in words.values() if isinstance(wor
 def test_no_unknown_word_ever_decides(word: Any) -> None:
     if not (isinstance(word, str) and word.strip().lower() in KNOWN):
         for key in ("answer", "action"):
-            for yes in ({"approved": True}, {"answer": "yes"}, {"action": "yes"}):
-                assert refused("tool", {**yes, key: word}).code == "decision_required"
+            assert refused("tool", {key: word, "approved": True}).code == "decision_required"
 
 
 @given(
