@@ -16,6 +16,7 @@ import trio
 
 from ...runtime.context import Behaviour, background
 from ...runtime.event_bus import EventBus, Subscription
+from ...runtime.journal.errors import NeedsNewer
 from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Accepted, Journal
 from ...runtime.journal.question import MOST_DUE, Due
@@ -83,6 +84,9 @@ class _Deadlines:
         for question in due:
             expire, key = Expire(question.id), f"expire/{question.id}"
             deliver = partial(self._journal.deliver, question.stream, key, expire.kind, body_of(expire))
-            outcome = await until_available(deliver)
+            try:
+                outcome = await until_available(deliver)
+            except NeedsNewer:  # a node that can execute the command delivers it when it starts
+                continue
             if isinstance(outcome, Accepted):
                 self._wake(question.stream)

@@ -1,8 +1,8 @@
 """Runs the story of a seed on one to four nodes at a time, on one journal.
 
-Nodes are killed, paused and shut down at random, and start again under new names. The users do what clients
-behind a load balancer do: each request goes to any node, and is repeated with the same key when its node dies
-or does not answer.
+Nodes are killed, paused and shut down at random, and start again under new names, some with an older version.
+The users do what clients behind a load balancer do: each request goes to any node, and is repeated with the
+same key when its node dies or does not answer.
 
 A pause holds a node at its next access to the journal, and before its calls leave. Time goes on for it, so
 that its lease runs out.
@@ -26,15 +26,16 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation import other_nodes
 from stopgo.actors.conversation.other_nodes import POLL
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.open_agent import LOG_VERSION, open_agent
 from stopgo.gateway.testing.killing_journal import EDGES, Kill, Killed, KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
 from stopgo.runtime.event_bus import Crashed, Subscription
-from stopgo.runtime.journal.errors import JournalUnavailable
+from stopgo.runtime.journal.errors import JournalUnavailable, NeedsNewer
 from stopgo.runtime.journal.local_node import LocalNode
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
+from tests.actors.watcher_audit import Watcher
 from tests.crash.noting_journal import NotingJournal
 
 from .audit import difference
@@ -50,6 +51,8 @@ PAUSES = (0.5, 5.0, 9.5, 11.0, 30.0, 30.0, 200.0)
 """Lengths of pauses in seconds."""
 POLLS = (POLL, 5 * POLL, 5 * POLL)
 """Seconds between two polls for the changes of other nodes. Often long: polls take most of the time."""
+HEARD_AFTER = 60.0
+"""Seconds after which a node without trouble has told its watchers of everything, or of a gap."""
 LOST_HINTS = 0.2
 """The share of the hints that are lost."""
 
@@ -127,6 +130,8 @@ class Node:
     world: World
     journal: NodeJournal
     killing: KillingJournal
+    watcher: Watcher
+    version: int
     agent: Agent | None = None
     requests: trio.Nursery | None = None
     """Runs the requests that the node serves; None if it takes none."""
@@ -200,7 +205,7 @@ async def _serve(ask: Callable[[Agent], Awaitable[Any]], node: Node, answer: _An
             answer.found = await ask(node.agent)
         except AgentError as error:
             answer.refused = error
-        except JournalUnavailable:  # the gateway answers as below
+        except (JournalUnavailable, NeedsNewer):  # the gateway answers as below
             answer.refused = AgentError("journal_unavailable", "")
         await node.journal.running.wait()
         answer.came = True
@@ -284,7 +289,8 @@ class FleetSimulation(Simulation):
         calm = trio.current_time() > TROUBLE
         kill = Kill(rng.randint(1, 60), rng.choice(EDGES)) if not calm and rng.random() < 0.5 else None
         world = self._world_of(name)
-        handle = cast(LocalNode, store).another(name)
+        version = LOG_VERSION - int(not calm and rng.random() < 0.2)
+        handle = cast(LocalNode, store).another(name, version=version)
         killing = KillingJournal(cast(Journal, NotingJournal(cast(Journal, handle), self.commands)), kill)
         journal = world.node_journal = NodeJournal(
             killing,
@@ -294,9 +300,9 @@ class FleetSimulation(Simulation):
             partial(self.world.look_back, store),
         )
         world.journal, world.life = killing, life
-        node = Node(world, journal, killing)
+        node = Node(world, journal, killing, Watcher(world.wall, late=HEARD_AFTER), version)
         skew = rng.choice([0.0, 0.0, -3600.0, 86_400.0])
-        self.world.tell(f"node {name} starts: {kill}, its clock is {skew} s ahead")
+        self.world.tell(f"node {name} starts with version {version}: {kill}, its clock is {skew} s ahead")
         fleet.nodes.append(node)
         try:
             async with open_agent(
@@ -310,6 +316,7 @@ class FleetSimulation(Simulation):
             ) as node.agent:
                 async with trio.open_nursery() as nursery:
                     await nursery.start(self._hear, node)
+                    await nursery.start(node.watcher.watch, node.agent)
                     async with trio.open_nursery() as requests:
                         node.requests = requests
                         try:
@@ -356,7 +363,8 @@ class FleetSimulation(Simulation):
                     self.world.tell(f"node {name} is killed")
                     node.killing.dead = True
                     node.killing._die_if_dead()
-        await trio.sleep_forever()
+        if node.version == LOG_VERSION:
+            await trio.sleep_forever()
 
     async def _hear(self, node: Node, *, task_status: trio.TaskStatus[None]) -> None:
         """Every node publishes the same events."""
@@ -403,9 +411,11 @@ class FleetSimulation(Simulation):
         await trio.sleep(max(60.0, TROUBLE + 400.0 - trio.current_time()))  # paused nodes go on
         if open_work := await store.open_work():
             self.world.wrongs.append(f"there is open work: {open_work}")
+        committed = {id: [*await store.events_since(id, 0)] for id in self.seen}
         for node in fleet.nodes:
             if node.agent is None or node.requests is None:
                 continue
+            self.world.wrongs += [f"watcher: {each}" for each in node.watcher.mistakes(committed)]
             cast_ = node.agent._cast
             if cast_.conversations.active or cast_.services.live:
                 self.world.wrongs.append(f"conversations are still in memory: {list(cast_.services.live)}")
