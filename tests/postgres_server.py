@@ -51,7 +51,10 @@ class Database:
 
     def clear(self) -> None:
         """Forget all streams, nodes and notes."""
-        self._db.execute("TRUNCATE stream, event, inbox, question, intent, node, note, note_kind")
+        self._db.execute(
+            "TRUNCATE stream, event, inbox, question, intent, node, note, note_kind, tally_change"
+        )
+        self._db.execute("UPDATE tally SET streams = 0")
 
     def end_sessions(self) -> None:
         """End the connections of journals."""

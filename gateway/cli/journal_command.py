@@ -1,4 +1,5 @@
-"""`stopgo journal`: copies the journal of an agent to another store, and makes the tables of a database."""
+"""`stopgo journal`: copies the journal of an agent to another store, makes the tables of a database, and
+rewrites the file of a data directory without free space."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `journal` to the command line."""
-    journal = subparsers.add_parser("journal", help="copy the journal of an agent, or make its tables")
+    journal = subparsers.add_parser(
+        "journal", help="copy the journal of an agent, make its tables, or compact it"
+    )
     commands = journal.add_subparsers(required=True, metavar="COMMAND")
     copy = commands.add_parser(
         "copy",
@@ -43,6 +46,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "url", metavar="URL", type=_url, help="a postgresql:// URL with the role that owns the tables"
     )
     migrate.set_defaults(run=migrate_tables, command=migrate)
+    compact = commands.add_parser(
+        "compact",
+        help="return the space of deleted conversations to the file system",
+        description="Rewrites the journal of a data directory without the space of deleted conversations. "
+        "That is needed once, for a journal that an earlier version made; afterwards the agent returns the "
+        "space by itself. Stop the agent before. The disk needs room for the contents twice; if anything "
+        "fails, the journal stays as it is.",
+        epilog="Exit codes: 0 done, 1 not done, 2 wrong usage.",
+    )
+    compact.add_argument("directory", metavar="DIRECTORY", type=_directory, help="a data directory")
+    compact.set_defaults(run=compact_directory, command=compact)
 
 
 def _address(text: str) -> Path | str:
@@ -60,6 +74,27 @@ def _url(text: str) -> str:
     if isinstance(address, Path):
         raise argparse.ArgumentTypeError("not a postgresql:// URL")
     return address
+
+
+def _directory(text: str) -> Path:
+    address = _address(text)
+    if isinstance(address, str):
+        raise argparse.ArgumentTypeError("not a data directory; PostgreSQL returns space by its own VACUUM")
+    return address
+
+
+def compact_directory(args: argparse.Namespace) -> int:
+    """Return free space. Exit codes: see the help."""
+    from ...runtime.journal.errors import JournalError
+    from ...runtime.journal.sqlite import compact
+
+    try:
+        before, after = compact(args.directory)
+    except (JournalError, OSError) as error:
+        print(f"{args.command.prog}: {error}", file=sys.stderr)
+        return FAILED
+    print(f"{before / 1e6:.1f} MB before, {after / 1e6:.1f} MB now")
+    return 0
 
 
 def migrate_tables(args: argparse.Namespace) -> int:

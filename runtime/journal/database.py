@@ -1,9 +1,10 @@
-"""The SQLite database: tables, migrations, connections, and the size of its write-ahead log."""
+"""The SQLite database: tables, migrations, connections, and the sizes of its files."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -153,6 +154,8 @@ def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version == 0 and db.execute("SELECT 1 FROM sqlite_schema").fetchone():
             raise JournalError(f"{file} is the database of another program: use another directory")
+        # Before the first table: `FreePages`. An older file stays as it is.
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise JournalError(
@@ -229,3 +232,71 @@ class WriteAheadLog:
         with suppress(sqlite3.Error):
             (unfinished, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._most = LONGEST + (size if unfinished else 0)
+
+
+# ----------------------------------------------------------------- the size of the database
+
+PAUSE = 0.05
+"""Seconds without a commit after which a step is made."""
+_MOST_PAUSE = 0.2
+"""Seconds after which one is made between two commits, if they never pause."""
+_STEP_SECONDS = 0.004
+"""How long a step moves pages. A commit that comes meanwhile waits for it."""
+_STEP_PAGES = 16
+"""Pages between two looks at the clock."""
+_KEPT = 256
+"""Number of free pages that stay, for the next writes: 1 MiB."""
+
+
+class FreePages:
+    """Returns the pages of deleted rows to the file system, in small steps.
+
+    A step moves pages from the end of the file into free ones, in a transaction of its own, and shortens the
+    file. That needs what SQLite notes only in a file that was made with ``auto_vacuum``; in an older one the
+    free pages are reused, until `sqlite.compact` is called.
+    """
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        (mode,) = db.execute("PRAGMA auto_vacuum").fetchone()
+        self._is_possible = mode == _INCREMENTAL
+        self._last = time.perf_counter()
+        self.are_many = False
+        self.look(db)
+
+    def look(self, db: sqlite3.Connection) -> None:
+        """Note whether there are pages to return. Called between two transactions."""
+        self.are_many = self._is_possible and _number_of_free_pages(db) > _KEPT
+
+    @property
+    def are_overdue(self) -> bool:
+        """Whether a step is to be made although commits wait."""
+        return self.are_many and time.perf_counter() - self._last >= _MOST_PAUSE
+
+    def step(self, db: sqlite3.Connection) -> None:
+        """Return some pages. Called between two transactions.
+
+        A failure changes no content, so it breaks nothing: the next commit finds out whether the disk is at
+        fault. There are no more steps then until the journal is opened again.
+        """
+        until = time.perf_counter() + _STEP_SECONDS
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            while self.are_many and time.perf_counter() < until:
+                db.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall()  # a page for each row
+                self.look(db)
+            db.execute("COMMIT")
+            if not self.are_many:  # the file gets shorter with a checkpoint
+                db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error:
+            self._is_possible = self.are_many = False
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        self._last = time.perf_counter()
+
+
+_INCREMENTAL = 2
+
+
+def _number_of_free_pages(db: sqlite3.Connection) -> int:
+    (count,) = db.execute("PRAGMA freelist_count").fetchone()
+    return int(count)

@@ -1,7 +1,7 @@
 """The journal that agents use: a SQLite database, `journal.db`, in a directory of its own.
 
 ====================  =======================================================================
-`database.py`         tables, migrations, connections, the size of the write-ahead log
+`database.py`         tables, migrations, connections, the sizes of the files
 `files.py`            the lock, and noticing when files are removed
 `writer.py`           writes: one connection, group commits in a thread
 `sql_reader.py`       reads: connections of their own
@@ -143,6 +143,33 @@ def read_notes(directory: Path, kind: str) -> Mapping[str, Json | None]:
     at_rest = not (directory / f"{FILE}-wal").exists()
     with closing(database.connect_reader(directory / FILE, at_rest=at_rest)) as db:
         return note.read(db, kind)
+
+
+def compact(directory: Path) -> tuple[int, int]:
+    """Rewrite the journal of a directory without free pages, so that from now on they are returned by itself
+    (`FreePages`). Return the size of the file in bytes, before and after.
+
+    If it ends early, in whatever way, the journal is as before. The disk needs room for the contents twice.
+
+    Raises:
+        JournalBusy: a process has it open. JournalTooNew. JournalError: there is no journal, or it cannot be
+            rewritten, for instance because the disk is full.
+    """
+    file = directory / FILE
+    if not file.exists():
+        raise JournalError(f"{directory} has no journal")
+    check_directory(directory)
+    with locked(directory):
+        before = file.stat().st_size
+        try:
+            with closing(database.open_writer(file, wait_for_disk=True)) as db:
+                # Its copies have all conversations: beside the file, as private as it is.
+                beside = str(directory.absolute()).replace("'", "''")
+                db.execute(f"PRAGMA temp_store_directory = '{beside}'")
+                db.execute("VACUUM")
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot rewrite the journal in {directory}: {error}") from error
+        return before, file.stat().st_size
 
 
 class SqliteJournal(SqliteReads):

@@ -17,6 +17,8 @@ committing             queues the operations that arrive            `COMMIT`
 settling               `_settle`: starts the next batch, if         waits
                        operations are queued, then wakes the tasks
                        of this one
+returning space        queues the operations that arrive            a step of `FreePages`, which settles as a
+                                                                    batch without operations
 =====================  ===========================================  ==========================================
 
 So a commit costs one hop to the thread and back for any number of operations, and while it runs, the tasks of
@@ -35,11 +37,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import trio
 
-from .database import WriteAheadLog
+from .database import PAUSE, FreePages, WriteAheadLog
 from .errors import JournalBroken, JournalError, unreadable
 from .files import LOOK_EVERY, Presence
 
@@ -107,7 +110,7 @@ class _Job(Generic[T]):
 
 
 class _Batch:
-    """The operations of one transaction."""
+    """The operations of one transaction. None: a step of `FreePages`."""
 
     __slots__ = ("began", "failure", "jobs")
 
@@ -235,6 +238,7 @@ class GroupWriter:
         self._trio = trio.lowlevel.current_trio_token()
         self._batches: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
         self._log = WriteAheadLog(db)
+        self._free = FreePages(db)
         self._thread = threading.Thread(target=self._commit_batches, name="journal", daemon=True)
         self._thread.start()
 
@@ -316,7 +320,11 @@ class GroupWriter:
         while (batch := self._next_batch()) is not None:
             if batch.failure is None:
                 try:
-                    self._db.execute("COMMIT")
+                    if batch.jobs:
+                        self._db.execute("COMMIT")
+                        self._free.look(self._db)
+                    else:
+                        self._free.step(self._db)
                     self._log.bound(self._db)
                 except Exception as error:
                     batch.failure = error
@@ -331,15 +339,24 @@ class GroupWriter:
         commits to a removed file would be lost when the process ends."""
         while True:
             try:
-                return self._batches.get(timeout=LOOK_EVERY)
+                return self._batches.get(timeout=PAUSE if self._free.are_many else LOOK_EVERY)
             except queue.Empty:
                 pass
+            if self._free.are_many:
+                with suppress(trio.RunFinishedError):
+                    self._trio.run_sync_soon(self._return_space)
             try:
                 self._presence.check()
             except OSError as error:
                 broken = _Batch()
                 broken.failure = error
                 return broken
+
+    def _return_space(self) -> None:
+        """Hand a step to the commit thread, if it is idle and there is something to do."""
+        if self._free.are_many and not (self._committing or self._gathering or self._closed or self._cause):
+            self._committing = True
+            self._batches.put(_Batch())
 
     def _settle(self, batch: _Batch) -> None:
         """Wake the tasks of a committed batch, or all waiting tasks if the commit failed."""
@@ -354,10 +371,13 @@ class GroupWriter:
                 job.failure = _broken(batch.failure)
             self._on_broken(_broken(batch.failure))
         else:
-            self._on_commit(len(batch.jobs), time.perf_counter() - batch.began)
+            if batch.jobs:
+                self._on_commit(len(batch.jobs), time.perf_counter() - batch.began)
             for job in inspections:
                 self._inspect(job)
-            if self._waiting:
+            if self._free.are_overdue:
+                self._return_space()
+            if self._waiting and not self._committing:
                 self._commit_waiting()
         if self._closed and not self._committing:
             self._batches.put(None)

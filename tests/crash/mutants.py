@@ -197,6 +197,10 @@ SILENT_NODES = "tests/actors/test_silent_nodes.py"
 PG_HINTS = "runtime/journal/postgres/hints.py"
 PG_OWNERS = "runtime/journal/postgres/owners.py"
 RELEASES = "tests/runtime/journal/test_ownership.py::test_open_command_holds_its_own_stream_until_it_ends"
+PG_TALLY = "runtime/journal/postgres/tally.py"
+TALLY_TESTS = "tests/runtime/journal/test_tally.py"
+FREE_PAGES = "tests/runtime/journal/test_free_pages.py"
+DATABASE = "runtime/journal/database.py"
 FOLLOWING = "tests/runtime/journal/test_following.py"
 MEMORY_STREAM = "runtime/journal/memory_stream.py"
 VOTE = "runtime/journal/vote.py"
@@ -1745,6 +1749,55 @@ NODES = (
         "head.work != rows.OPEN and len(sql_inbox.waiting_kinds(db, head.id)) == 1",
         "head.work != rows.OPEN",
         (FOLLOWING,),
+    ),
+    (
+        "postgres: a deleted stream stays in the tally",
+        PG_TALLY,
+        "VALUES (OLD.owner, OLD.status, -1)",
+        "SELECT OLD.owner, OLD.status, -1 WHERE TG_OP = 'UPDATE'",
+        (f"{TALLY_TESTS}::test_tally_is_exact_whoever_writes_ends_and_dies",),
+    ),
+    (
+        "postgres: the first count keeps the changes that it has counted",
+        PG_TALLY,
+        '    "DELETE FROM tally_change",\n',
+        "",
+        (f"{TALLY_TESTS}::test_tally_is_exact_whoever_writes_ends_and_dies",),
+    ),
+    (
+        "postgres: a transaction that counts waits for another",
+        PG_TALLY,
+        " FOR NO KEY UPDATE SKIP LOCKED",
+        "",
+        (f"{TALLY_TESTS}::test_transactions_that_count_wait_for_nobody",),
+    ),
+    (
+        "postgres: an older node may not write to the tally",
+        PG_TALLY,
+        "LANGUAGE plpgsql SECURITY DEFINER",
+        "LANGUAGE plpgsql",
+        (f"{TALLY_TESTS}::test_writer_without_rights_on_the_tally_is_counted",),
+    ),
+    (
+        "sqlite: commits wait until all space is returned",
+        DATABASE,
+        "while self.are_many and time.perf_counter() < until:",
+        "while self.are_many:",
+        (f"{FREE_PAGES}::test_step_is_short",),
+    ),
+    (
+        "sqlite: the journal breaks if space cannot be returned",
+        DATABASE,
+        "        except sqlite3.Error:\n            self._is_possible",
+        "        except sqlite3.DataError:\n            self._is_possible",
+        (f"{FREE_PAGES}::test_step_that_fails_breaks_nothing",),
+    ),
+    (
+        "sqlite: a journal is compacted while an agent uses it",
+        SQLITE,
+        "    with locked(directory):\n        before =",
+        "    if directory:\n        before =",
+        (f"{FREE_PAGES}::test_older_file_gets_smaller_once_it_was_compacted",),
     ),
     (
         "postgres: a save does not look at its fence",

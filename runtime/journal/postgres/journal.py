@@ -6,6 +6,7 @@
 `intake.py`    commands and decisions
 `save.py`      saves
 `reads.py`     queries
+`tally.py`     the numbers of streams, kept by triggers
 `owners.py`    claims and leases
 `note_table.py` notes
 `hints.py`     notifications between the nodes

@@ -13,6 +13,7 @@ from ..errors import Reading, StreamDamaged, UnknownCommand, UnknownStream, show
 from ..protocol import Command, Event, Json
 from ..question import MOST_DUE, Due, DuePage, Question, QuestionPage, QuestionState, fitting
 from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, Named, Page, Row
+from . import tally
 from .tables import Connection, sql
 
 _MOST_EVENTS = 500
@@ -140,7 +141,7 @@ def page(
     with db.pipeline():
         db.execute(_SNAPSHOT)
         found = db.execute(f"SELECT id, {_ROW} FROM {source} ORDER BY id DESC LIMIT %(limit)s", values)
-        tally = db.execute(f"SELECT status, count(*) FROM stream WHERE {listed} GROUP BY status", values)
+        counted = db.execute(sql(tally.query(among)), values)
         end = f"SELECT id FROM stream WHERE {wanted} ORDER BY id DESC LIMIT 1 OFFSET %(searched)s - 1"
         searched = db.execute(end, values) if q else None
         db.execute("COMMIT")
@@ -154,20 +155,22 @@ def page(
         rows=tuple(rows.row(each[1:]) for each in shown),
         next_cursor=None if last is None else cursors.write("streams", last),
         after=tuple(cursors.write("streams", each[0]) for each in shown),
-        tally=dict(tally.fetchall()),
+        tally=dict(counted.fetchall()),
     )
 
 
 def census(db: Connection) -> Census:
     with db.pipeline():
         db.execute(_SNAPSHOT)
-        streams = db.execute("SELECT status, count(*) FROM stream WHERE last_seq <> 0 GROUP BY status")
+        streams = db.execute(sql(tally.query(None)))
         commands = db.execute("SELECT count(*) FROM inbox WHERE open = 1")
-        pending = db.execute("SELECT count(*), min(created) FROM question WHERE state = 'pending'")
+        pending = db.execute("SELECT count(*) FROM question WHERE state = 'pending'")
+        # The lowest number and not the lowest time, which no index has.
+        first = db.execute("SELECT created FROM question WHERE state = 'pending' ORDER BY number LIMIT 1")
         db.execute("COMMIT")
-    ((waiting,),) = commands.fetchall()
-    ((asked, oldest),) = pending.fetchall()
-    return Census(dict(streams.fetchall()), waiting, asked, oldest)
+    ((waiting,),), ((asked,),) = commands.fetchall(), pending.fetchall()
+    oldest = first.fetchone()
+    return Census(dict(streams.fetchall()), waiting, asked, None if oldest is None else oldest[0])
 
 
 def open_work(db: Connection, node: str, version: int, but: Collection[str]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import psycopg
 
 from ..errors import JournalError, JournalTooNew
+from . import tally
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
@@ -126,6 +127,9 @@ _ADDED: Step = (
 
 _LOCK = 0x5709_60
 """The number of the advisory lock under which one node migrates."""
+_LOCK_SECONDS = 1
+"""How long the new triggers wait for the writes to streams: other writes wait behind them. After that, the
+start is tried again."""
 
 
 def migrate(db: Connection) -> str:
@@ -137,7 +141,9 @@ def migrate(db: Connection) -> str:
     """
     try:
         with db.transaction():
-            return _migrate(db)
+            schema = _migrate(db)
+        _count(db)
+        return schema
     except psycopg.errors.InsufficientPrivilege as error:
         raise JournalError(
             f"the role of the journal may not create its tables ({error.diag.message_primary}): give it a "
@@ -176,4 +182,22 @@ def _migrate(db: Connection) -> str:
     if added is None:
         for statement in _ADDED:
             db.execute(sql(statement))
+    ((added,),) = db.execute("SELECT to_regclass('tally')").fetchall()
+    if added is None:
+        db.execute(sql(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
+        for statement in tally.TABLES:
+            db.execute(sql(statement.replace("$schema", '"{}"'.format(schema.replace('"', '""')))))
     return str(schema)
+
+
+def _count(db: Connection) -> None:
+    """Count the streams of a database to which the tally was added."""
+    if db.execute(tally.COUNTED).rowcount:
+        return
+    with db.transaction():
+        db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        # One node counts. The lock comes before the snapshot, in which the others then find the numbers.
+        db.execute("LOCK TABLE tally IN SHARE ROW EXCLUSIVE MODE")
+        if not db.execute(tally.COUNTED).rowcount:
+            for statement in tally.FIRST_COUNT:
+                db.execute(sql(statement))

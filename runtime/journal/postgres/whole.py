@@ -11,6 +11,7 @@ import psycopg
 from ... import json_text
 from ..copied_rows import COLUMNS, LivingNode, Row
 from ..errors import JournalError
+from . import tally
 from .pool import connect
 from .tables import Connection, migrate, sql
 
@@ -68,6 +69,7 @@ class DatabaseRows:
 
     def complete(self) -> None:
         self._db.execute("INSERT INTO note_kind SELECT DISTINCT kind, 1 FROM note ON CONFLICT DO NOTHING")
+        self._db.execute(tally.FOLD)
 
 
 def _patched(row: Row) -> Row:

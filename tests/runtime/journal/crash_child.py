@@ -36,6 +36,18 @@ async def save_for_ever(journal: Journal, stream: str) -> None:
         os.write(sys.stdout.fileno(), f"{stream} {seq}\n".encode())
 
 
+async def delete_for_ever(journal: Journal) -> None:
+    """Leaves more free pages than are kept."""
+    while True:
+        await journal.deliver("deleted", "k", "message", {}, new=True)
+        fence = await journal.claim("deleted")
+        assert isinstance(fence, Fence)
+        row = await journal.row("deleted")
+        if row is not None and row.last_seq == 0:
+            await journal.save(fence, 0, [NewEvent("e", {"text": "x" * 1_200_000})])
+        await journal.delete(fence)
+
+
 async def main(directory: Path, limit: int | None) -> None:
     try:
         async with open_sqlite(directory) as journal:
@@ -44,6 +56,8 @@ async def main(directory: Path, limit: int | None) -> None:
                 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size + limit, hard))
             async with trio.open_nursery() as nursery:
+                if limit is None:
+                    nursery.start_soon(delete_for_ever, journal)
                 for number in range(STREAMS):
                     nursery.start_soon(save_for_ever, journal, f"s{number}")
     except JournalBroken as broken:
