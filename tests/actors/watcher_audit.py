@@ -22,12 +22,10 @@ class Watcher:
     clock: WallClock
     late: float = 0.0
     """Seconds until it hears at the latest that events are missing."""
-    since: float = attrs.field(init=False)
+    since: float = math.inf
+    """When it began to watch."""
     until: float = math.inf
     got: list[tuple[float, Watched]] = attrs.field(factory=list)
-
-    def __attrs_post_init__(self) -> None:
-        self.since = self.clock()
 
     @property
     def gaps(self) -> list[float]:
@@ -40,6 +38,7 @@ class Watcher:
 
     async def watch(self, agent: Agent, *, task_status: trio.TaskStatus[None]) -> None:
         with agent.all_events() as watched:
+            self.since = self.clock()
             task_status.started()
             async for each in watched:
                 self.got.append((self.clock(), each))

@@ -33,6 +33,7 @@ from stopgo.runtime.event_bus import Crashed, Subscription
 from stopgo.runtime.journal.errors import JournalUnavailable, NeedsNewer
 from stopgo.runtime.journal.local_node import LocalNode
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.ownership import HINTS_LOST
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.actors.watcher_audit import Watcher
@@ -53,8 +54,12 @@ POLLS = (POLL, 5 * POLL, 5 * POLL)
 """Seconds between two polls for the changes of other nodes. Often long: polls take most of the time."""
 HEARD_AFTER = 60.0
 """Seconds after which a node without trouble has told its watchers of everything, or of a gap."""
+REPEATED = frozenset({"shutting_down", "journal_unavailable", "node_unavailable", "needs_newer_version"})
+"""Codes after which clients repeat a request with its key, at another node."""
 LOST_HINTS = 0.2
 """The share of the hints that are lost."""
+HINTS_LOST_AFTER = 10.0
+"""Seconds until a node hears that hints were lost: as long as it takes to listen again."""
 
 
 @attrs.define(eq=False)
@@ -121,7 +126,18 @@ class NodeJournal:
     def watch(self) -> Iterator[Subscription]:
         with self._journal.watch() as hints:
             heard = hints._wants
-            hints._wants = lambda hint: heard(hint) and self._rng.random() >= LOST_HINTS
+
+            async def tell() -> None:
+                await trio.sleep(HINTS_LOST_AFTER)
+                hints._offer(HINTS_LOST)
+
+            def hears(hint: Any) -> bool:
+                if hint is not HINTS_LOST and self._rng.random() < LOST_HINTS:
+                    self.nursery.start_soon(tell)
+                    return False
+                return heard(hint)
+
+            hints._wants = hears
             yield hints
 
 
@@ -181,7 +197,7 @@ class Fleet:
             with trio.move_on_after(PATIENCE if may_repeat else self.rng.choice([5.0, 100.0, PATIENCE])):
                 await answer.done.wait()
             code = None if answer.refused is None else answer.refused.code
-            if answer.came and code not in ("shutting_down", "journal_unavailable", "node_unavailable"):
+            if answer.came and code not in REPEATED:
                 if answer.refused is not None:
                     raise answer.refused
                 return answer.found
@@ -415,7 +431,9 @@ class FleetSimulation(Simulation):
         for node in fleet.nodes:
             if node.agent is None or node.requests is None:
                 continue
-            self.world.wrongs += [f"watcher: {each}" for each in node.watcher.mistakes(committed)]
+            self.world.wrongs += [
+                f"a watcher at {node.killing.node}: {each}" for each in node.watcher.mistakes(committed)
+            ]
             cast_ = node.agent._cast
             if cast_.conversations.active or cast_.services.live:
                 self.world.wrongs.append(f"conversations are still in memory: {list(cast_.services.live)}")
