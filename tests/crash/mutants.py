@@ -175,9 +175,7 @@ AGENT = "actors/agent.py"
 OPEN_AGENT = "actors/open_agent.py"
 TOOL = "actors/tools/tool.py"
 HTTP_SERVER = "tests/gateway/test_http_server.py"
-YES_OR_NO = "actors/approvals/yes_or_no.py"
 DESCRIPTION = "actors/approvals/description.py"
-DECISION_WORDS = "tests/actors/approvals/test_decision_words.py"
 DESCRIPTIONS = "tests/actors/approvals/test_description.py"
 RULES = "actors/gate/review.py"
 SUPERVISOR = "actors/supervisor.py"
@@ -2876,11 +2874,6 @@ MUTANTS = (
         "a reply is stored by the provider",
         (Edit(RESPONSES_CODEC, 'body["store"] = False', "pass"),),
         (RESPONSES,),
-    ),
-    Mutant(
-        "a contradiction approves",
-        (Edit(YES_OR_NO, "if len(values) == 1 and None not in values:", "if True in values:"),),
-        (f"{DECISION_WORDS}::test_a_contradiction_decides_nothing",),
     ),
     Mutant(
         "a call below a facade does not name its server",

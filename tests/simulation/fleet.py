@@ -135,7 +135,7 @@ class NodeJournal:
                 if hint is not HINTS_LOST and self._rng.random() < LOST_HINTS:
                     self.nursery.start_soon(tell)
                     return False
-                return heard(hint)
+                return bool(heard(hint))
 
             hints._wants = hears
             yield hints
