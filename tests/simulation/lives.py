@@ -23,7 +23,7 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.log import write_behind
 from stopgo.actors.log.events import RunEnd
 from stopgo.actors.log.state import fold
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.open_agent import LOG_VERSION, open_agent
 from stopgo.gateway.testing.crash_points import survive
 from stopgo.gateway.testing.killing_journal import KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
@@ -31,6 +31,7 @@ from stopgo.runtime.event_bus import Crashed
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.stores.transfer import copy_journal
 from tests.crash.noting_journal import NotingJournal
 from tests.crash.verify_agents import check_agents
 from tests.runtime.journal.kept import intents_of, reply_of
@@ -55,7 +56,7 @@ class Wrong(AssertionError):
 class Simulation:
     plan: Plan
     folder: Path | None = None
-    """The path of the journal; None: in memory."""
+    """The data directory; None: the journal is in memory."""
     world: World = attrs.field(init=False)
     people: list[Person] = attrs.field(init=False)
     seen: dict[str, dict[int, Event]] = attrs.field(factory=lambda: defaultdict(dict))
@@ -92,8 +93,18 @@ class Simulation:
     def _live(self, life: Life) -> None:
         self.world.life = life
         self.world.number += 1
+        self._copy()
         survive(partial(self._process, life))
         run_in_virtual_time(self._look_at_the_record)
+
+    def _copy(self) -> None:
+        """Sometimes, the next life begins with a copy of the data directory."""
+        number = self.world.number
+        if self.folder is not None and number > 1 and self.plan.rng("copy", number).random() < 0.3:
+            copy = self.folder / f"copy{number}"
+            copy_journal(self.folder, copy)
+            self.folder = copy
+            self.world.told.append(f"the journal is copied to {copy.name}")
 
     # ---------------------------------------------------------------- a process
 
@@ -281,7 +292,7 @@ class Simulation:
 
     def _open_journal(self) -> AbstractAsyncContextManager[Journal]:
         if self.folder is not None:
-            return open_sqlite(self.folder, wall=self.world.wall, inline=True)
+            return open_sqlite(self.folder, wall=self.world.wall, inline=True, version=LOG_VERSION)
         if self._memory is None:
             self._memory = MemoryJournal(self.world.wall)
         return _kept(self._memory)
