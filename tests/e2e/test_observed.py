@@ -158,7 +158,7 @@ def test_each_line_of_the_log_is_an_object_with_the_trace(serve: Serve, tmp_path
     server.client.get("/health")
     server.run.interrupt()
     output = server.log.splitlines()  # with that of stderr, which has a warning about the file
-    lines = [json.loads(line) for line in output if not line.startswith("no config")]
+    lines = [json.loads(line) for line in output if not line.startswith("no agent file")]
     assert all(line.keys() >= {"time", "level", "logger", "message"} for line in lines)
     names = {"conversation": conversation, "session": "mine", "trace": TRACE}
     [request, probe] = [line for line in lines if line["logger"] == "stopgo.access"]
