@@ -39,7 +39,7 @@ EXCLUDE = "exclude each other; give one of them"
         (f"{REPLY}text: 7", 2, "replies[0].text: expected text"),
         (f"{REPLY}text: !!python/object:os.system a", 2, "is not supported"),
         *(
-            (f"{REPLY}text: a\n  when: {{{key}: '('}}", 3, f"replies[0].when.{key}: expected a regular")
+            (f"{REPLY}text: a\n  when: {{{key}: '('}}", 3, f"replies[0].when.{key}: this is not a regular")
             for key in ("user", "prompt", "tool_result")
         ),
         *(
