@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -31,7 +32,13 @@ def copy_at_event(dsn: str, source: Path | str, target: Path | str) -> Iterator[
     with psycopg.connect(dsn) as db, psycopg.connect(dsn) as other:
         db.execute("LOCK TABLE event IN ACCESS EXCLUSIVE MODE")
         command = [str(each) for each in (STOPGO, "journal", "copy", source, target)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as copy:
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),  # the tests may run under nohup
+        ) as copy:
 
             def waits() -> bool:
                 assert copy.poll() is None, copy.communicate()
