@@ -29,6 +29,8 @@ SECONDS = float(os.environ.get("STOPGO_SOAK", "60"))
 CONVERSATIONS = 100
 AT_ONCE = 12
 """Conversations that are active at the same time."""
+WATCHED = max(10, round(SECONDS / 12))
+"""Every so many conversations, one is followed: about twenty, each of which holds a connection."""
 SILENT: tuple[Fault, ...] = ("silence", "requests lost", "answers lost")
 
 
@@ -152,7 +154,7 @@ def _live(
             person = Person(happening.cluster, f"s{number}", said)
             person.start()
             people.append(person)
-            if number % 10 == 0:
+            if number % WATCHED == 0:
                 readers.append(_reader(person))
         if time.monotonic() > next_fault:
             happening.happen(chance.choice(faults))
