@@ -263,8 +263,8 @@ def test_agents_in_between_do_not_change_the_texts(four: Chain, message: str, wo
     for first in (four.agents[0], four.agents[2]):
         [asked] = asked_in(begin(first, message)["conversation"])
         turn = decide(first, asked, **words)
-        way = " -> ".join(asked["path"])
-        told.append((asked["description"].replace(way, "WAY"), turn["result"]["response"]))
+        way = f"A2A Agent: {' -> '.join(asked['path'])}**"
+        told.append((asked["description"].replace(way, "A2A Agent: WAY**"), turn["result"]["response"]))
     assert told[0] == told[1]
 
 
