@@ -64,7 +64,7 @@ class Stopped(KeyboardInterrupt):
 @contextmanager
 def raised_stops() -> Iterator[Callable[[], None]]:
     """For work without an event loop: the first signal that stops the process raises `Stopped`, and those
-    after it are ignored, so that none interrupts what cleans up.
+    after it are ignored, so that none interrupts the cleanup.
 
     Yields a function after which all are ignored, because it is too late to stop.
     """

@@ -153,14 +153,14 @@ def unavailable() -> AgentError:
 def unanswered(lost: Literal["node", "journal"]) -> AgentError:
     """Make the error for a command that was accepted, and that no node can answer now."""
     code: ErrorCode
-    code, what = (
+    code, cause = (
         ("node_unavailable", "the process that works on the conversation does not answer now")
         if lost == "node"
         else ("journal_unavailable", "the journal cannot be reached now")
     )
     return AgentError(
         code,
-        f"{what}; the request is stored, and is carried out as soon as a process can",
+        f"{cause}; the request is stored, and is carried out as soon as a process can",
         hint="Repeat it with the same idempotency key to wait for its result.",
         details={"accepted": True},
     )

@@ -132,6 +132,7 @@ async def reply(
                     raise Deleted from error
                 is_reached = True
             if not is_reached or found is None:
+                # The journal that was away may be reached again by now.
                 if isinstance(news, Unanswered) and is_reached == (news.lost == "node"):
                     return news
                 continue  # there will be more news

@@ -67,7 +67,7 @@ class Unanswered:
     """No node can answer a command now. It is stored, and will be carried out."""
 
     lost: Literal["node", "journal"]
-    """What does not answer: the node that owns the conversation, or, to this node, the journal."""
+    """The silent side: the node that owns the conversation, or, for this node, the journal."""
 
 
 @attrs.frozen

@@ -57,7 +57,7 @@ class CopyProgress:
             self._stream.flush()
 
     def end(self) -> None:
-        """Clear the line, for what follows."""
+        """Clear the line, so that the next output begins there."""
         if self._width is not None and self._step is not None:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

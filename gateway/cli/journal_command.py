@@ -158,10 +158,10 @@ def node_line(node: LivingNode, now: float) -> str:
     from .copy_progress import lasting
 
     process = described(node.about)
-    who = (
+    words = (
         "a process that did not describe itself"
         if process is None
         else f"process {process.pid} on {process.host}, version {process.version}, started"
         f" {lasting(max(0.0, now - process.started))} ago"
     )
-    return visible(f"node {node.name}: {who}; its lease ends in {lasting(node.seconds)}")
+    return visible(f"node {node.name}: {words}; its lease ends in {lasting(node.seconds)}")

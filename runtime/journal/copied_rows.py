@@ -55,4 +55,4 @@ class CopiedRows(Protocol):
         ...
 
     def complete(self) -> None:
-        """Write what a store keeps beside the rows. All have been written."""
+        """Write the counters that a store keeps beside the rows. All rows have been written."""

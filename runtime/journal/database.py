@@ -246,6 +246,8 @@ _STEP_PAGES = 16
 """Pages between two looks at the clock."""
 _KEPT = 256
 """Number of free pages that stay, for the next writes: 1 MiB."""
+_INCREMENTAL = 2
+"""The mode of ``auto_vacuum`` in which pages are returned on demand."""
 
 
 class FreePages:
@@ -292,9 +294,6 @@ class FreePages:
             if db.in_transaction:
                 db.execute("ROLLBACK")
         self._last = time.perf_counter()
-
-
-_INCREMENTAL = 2
 
 
 def _number_of_free_pages(db: sqlite3.Connection) -> int:

@@ -1,7 +1,7 @@
 """The tables of a directory as a whole, for copies of the journal.
 
 A copy is written to a file of its own, which becomes the journal when it is complete. So it needs neither a
-write-ahead log nor a rollback journal, and what a killed process leaves behind is never taken for a journal.
+write-ahead log nor a rollback journal, and the file of a killed process is never taken for a journal.
 """
 
 from __future__ import annotations

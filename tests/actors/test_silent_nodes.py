@@ -52,7 +52,7 @@ def nodes(tmp_path: Path) -> Nodes:
         "three renewals late",
         "renewed at last",
         "still silent while this node renews nothing",
-        "nobody renews: the store is slow",
+        "no node renews: the store is slow",
         "its lease has run out",
         "it has just begun",
         "this node has no lease",

@@ -1,4 +1,4 @@
-"""What a watcher of all conversations got, compared with the journal: each event once, or a gap after it."""
+"""The audit of a watcher of all conversations against the journal: each event once, or a gap after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stopgo.runtime.journal.protocol import Event
 
 @attrs.define(eq=False)
 class Watcher:
-    """What a watcher got, each with its time."""
+    """The items that a watcher got, each with its time."""
 
     clock: WallClock
     late: float = 0.0

@@ -140,7 +140,7 @@ def test_soak(server: PostgresServer, tmp_path: Path, faults: tuple[Callable[[Fa
 def _live(
     happening: Faults, faults: tuple[Callable[[Faults], None], ...]
 ) -> tuple[list[Person], list[Reader]]:
-    """The people, who may still be busy, and those who watch some of their conversations."""
+    """The people, some of them still busy, and the readers of some of their conversations."""
     chance, people, readers = happening.chance, list[Person](), list[Reader]()
     end, next_fault = time.monotonic() + SECONDS, time.monotonic() + 3
     while time.monotonic() < end or len(people) < CONVERSATIONS:

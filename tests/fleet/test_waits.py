@@ -1,4 +1,4 @@
-"""Nodes that cannot answer, or whose database does not: what requests get meanwhile, and how a node stops.
+"""Nodes that cannot answer, or whose database does not: the answers meanwhile, and the stop of a node.
 
 The source of the results is the table of faults in docs/guides/scale-out.md.
 """

@@ -1,4 +1,4 @@
-"""`stopgo journal copy` that a signal ends, and what it leaves behind."""
+"""`stopgo journal copy` that a signal ends, and the files and rows that are left."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_lines_in_place_at_a_terminal_and_now_and_then_elsewhere(width: int | No
 
 
 @pytest.mark.parametrize(
-    ("about", "who"),
+    ("about", "process"),
     [
         (
             written(Process("host-1", 4711, "1.2.0", 400.0)),
@@ -80,6 +80,6 @@ def test_lines_in_place_at_a_terminal_and_now_and_then_elsewhere(width: int | No
         ("", "a process that did not describe itself"),
     ],
 )
-def test_process_that_prevents_a_copy_is_named(about: str, who: str) -> None:
-    """The host is what the other process says of itself; its clock may be ahead."""
-    assert node_line(LivingNode("n1", about, 7.2), 1000.0) == f"node n1: {who}; its lease ends in 8 s"
+def test_process_that_prevents_a_copy_is_named(about: str, process: str) -> None:
+    """The other process has stated its host; its clock may be ahead."""
+    assert node_line(LivingNode("n1", about, 7.2), 1000.0) == f"node n1: {process}; its lease ends in 8 s"

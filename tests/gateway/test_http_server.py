@@ -508,7 +508,7 @@ async def test_idle_and_unfinished_connections_make_room(
 async def test_slow_clients_make_room(
     probe: Probe, server: Server, connect: Connect, mock_clock: trio.testing.MockClock, said: bytes
 ) -> None:
-    """Nobody can lock out the person who halts the agent by reading or writing nothing."""
+    """Clients that neither read nor write do not lock out the person who halts the agent."""
     server.max_connections = 3
     async with AsyncExitStack() as stack:
         busy = await stack.enter_async_context(await connect(get("/slow")))

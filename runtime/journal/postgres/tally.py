@@ -2,8 +2,8 @@
 
 Counting takes a time that grows with the table, and a counter that every save updates would make the commits
 of all nodes wait for each other. So a trigger appends each change as a row of `tally_change`, which waits for
-nobody, and now and then `fold_tally` adds these rows to `tally`. A number is the sum of both tables in one
-snapshot:
+no other commit, and now and then `fold_tally` adds these rows to `tally`. A number is the sum of both tables
+in one snapshot:
 
 * A change is in the transaction that makes it, so what is undone is not counted. A node of an older version,
   which knows nothing of the tally, is counted as well.

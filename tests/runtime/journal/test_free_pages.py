@@ -50,7 +50,7 @@ def check(directory: Path) -> None:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-@pytest.mark.parametrize("is_busy", [False, True], ids=["nobody writes", "a writer never pauses"])
+@pytest.mark.parametrize("is_busy", [False, True], ids=["no writer", "a writer never pauses"])
 async def test_space_of_deleted_streams_is_returned(tmp_path: Path, is_busy: bool) -> None:
     async with open_sqlite(tmp_path) as journal:
         first, kept, last = [await write(journal, name) for name in ("a", "b", "c")]

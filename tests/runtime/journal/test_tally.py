@@ -37,7 +37,7 @@ _WITHOUT_TALLY = """DROP TABLE tally, tally_change; DROP FUNCTION fold_tally CAS
 
 @attrs.frozen
 class Step:
-    """What a session does to a stream of its own."""
+    """A change that a session makes to a stream of its own."""
 
     session: int
     statement: str
@@ -86,7 +86,7 @@ def connected(dsn: str) -> Connection:
 
 
 def agrees(db: Connection) -> bool:
-    """Whether the tally is what a count finds, in one snapshot."""
+    """Whether the tally agrees with a count, in one snapshot."""
     with db.transaction():
         db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         counted: dict[str | None, Counter[str]] = {None: Counter()} | {each: Counter() for each in OWNERS}
