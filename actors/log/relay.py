@@ -105,11 +105,14 @@ class Relay:
                     await self._publish(id, None)
                 else:
                     await self._publish(id, log.committed_seq)
-                self._last.pop(id, None)
+                # What is newer than the log is the work of a node that has taken the conversation meanwhile.
+                if (last := self._last.get(id)) is not None and last.seq <= log.committed_seq:
+                    del self._last[id]
 
     def unload(self, log: ConversationLog) -> None:
         """Later events are those of other nodes."""
-        if self._is_watched:
+        last = self._last.get(log.state.id)
+        if self._is_watched and (last is None or last.seq < log.committed_seq):
             self._remember(log.state.id, _Last(log.committed_seq, log.state.head))
 
     def forget(self, id: str) -> bool:

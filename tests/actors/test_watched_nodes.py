@@ -19,8 +19,11 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
+from stopgo.actors.conversation.conversation import IDLE
 from stopgo.actors.conversation.other_nodes import POLL
 from stopgo.actors.conversation.watch import Gap
+from stopgo.actors.log.log import ConversationLog
+from stopgo.actors.log.relay import Relay
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST
 from stopgo.runtime.journal.protocol import Event
@@ -80,6 +83,41 @@ async def test_deletion_of_a_conversation_from_before_the_watch(
         with b.all_events() as watched:
             await a.delete(id)
             assert await anext(watched) == Gap()
+
+
+async def test_conversation_that_another_node_takes_while_it_is_loaded(
+    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node that loads it is suspended at its last step, and then publishes the work of the other node."""
+    for name in "ab":
+        nodes.world(name).plan("agent", say("done"))
+    journal: Any = nodes.nodes["b"].world.journal
+    goes_on, load, renew = trio.Event(), Relay.load, journal.renew
+
+    async def load_late(relay: Relay, log: ConversationLog) -> None:
+        if relay._journal is journal:
+            await goes_on.wait()
+        await load(relay, log)
+
+    async def renew_late() -> object:
+        await goes_on.wait()
+        return await renew()
+
+    watcher = Watcher(wall, late=LATEST)
+    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+        await nursery.start(watcher.watch, b)
+        await trio.sleep(WATCH_FIRST)
+        id = (await a.start_conversation()).conversation.id
+        await trio.sleep(2 * IDLE)
+        monkeypatch.setattr(Relay, "load", load_late)
+        await b.send(id, "go", wait=False)
+        journal.renew = renew_late
+        await trio.sleep(3 * LEASE)
+        assert [*await nodes.store.events_since(id, 0)][-1].type == "run.finished"
+        goes_on.set()
+        await trio.sleep(2 * POLL)
+        nursery.cancel_scope.cancel()
+    assert [*watcher.mistakes({id: [*await nodes.store.events_since(id, 0)]})] == []
 
 
 # ------------------------------------------------------------------------ stories

@@ -1555,6 +1555,13 @@ NODES = (
         (LOST_NODES,),
     ),
     (
+        "nodes: a node that loads too late forgets the events of the other that it has published",
+        "actors/log/relay.py",
+        " and last.seq <= log.committed_seq:",
+        ":",
+        ("tests/actors/test_watched_nodes.py",),
+    ),
+    (
         "nodes: a late hint about a conversation that moved is no gap",
         "actors/log/relay.py",
         "if after is not None and after < self._unsure.get(id, 0):",
