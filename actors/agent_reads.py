@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from typing import Literal, overload
 
@@ -17,7 +17,7 @@ from ..runtime.journal.ownership import Fleet
 from ..runtime.journal.probe import JournalProbe
 from ..runtime.journal.protocol import Event, Journal
 from ..runtime.journal.question import QuestionState
-from ..runtime.journal.summary import Census
+from ..runtime.journal.summary import Census, Row
 from .access.principal import Principal
 from .access.rights import Right, may, require
 from .approvals.kinds import Approval
@@ -155,10 +155,13 @@ class AgentReads:
         with errors.journal_as_agent_error():
             return await stored.inbox(self._journal, id)
 
-    async def _read_if_present(self, id: str) -> Conversation | None:
-        """Return a conversation, or None if it was deleted meanwhile. Raises `StreamDamaged`."""
+    async def _read_listed(self, row: Row, approvals: Sequence[Approval]) -> Conversation | None:
+        """Return a conversation of a page, or None if it was deleted meanwhile. Raises `StreamDamaged`."""
+        if row.last_seq and row.stream not in self._cast.services.live:
+            found = await stored.read_listed(self._journal, row, approvals)
+            return found if found.last_seq >= row.last_seq else None
         try:
-            return await self._read(id)
+            return await self._read(row.stream)
         except AgentError:
             return None
 
@@ -184,7 +187,7 @@ class AgentReads:
             rows = await self._journal.list(status=status, q=q, limit=limit, cursor=cursor, among=among)
         except BadCursor as error:
             raise errors.bad_cursor() from error
-        page = await conversation_page(rows, self._journal, self._read_if_present if full else None)
+        page = await conversation_page(rows, self._journal, self._read_listed if full else None)
         return attrs.evolve(page, next_cursor=self._sealed("streams", page.next_cursor))
 
     async def approvals(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
+from typing import TypeAlias
+
 import attrs
 
 from ...config.agent_config import AgentConfig
@@ -159,9 +161,11 @@ _FRAME = 200
 """Bytes of a message in an answer beside its texts."""
 
 
-async def conversation_page(
-    page: Page, journal: Journal, read: Callable[[str], Awaitable[Conversation | None]] | None
-) -> ConversationPage:
+ReadListed: TypeAlias = Callable[[Row, Sequence[Approval]], Awaitable[Conversation | None]]
+"""Reads a conversation, given its row and its approvals."""
+
+
+async def conversation_page(page: Page, journal: Journal, read: ReadListed | None) -> ConversationPage:
     """Complete a page of rows with their approvals and, if `read` is given, the whole conversations. It ends
     early when its approvals, or its messages, reach `MOST_BYTES`; the first conversation is always on it."""
     count, approvals, damaged = await stored.approvals_within(journal, [row.stream for row in page.rows])
@@ -173,7 +177,7 @@ async def conversation_page(
         if row.stream in broken:
             continue
         try:
-            conversation = None if read is None else await read(row.stream)
+            conversation = None if read is None else await read(row, approvals[row.stream])
             items.append(_item(row, approvals[row.stream], conversation))
         except StreamDamaged as error:
             broken[row.stream] = error.why

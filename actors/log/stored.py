@@ -51,12 +51,7 @@ async def read(journal: Journal, conversation: str) -> Conversation:
     if (row := await journal.row(conversation)) is not None:
         head_of(row)
     await inbox(journal, conversation)
-    state = Conversation(conversation)
-    async with aclosing(pages(journal, conversation)) as found:
-        async for page in found:
-            for entry in page:
-                with Reading(conversation, f"event {entry.seq}"):
-                    state.apply(entry)
+    state = await _fold(journal, conversation)
     # Read after the events: an active conversation may have added questions since, but removed none.
     approvals, damaged = await approvals_of(journal, conversation)
     if damaged:
@@ -64,6 +59,30 @@ async def read(journal: Journal, conversation: str) -> Conversation:
     missing = state.approvals.keys() - {each.id for each in approvals[conversation]}
     if missing and await journal.row(conversation) is not None:
         raise StreamDamaged(conversation, f"question {min(missing)} is missing")
+    return state
+
+
+async def read_listed(journal: Journal, row: Row, approvals: Sequence[Approval]) -> Conversation:
+    """As `read`, for a row that was just read, and whose approvals were read after it.
+
+    Raises:
+        StreamDamaged
+    """
+    head_of(row)
+    await inbox(journal, row.stream)
+    state = await _fold(journal, row.stream)
+    if state.approvals.keys() <= {each.id for each in approvals}:
+        return state
+    return await read(journal, row.stream)  # one is newer, or missing
+
+
+async def _fold(journal: Journal, conversation: str) -> Conversation:
+    state = Conversation(conversation)
+    async with aclosing(pages(journal, conversation)) as found:
+        async for page in found:
+            for entry in page:
+                with Reading(conversation, f"event {entry.seq}"):
+                    state.apply(entry)
     return state
 
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -13,6 +14,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError, broken
+from stopgo.actors.conversation.conversation import IDLE
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.actors.world import DESTRUCTIVE, World, answer, call, code_of, say, use, wall
 
@@ -129,3 +131,27 @@ async def test_damaged_conversation_is_refused_and_others_work(
         assert not (await agent.conversations(full=True)).broken
         assert not (await agent.approvals(state=None)).broken
         assert answer(await agent.send(sound.id, "more")).state in ("finished", "waiting")
+
+
+async def test_approval_that_is_asked_while_a_page_is_read(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The approvals of a page are read before its conversations: a newer one does not count as missing."""
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", say("hello"), use(call("wipe")))
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("hello")).conversation.id
+        await trio.sleep(2 * IDLE)
+        read = agent._journal.events_since
+
+        async def read_late(*args: Any, **options: Any) -> Any:
+            monkeypatch.undo()
+            await agent.send(id, "wipe")
+            return await read(*args, **options)
+
+        monkeypatch.setattr(agent._journal, "events_since", read_late)
+        page = await agent.conversations(full=True)
+        assert page.broken == {}
+        [item] = page.conversations
+        assert item.conversation is not None
+        assert item.conversation.head.pending == tuple(item.conversation.approvals)
