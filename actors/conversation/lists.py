@@ -6,7 +6,6 @@ Conversations are listed from their summaries, without a fold of their events.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-
 from typing import TypeAlias
 
 import attrs
