@@ -26,6 +26,7 @@ from typing import Literal
 import attrs
 import pytest
 
+from tests.crash.edits import Edit, Misfit, Words
 from tests.tiers import slices
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +60,6 @@ REFUSED_TOOLS = "tests/actors/models/test_refused_tools.py"
 STRICTER = "tests/actors/gate/test_stricter.py"
 ORACLE = "tests/actors/gate/test_oracle.py"
 OFF_LOOP = "tests/actors/gate/test_off_loop.py"
-ROUTER = "actors/nodes/router.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
 ARGUMENTS = "tests/actors/tools/test_arguments.py"
 EXPIRY = "tests/actors/gate/test_expiry.py"
@@ -117,123 +117,18 @@ def seed(number: int) -> str:
     return f"{SEEDS}::test_random_story_has_no_violations[{number}]"
 
 
-CATALOGUE = "actors/tools/catalogue.py"
-RESPONSES_STREAM = "actors/models/providers/responses_stream.py"
-RESPONSES_CODEC = "actors/models/providers/responses_codec.py"
-LOG = "actors/log/log.py"
-STEP = "actors/log/step.py"
-VOID = "actors/log/void.py"
-LIFECYCLE = "actors/calls/lifecycle.py"
-TOKENS = "actors/tools/tokens.py"
-RECORDED = "actors/calls/recorded.py"
-LOG_RECORD = "actors/log/record.py"
-LOOKUP = "actors/calls/lookup.py"
-SETTLER = "actors/calls/settler.py"
-REPEAT = "actors/calls/repeated.py"
 REPEATED = "tests/actors/calls/test_repeated.py"
-DISPATCH = "actors/calls/dispatch.py"
-CALL_END = "actors/calls/call_end.py"
-PROXIES = "actors/calls/proxies.py"
-EXCHANGE_OF = "actors/calls/remote_exchange.py"
-EXCHANGE = "actors/a2a/exchange.py"
-REMOTE_STATE = "actors/a2a/remote_state.py"
-OUTGOING = "actors/a2a/outgoing.py"
-FIELDS = "actors/a2a/wire/fields.py"
-ARRIVED = "actors/a2a/arrived.py"
-FOREIGN = "actors/a2a/foreign_questions.py"
-TASK_LINK = "actors/a2a/task_link.py"
-AGENT_LINK = "actors/a2a/agent_link.py"
-CARD = "actors/a2a/wire/card_reader.py"
-ORIGIN = "gateway/a2a/origin.py"
-PROXY = "actors/approvals/proxy_approval.py"
-REMOTE_TASKS = "actors/conversation/remote_tasks.py"
-REMOTE_QUESTIONS = "actors/conversation/remote_questions.py"
-IN_FLIGHT_ELICITATIONS = "actors/calls/elicitations.py"
-CHILD = "actors/nodes/child.py"
-LLM = "actors/nodes/llm.py"
-LOOP = "actors/nodes/loop.py"
-PARALLEL = "actors/nodes/parallel.py"
-CHECKPOINT = "actors/nodes/checkpoint.py"
-SEQUENTIAL = "actors/nodes/sequential.py"
-ASK_ORDER = "actors/calls/ask_order.py"
-BRANCHES = "actors/log/branches.py"
-ELICITATION = "actors/approvals/elicitation_approval.py"
-GATE = "actors/gate/gate.py"
-HALT = "actors/gate/halt.py"
-CONDITIONS = "actors/gate/conditions.py"
-CONTEXT = "runtime/context.py"
-RUN = "actors/conversation/run.py"
-COMMANDS = "actors/conversation/commands.py"
-APPROVAL_COMMANDS = "actors/conversation/approval_commands.py"
-VOTING = "actors/approvals/voting.py"
-NODE = "actors/nodes/node.py"
-PRINCIPAL = "actors/access/principal.py"
-STORE_SECRET = "actors/common/store_secret.py"
-STATE = "actors/log/state.py"
-HEAD = "actors/log/head.py"
-AGENT = "actors/agent.py"
-OPEN_AGENT = "actors/open_agent.py"
-TOOL = "actors/tools/tool.py"
 HTTP_SERVER = "tests/gateway/test_http_server.py"
-DESCRIPTION = "actors/approvals/description.py"
 DESCRIPTIONS = "tests/actors/approvals/test_description.py"
-RULES = "actors/gate/review.py"
-SUPERVISOR = "actors/supervisor.py"
-RULE = "config/approval.py"
-NAMES = "config/unknown_names.py"
-MEMORY = "runtime/journal/memory.py"
-LEASE = "runtime/journal/lease.py"
-TENURE = "actors/log/tenure.py"
-LOCAL_NODE = "runtime/journal/local_node.py"
-OWNERSHIP = "runtime/journal/ownership.py"
 OTHER_NODES = "tests/actors/test_other_nodes.py"
 LOST_NODES = "tests/actors/test_lost_nodes.py"
 HINT_TESTS = "tests/runtime/journal/test_hints.py"
 PG_TESTS = "tests/runtime/journal/test_postgres.py"
-PG_POOL = "runtime/journal/postgres/pool.py"
 SILENT_NODES = "tests/actors/test_silent_nodes.py"
-PG_HINTS = "runtime/journal/postgres/hints.py"
-PG_OWNERS = "runtime/journal/postgres/owners.py"
 RELEASES = "tests/runtime/journal/test_ownership.py::test_open_command_holds_its_own_stream_until_it_ends"
-PG_TALLY = "runtime/journal/postgres/tally.py"
 TALLY_TESTS = "tests/runtime/journal/test_tally.py"
 FREE_PAGES = "tests/runtime/journal/test_free_pages.py"
-DATABASE = "runtime/journal/database.py"
 FOLLOWING = "tests/runtime/journal/test_following.py"
-MEMORY_STREAM = "runtime/journal/memory_stream.py"
-VOTE = "runtime/journal/vote.py"
-SQLITE = "runtime/journal/sqlite.py"
-SQL_STREAM = "runtime/journal/sql_stream.py"
-SQL_QUESTION = "runtime/journal/sql_question.py"
-SQL_INBOX = "runtime/journal/sql_inbox.py"
-KNOWN = "actors/tools/known.py"
-REGISTRY = "actors/tools/registry.py"
-DELIVERY = "gateway/a2a/message_delivery.py"
-TASK_ANSWER = "gateway/a2a/task_answer.py"
-TASK_LOG = "gateway/a2a/task_log.py"
-TASK_SERVER = "gateway/a2a/task_server.py"
-PUSH_ADDRESS = "gateway/a2a/push_address.py"
-PUSH_POST = "gateway/a2a/push_post.py"
-TOOL = "actors/tools/tool.py"
-
-
-@attrs.frozen
-class Edit:
-    path: str
-    old: str
-    new: str
-
-    def fits(self, tree: Path) -> bool:
-        return (tree / self.path).read_text().count(self.old) == 1
-
-    def apply(self, tree: Path) -> None:
-        """Raises ValueError unless the text is there exactly once."""
-        if not self.fits(tree):
-            raise ValueError(f"{self.path} does not have exactly once:\n{self.old}")
-        file = tree / self.path
-        text = file.read_text().replace(self.old, self.new)
-        file.unlink()
-        file.write_text(text)
 
 
 @attrs.frozen
@@ -257,943 +152,1032 @@ class Outcome:
     """The test that noticed."""
 
 
-INTENT = """\
-            saved = await log.save(
-                *(e.ToolUnknown(key, earlier, INTERRUPTED) for earlier in step.lost),
-                intent,
-                intents=[NewIntent(key, step.attempt, step.effect, encode(intent).body)],
-                settle=[SettleIntent(key, earlier, "unknown") for earlier in step.lost],
-                when=departure.may_leave if step.effect == "once" and not step.held else lambda: True,
-            )
-"""
-SAVE_OVER = """\
-            if await log.save(*events, *others, settle=settle, questions=close, when=unchanged):
-"""
-OPEN = 'lost = sent.effect == "once" and not sent.remote'
-ONCE_TODAY = 'return effect != "once" and '
-PUBLISH = """\
-        self._publish(stored)
-"""
-COMMIT = """\
-            saved = await self.tenure.write(save)
-"""
-REPLY = """\
-            for key, reply in (replies or {}).items():
-                self.bus.publish(ReplyTopic(self.state.id, key), reply)
-"""
-CALL_ONCE = """\
-                if step.effect == "once":
-                    await self._call_once(elicitations, step, tool, server, departure)
-                else:
-                    await self._call(elicitations, step, tool, server, departure.check_lease)
-"""
-
-NOT_ANSWERED = """\
-        if self.blocked and self._on_blocked is not None:
-            self._on_blocked()  # the commit resumed no branch, for instance a decision for one without a slot
-"""
-OF_RUN = "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)"
-
-ENDS = 'end.rejected and spec.on_reject == "end"'
-LEAVE, TOKEN = "            self.position.leave()\n", "            token ="
-PASSED = "any(end.rejected for end in ends)"
-
-BEARER_FIRST = """\
-        if judgement.lacks_token is not None:
-            return AwaitCredential(judgement.lacks_token)
-"""
-
 BY_A2A = (
     (
         "a word decides beside the extension for approvals",
-        DELIVERY,
-        "if self._caller.hitl or not (pending or log.is_live(self.task) or is_late):",
-        "if not (pending or log.is_live(self.task) or is_late):",
+        Edit("gateway.a2a.message_delivery:Delivery.decisions", "self._caller.hitl", "False"),
         A2A_TASKS,
     ),
     (
         "a word decides the first of two questions",
-        TASK_ANSWER,
-        " or (not ids and len(pending) != 1):",
-        " or (not ids and not pending):",
+        Edit("gateway.a2a.task_answer:decision_in_words", "len(pending) != 1", "not pending"),
         A2A_TASKS,
     ),
     (
         "a word decides beside data",
-        TASK_ANSWER,
-        "if len(texts) != len(message.parts) or ",
-        "if ",
+        Edit("gateway.a2a.task_answer:words_of", "len(texts) != len(message.parts)", "False"),
         A2A_ANSWERS,
     ),
     (
         "an answer to a form of kagent's tool is consent to a call",
-        TASK_ANSWER,
-        " if more.keys() <= _REASON:",
-        ":",
+        Words("gateway.a2a.task_answer:decision_in_words", " if more.keys() <= _REASON:", ":"),
         A2A_ANSWERS,
     ),
     (
         "a key that brought an answer is forgotten",
-        DELIVERY,
-        "repeated = log.decided.get(self.key, ())",
-        "repeated = ()",
+        Edit("gateway.a2a.message_delivery:Delivery.decisions", "log.decided.get(self.key, ())", "()"),
         A2A_MESSAGES,
     ),
     (
         "a list of answers is carried out up to a bad one",
-        DELIVERY,
-        "for id in ids if len(ids) > 1 else ():",
-        "for id in ():",
+        Edit("gateway.a2a.message_delivery:Delivery._decide", "ids if len(ids) > 1 else ()", "()"),
         A2A_LATE,
     ),
     (
         "a task that has ended takes answers to another task",
-        DELIVERY,
-        "log.asked.keys() & named.keys() - of_another",
-        "log.asked.keys() & named.keys()",
+        Edit("gateway.a2a.message_delivery:Delivery.decisions", "named.keys() - of_another", "named.keys()"),
         A2A_LATE,
     ),
     (
         "a stream repeats the events of its snapshot",
-        TASK_SERVER,
-        "if entry.seq <= read.last_seq or update.task != known.id:",
-        "if update.task != known.id:",
+        Edit("gateway.a2a.task_server:TaskServer._follow", "entry.seq <= read.last_seq", "False"),
         A2A_STREAMS,
     ),
     (
         "a notification goes to a private address",
-        PUSH_ADDRESS,
-        'return reach == "public" or (to_private and reach == "private")',
-        'return reach != "never"',
+        Edit(
+            "gateway.a2a.push_address:is_allowed",
+            "reach == 'public' or (to_private and reach == 'private')",
+            "reach != 'never'",
+        ),
         PUSH_ADDRESSES,
     ),
     (
         "a notification goes to the credentials that a cloud serves outside the link-local range",
-        PUSH_ADDRESS,
-        "if any(meant in network for network in _METADATA):",
-        "if False:",
+        Edit(
+            "gateway.a2a.push_address:reach_of", "any((meant in network for network in _METADATA))", "False"
+        ),
         PUSH_ADDRESSES,
     ),
     (
         "a notification goes where one of several addresses is allowed",
-        PUSH_POST,
-        "if not all(is_allowed",
-        "if not any(is_allowed",
+        Edit("gateway.a2a.push_post:Post.addresses", "all", "any"),
         PUSH_POSTS,
     ),
 )
 DELEGATED = (
-    ("a call that was cut off is lost", LIFECYCLE, OPEN, 'lost = sent.effect == "once"', REMOTE),
+    (
+        "a call that was cut off is lost",
+        Edit("actors.calls.lifecycle:_before_the_gate", "not sent.remote", "True"),
+        REMOTE,
+    ),
     (
         "a call that was cut off is followed without a token",
-        LIFECYCLE,
-        BEARER_FIRST + "        may_send",
-        "        may_send",
+        Edit(
+            "actors.calls.lifecycle:_next",
+            """
+            if judgement.lacks_token is not None:
+                return AwaitCredential(judgement.lacks_token)
+            """,
+            "",
+        ),
         STEPS,
     ),
     (
         "a lost message is sent again against the policy",
-        LIFECYCLE,
-        "return LookUp(sent.attempt, may_send, ",
-        "return LookUp(sent.attempt, True, ",
+        Edit("actors.calls.lifecycle:_next", "may_send", "True"),
         STEPS,
     ),
     (
         "a lost message is sent again although it may not be",
-        EXCHANGE,
-        "if contact.idempotent and self._request.may_send and ",
-        "if contact.idempotent and ",
+        Edit("actors.a2a.exchange:Exchange._recover", "self._request.may_send", "True"),
         LOST_ANSWERS,
     ),
     (
         "a lost message is a new one",
-        EXCHANGE_OF,
-        "            lost=lost,\n",
-        "            lost=False,\n",
+        Edit("actors.calls.remote_exchange:RemoteExchange._request", "lost", "False"),
         killed(REMOTE, "delegated by a model, and tasks are found: by list"),
     ),
     (
         "an answer that was brought is not on record",
-        DISPATCH,
-        "brings=brought_by_next(log, key),",
-        "brings=(),",
+        Edit("actors.calls.dispatch:Dispatch.send", "brought_by_next(log, key)", "()"),
         REMOTE,
     ),
     (
         "an answer that was brought is not in the state",
-        STATE,
-        "    record.brought.update(event.brings)\n",
-        "",
+        Edit("actors.log.state:_start_attempt", "record.brought.update(event.brings)", ""),
         REMOTE,
     ),
     (
         "an answer is sent for a question that is not open",
-        EXCHANGE,
-        "[answer for answer in self._request.answers if answer.item.name in still_open]",
-        "self._request.answers\n        still_open = {**latest, **still_open}",
+        Edit(
+            "actors.a2a.exchange:Exchange._still_wanted",
+            "answers = [answer for answer in self._request.answers if answer.item.name in still_open]",
+            """
+            answers = self._request.answers
+            still_open = {**latest, **still_open}
+            """,
+        ),
         LOST_ANSWERS,
     ),
     (
         "an answer is sent to a question that has changed",
-        EXCHANGE,
-        "not in (None, still_open[each.item.name])",
-        "in ()",
+        Edit(
+            "actors.a2a.exchange:Exchange._still_wanted",
+            "(each.shown or latest.get(each.item.name)) not in (None, still_open[each.item.name])",
+            "(each.shown or latest.get(each.item.name)) in ()",
+        ),
         CHANGED_QUESTIONS,
     ),
     (
         "a person is asked for a secret",
-        EXCHANGE,
-        "item.unshown or (None if item.schema is None else asks_for_secret(item.schema))",
-        "item.unshown or None",
+        Edit(
+            "actors.a2a.exchange:_unaskable",
+            "None if item.schema is None else asks_for_secret(item.schema)",
+            "None",
+        ),
         CHANGED_QUESTIONS,
     ),
     (
         "a question that is not shown whole is approved",
-        PROXY,
-        "decision.agrees and self.unshown is not None",
-        "False",
+        Edit(
+            "actors.approvals.proxy_approval:ProxyQuestion.decision_in",
+            "pending and decision.agrees and (self.unshown is not None)",
+            "pending and False",
+        ),
         "tests/actors/calls/test_changed_remote_questions.py",
     ),
     (
         "an answer that is lost is not sent again",
-        TASK_LINK,
-        "                if not waits(await self.read()):\n                    return None\n",
-        "                return str(error)\n",
+        Edit(
+            "actors.a2a.task_link:TaskLink._send_on",
+            """
+            if not waits(await self.read()):
+                return None
+            """,
+            "return str(error)",
+        ),
         LOST_ANSWERS,
     ),
     (
         "a question back is an approval",
-        TASK_ANSWER,
-        'character not in "?\\u00bf\\uff1f\\u061f" and ',
-        "",
+        Edit("gateway.a2a.task_answer:_counts", "character not in '?¿？؟'", "True"),
         A2A_ANSWERS,
     ),
     (
         "a task asks for what is decided: the decision is in the inbox",
-        TASK_LOG,
-        '            self._current.status = Status("working", at, self._still_asked(f"{self.last_seq}"))\n',
-        "            pass\n",
+        Edit(
+            "gateway.a2a.task_log:TaskLog._go_on",
+            "self._current.status = Status('working', at, self._still_asked(f'{self.last_seq}'))",
+            "pass",
+        ),
         A2A_STREAMS,
     ),
     (
         "a stream begins with the task before the message",
-        TASK_SERVER,
-        "if notice or delivery.task in log.ids or log.has_taken(delivery.key):",
-        "if notice or log.has_taken(delivery.key):",
+        Edit("gateway.a2a.task_server:TaskServer.stream", "delivery.task in log.ids", "False"),
         A2A_STREAMS,
     ),
     (
         "whatever is true is a confirmation for ADK, and a word is one for Strands",
-        FOREIGN,
-        'return answer.words.get("approved") is True',
-        'return bool(answer.words.get("approved", True))',
+        Edit(
+            "actors.a2a.foreign_questions:_agrees",
+            "answer.words.get('approved') is True",
+            "bool(answer.words.get('approved', True))",
+        ),
         FOREIGN_QUESTIONS,
     ),
     (
         "an approval without an effect is a success",
-        EXCHANGE,
-        "missing = uncalled(task, [item for item in self._answered if item.name in agreed])",
-        "missing = uncalled(task, [])",
+        Edit(
+            "actors.a2a.exchange:Exchange._outcome",
+            "[item for item in self._answered if item.name in agreed]",
+            "[]",
+        ),
         FOREIGN_QUESTIONS,
     ),
     (
         "an answer that had no effect is not told",
-        EXCHANGE,
-        "return {item.name: ASKED_AGAIN for item in items if item.digest in before}",
-        "return {}",
+        Edit(
+            "actors.a2a.exchange:Exchange._asked_again",
+            "{item.name: ASKED_AGAIN for item in items if item.digest in before}",
+            "{}",
+        ),
         FOREIGN_QUESTIONS,
     ),
     (
         "an answer that has arrived is thrown away",
-        TASK_LINK,
-        "        if arrived is None:\n            return await self._read_patiently",
-        "        if True:\n            return await self._read_patiently",
+        Edit("actors.a2a.task_link:TaskLink.read", "arrived is None", "True"),
         ARRIVED_ANSWERS,
     ),
     (
         "whatever has arrived is an answer",
-        ARRIVED,
-        "if self._status is None or self._status.state not in TERMINAL | INTERRUPTED:",
-        "if self._status is None:",
+        Edit(
+            "actors.a2a.arrived:Arrived.at_rest",
+            "self._status.state not in TERMINAL | INTERRUPTED",
+            "False",
+        ),
         ARRIVED_ANSWERS,
     ),
     (
         "a task that works on is begun anew",
-        EXCHANGE,
-        'case "failed" | "canceled" | "rejected" if request.anew:\n                return',
-        "case _ if request.anew:\n                return",
+        Words(
+            "actors.a2a.exchange:Exchange._continue",
+            'case "failed" | "canceled" | "rejected" if request.anew:\n                return',
+            "case _ if request.anew:\n                return",
+        ),
         LOST_ANSWERS,
     ),
     (
         "an expired question is an approval",
-        PROXY,
-        'return {"approved": False, "reason": NOT_IN_TIME}',
-        'return {"approved": True}',
+        Edit(
+            "actors.approvals.proxy_approval:words_of",
+            "{'approved': False, 'reason': NOT_IN_TIME}",
+            "{'approved': True}",
+        ),
         REMOTE,
     ),
     (
         "a question that is rejected ends nothing",
-        STATE,
-        "record.rejected = record.rejected or (isinstance(asked, ProxyQuestion) and decision.rejects)",
-        "pass",
+        Edit(
+            "actors.log.state:_settle_approval",
+            "record.rejected = record.rejected or (isinstance(asked, ProxyQuestion) and decision.rejects)",
+            "pass",
+        ),
         REMOTE,
     ),
     (
         "whatever is true is a rejection in the called agent",
-        REMOTE_STATE,
-        'task.metadata.get("rejected") is True',
-        'task.metadata.get("rejected")',
+        Edit(
+            "actors.a2a.remote_state:delegated",
+            "task.metadata.get('rejected') is True",
+            "task.metadata.get('rejected')",
+        ),
         REMOTE_STATES,
     ),
     (
         "a word about a rejection in the called agent is one",
-        REMOTE_STATE,
-        'task.metadata.get("rejected") is True',
-        '"rejected" in task.metadata',
+        Edit(
+            "actors.a2a.remote_state:delegated",
+            "task.metadata.get('rejected') is True",
+            "'rejected' in task.metadata",
+        ),
         REMOTE_STATES,
     ),
     (
         "whatever is true is an approval for the called agent",
-        OUTGOING,
-        'answer.words.get("approved") is True',
-        'answer.words.get("approved")',
+        Edit(
+            "actors.a2a.outgoing:_parts",
+            "answer.words.get('approved') is True",
+            "answer.words.get('approved')",
+        ),
         "tests/actors/a2a/test_outgoing.py",
     ),
     (
         "the word false is true",
-        FIELDS,
-        'return bool(found == "true")',
-        "return True",
+        Edit("actors.a2a.wire.fields:Fields.flag", "bool(found == 'true')", "True"),
         FIELD_TESTS,
     ),
     (
         "a flag is true if it is anything",
-        FIELDS,
-        "            case None | bool():\n                return found\n",
-        "            case None | bool() | int():\n                return found and bool(found)\n",
+        Edit(
+            "actors.a2a.wire.fields:Fields.flag",
+            """
+            match found:
+                case None | bool():
+                    return found
+                case "true" | "false":
+                    return bool(found == "true")
+            """,
+            """
+            match found:
+                case None | bool() | int():
+                    return found and bool(found)
+                case "true" | "false":
+                    return bool(found == "true")
+            """,
+        ),
         FIELD_TESTS,
     ),
     (
         "a rejection in the called agent ends nothing",
-        STATE,
-        "            record.rejected = record.rejected or rejected\n",
-        "",
+        Edit("actors.log.state:_apply_tool", "record.rejected = record.rejected or rejected", ""),
         REMOTE,
     ),
     (
         "the task of a call is not on record",
-        EXCHANGE_OF,
-        "if self._task is None or record is None or record.remote == self._task:",
-        "if True:",
+        Edit(
+            "actors.calls.remote_exchange:RemoteExchange._new_task",
+            "self._task is None or record is None or record.remote == self._task",
+            "True",
+        ),
         REMOTE,
     ),
-    ("a task outlives its run", REMOTE_TASKS, "    if not open_calls:\n", "    if True:\n", REMOTE),
+    (
+        "a task outlives its run",
+        Edit("actors.conversation.remote_tasks:cancel_open", "not open_calls", "True"),
+        REMOTE,
+    ),
     (
         "the task of a cancelled run is not cancelled",
-        EXCHANGE_OF,
-        "if waits and self._task is not None:",
-        "if False:",
+        Edit(
+            "actors.calls.remote_exchange:RemoteExchange._end_when_cancelled",
+            "waits and self._task is not None",
+            "False",
+        ),
         REMOTE,
     ),
     (
         "a token is sent to an agent without forward_bearer",
-        REGISTRY,
-        "if token is not None and server.forwards_bearer else None",
-        "if token is not None else None",
+        Edit("actors.tools.registry:bearer_for", "server.forwards_bearer", "True"),
         REMOTE,
     ),
     (
         "a relay decides with a word",
-        DELIVERY,
-        "if (principal := self._agent.principal) is not None and relays(principal):",
-        "if False:",
+        Edit(
+            "gateway.a2a.message_delivery:Delivery.decisions",
+            "(principal := self._agent.principal) is not None and relays(principal)",
+            "False",
+        ),
         "tests/gateway/a2a/test_owners.py",
     ),
     (
         "notifications are sent after their credential has ended",
-        "gateway/a2a/push.py",
-        "if hook.by.lifetime.has_ended:",
-        "if False:",
+        Edit("gateway.a2a.push:PushNotifier._deliver", "hook.by.lifetime.has_ended", "False"),
         "tests/gateway/a2a/test_owners.py",
     ),
     (
         "a token goes out with a decision that is refused",
-        AGENT,
-        'await guard.check_approval("decide", await self.approval(id))',
-        "pass",
+        Edit(
+            "actors.agent:Agent.decide",
+            "await guard.check_approval('decide', await self.approval(id))",
+            "pass",
+        ),
         APPROVERS_TOKENS,
     ),
     (
         "a message lends its token to the run of another principal",
-        COMMANDS,
-        "(each for each in waiting if each.by == self._log.run.requester)",
-        "waiting",
+        Edit(
+            "actors.conversation.commands:Commands._answer_waiting",
+            "(each for each in waiting if each.by == self._log.run.requester)",
+            "waiting",
+        ),
         "tests/actors/conversation/test_credentials.py",
     ),
     (
         "a credential is sent to every server as a token",
-        TOKENS,
-        "self.servers is None or name in self.servers",
-        "True",
+        Edit("actors.tools.tokens:Token.for_server", "self.servers is None or name in self.servers", "True"),
         "tests/actors/conversation/test_credentials.py",
     ),
     (
         "the card of an agent may lead anywhere",
-        AGENT_LINK,
-        "usable(card, url, self.config.origins, self.found.url)",
-        "usable(card, url, [origin_of(each.url) for each in card.interfaces], self.found.url)",
+        Edit(
+            "actors.a2a.agent_link:AgentLink._discover",
+            "self.config.origins",
+            "[origin_of(each.url) for each in card.interfaces]",
+        ),
         CARD_ELSEWHERE,
     ),
     (
         "an interface elsewhere is as good as another",
-        CARD,
-        "if not each.url or origin_of(each.url) in allowed]",
-        "if True]",
+        Edit("actors.a2a.wire.card_reader:usable", "not each.url or origin_of(each.url) in allowed", "True"),
         CARDS,
     ),
     (
         "an interface that is moved keeps its origin",
-        CARD,
-        "root, rest = _root(configured), ",
-        "root, rest = _root(interface.url), ",
+        Edit("actors.a2a.wire.card_reader:moved", "_root(configured)", "_root(interface.url)"),
         CARDS,
     ),
     (
         "the card of another service is called at the configured origin",
-        CARD,
-        "    if _means_another_service(interface.url, configured):\n        return ()\n",
-        "",
+        Edit(
+            "actors.a2a.wire.card_reader:moved",
+            """
+            if _means_another_service(interface.url, configured):
+                return ()
+            """,
+            "",
+        ),
         CARDS,
     ),
-    ("a message may come round", ORIGIN, "if own_id in visited:", "if False:", A2A_ORIGINS),
+    (
+        "a message may come round",
+        Edit("gateway.a2a.origin:origin_of", "own_id in visited", "False"),
+        A2A_ORIGINS,
+    ),
     (
         "a message may come through any number",
-        ORIGIN,
-        "if len(visited) >= MOST_HOPS or",
-        "if",
+        Edit("gateway.a2a.origin:origin_of", "len(visited) >= MOST_HOPS", "False"),
         A2A_ORIGINS,
     ),
     (
         "an answer that is refused is the end of the question",
-        PROXIES,
-        "if last is not None and last not in record.brought:",
-        "if last is not None:",
+        Edit("actors.calls.proxies:_next_number", "last not in record.brought", "True"),
         REMOTE,
     ),
     (
         "a question is put at every look",
-        PROXIES,
-        "if last is not None and last not in record.brought:",
-        "if False:",
+        Edit("actors.calls.proxies:_next_number", "last is not None and last not in record.brought", "False"),
         REMOTE,
     ),
     (
         "a question decided elsewhere stays open here",
-        REMOTE_QUESTIONS,
-        "return None if why is None else Withdraw(approval.id, why)",
-        "return None",
+        Edit(
+            "actors.conversation.remote_questions:RemoteQuestions.look",
+            "None if why is None else Withdraw(approval.id, why)",
+            "None",
+        ),
         undisturbed(REMOTE, "a question that is decided elsewhere"),
     ),
     (
         "a question that is asked no more stays open here",
-        CALL_END,
-        "            return asked.item.name not in {item.name for item in items}",
-        "            return False",
+        Edit(
+            "actors.calls.call_end:_is_answered",
+            "asked.item.name not in {item.name for item in items}",
+            "False",
+        ),
         REMOTE,
     ),
     (
         "questions of an agent below a parallel node are not put",
-        PROXIES,
-        "        if new:\n",
-        "        if new and not self.scope.policy_scope.in_parallel:\n",
+        Edit(
+            "actors.calls.proxies:ProxyQuestions.put_and_wait",
+            """
+            if new:
+                await log.put(*new)
+            """,
+            """
+            if new and (not self.scope.policy_scope.in_parallel):
+                await log.put(*new)
+            """,
+        ),
         REMOTE,
     ),
     (
         "a message is another one in every life",
-        EXCHANGE_OF,
-        '/{self._key}/{self._attempt}"',
-        '/{self._key}/{self._attempt}/{id(self)}"',
+        Edit(
+            "actors.calls.remote_exchange:RemoteExchange._request",
+            "f'{log.state.id}/{log.run.id}/{self._key}/{self._attempt}'",
+            "f'{log.state.id}/{log.run.id}/{self._key}/{self._attempt}/{id(self)}'",
+        ),
         REMOTE,
     ),
 )
 HALTED = (
     (
         "a halt is forgotten by a restart",
-        SUPERVISOR,
-        "    await notes.follow(halt.NOTE, halts.apply)\n",
-        "",
+        Edit("actors.supervisor:_start", "await notes.follow(halt.NOTE, halts.apply)", ""),
         HALTS,
     ),
     (
         "a note that cannot be read is no halt",
-        HALT,
-        "found = Halt(int(now), True,",
-        "found = Halt(int(now), False,",
+        Edit("actors.gate.halt:Halts._read", "True", "False"),
         HALTS,
     ),
     (
         "an intent is committed although the agent is halted",
-        DISPATCH,
-        "                when=departure.may_leave if step.effect",
-        "                when=(lambda: True) if step.effect",
+        Edit("actors.calls.dispatch:Dispatch.send", "departure.may_leave", "lambda: True"),
         HALTS,
     ),
     (
         "a halt is acknowledged before the last intent is on disk",
-        HALT,
-        "            await departure.committed.wait()\n",
-        "            pass\n",
+        Edit("actors.gate.halt:Halts._departed", "await departure.committed.wait()", "pass"),
         HALTS,
     ),
-    ("a committed call leaves after a halt", HALT, "if not self.may_leave():", "if False:", HALTS),
+    (
+        "a committed call leaves after a halt",
+        Edit("actors.gate.halt:Departure.leave", "not self.may_leave()", "False"),
+        HALTS,
+    ),
     (
         "a call that was decided before a halt leaves after it",
-        DISPATCH,
-        "(None if step.held else halt, log.tenure.holds) as departure,\n        ):\n            # Return",
-        "(halts.latest, log.tenure.holds) as departure,\n        ):\n            # Return",
+        Edit("actors.calls.dispatch:Dispatch.send", "None if step.held else halt", "halts.latest"),
         HALTS,
     ),
-    ("new calls leave while the agent is halted", HALT, "return self.stands or ", "return ", STEPS),
+    (
+        "new calls leave while the agent is halted",
+        Edit("actors.gate.halt:Halt.lapses", "self.stands", "False"),
+        STEPS,
+    ),
     (
         "an approval outlives a halt",
-        LIFECYCLE,
-        "return local.halt.lapses(max(agreed, default=local.halt.number))",
-        "return local.halt.stands",
+        Edit(
+            "actors.calls.lifecycle:_is_held",
+            "local.halt.lapses(max(agreed, default=local.halt.number))",
+            "local.halt.stands",
+        ),
         STEPS,
     ),
     (
         "a retry outlives a halt",
-        RECORDED,
-        "    ids = [run.asked.get(outcome_key(key, last)), *brought",
-        "    ids = [*brought",
+        Edit(
+            "actors.calls.recorded:_agreed",
+            "[run.asked.get(outcome_key(key, last)), *brought_by_next(log, key)]",
+            "[*brought_by_next(log, key)]",
+        ),
         HALTS,
     ),
     (
         "an approval of another agent's question outlives a halt",
-        RECORDED,
-        ", *brought_by_next(log, key)]",
-        "]",
+        Edit(
+            "actors.calls.recorded:_agreed",
+            "[run.asked.get(outcome_key(key, last)), *brought_by_next(log, key)]",
+            "[run.asked.get(outcome_key(key, last))]",
+        ),
         HALTED_QUESTIONS,
     ),
     (
         "an accepted form outlives a halt",
-        RECORDED,
-        "        ids.extend(",
-        "        list(",
+        Edit("actors.calls.recorded:_agreed", "ids.extend", "list"),
         HALTED_QUESTIONS,
     ),
     (
         "a call in flight gets an acceptance from before a halt",
-        IN_FLIGHT_ELICITATIONS,
-        "return CANCEL if acts and ",
-        "return CANCEL if False and ",
+        Edit("actors.calls.elicitations:ElicitationAsker.ask", "acts", "False"),
         HALTED_QUESTIONS,
     ),
     (
         "an approval is accepted while the agent is halted",
-        AGENT,
-        "            await refuse_if_halted(question, decided, services)\n",
-        "",
+        Edit("actors.agent:Agent.decide", "await refuse_if_halted(question, decided, services)", ""),
         HALTED_QUESTIONS,
     ),
     (
         "a decision does not say how many halts were before it",
-        AGENT,
-        'adds |= {"halts": halts} if halts else {}',
-        "pass",
+        Edit("actors.agent:Agent.decide", "adds |= {'halts': halts} if halts else {}", "pass"),
         HALTS,
     ),
     (
         "a rejection is not delivered while the agent is halted",
-        LIFECYCLE,
-        " or (held and not _only_refuses(sent)):",
-        " or held:",
+        Edit("actors.calls.lifecycle:_at_the_gate", "not _only_refuses(sent)", "True"),
         STEPS,
     ),
     (
         "an approval is delivered with a rejection while the agent is halted",
-        LIFECYCLE,
-        " and sent.agreed is None",
-        "",
+        Edit("actors.calls.lifecycle:_only_refuses", "sent.agreed is None", "True"),
         STEPS,
     ),
     (
         "a message to an agent leaves while this one is halted",
-        EXCHANGE,
-        "        if not self._request.may_leave():\n",
-        "        if False:\n",
+        Edit("actors.a2a.exchange:Exchange._send_first", "not self._request.may_leave()", "False"),
         LOST_ANSWERS,
     ),
     (
         "an approval or a token reaches an agent while this one is halted",
-        TASK_LINK,
-        "if agrees and not self.request.may_leave():",
-        "if False:",
+        Edit("actors.a2a.task_link:TaskLink._send_on", "agrees and (not self.request.may_leave())", "False"),
         LOST_ANSWERS,
     ),
     (
         "a refusal is an approval for a halt",
-        PROXIES,
-        "words_of(decision), decision.agrees, ",
-        "words_of(decision), True, ",
+        Edit("actors.calls.proxies:answers_in", "decision.agrees", "True"),
         HALTED_QUESTIONS,
     ),
     (
         "a repeated request ends another halt",
-        HALT,
-        "            if command in keys:",
-        "            if False:",
+        Edit("actors.gate.halt:Halts._stored", "command in keys", "False"),
         HALTS,
     ),
 )
 VOTES = "tests/actors/approvals/test_voting.py"
 VOTED = (
-    ("votes about other arguments count", VOTE, "if each.subject == vote.subject\n        and ", "if "),
-    ("a person has several votes", VOTE, "        and not is_same_name(each.voter, vote.voter)\n", ""),
-    ("the vote of a revoked credential counts", VOTE, "        and each.credential not in vote.lapsed\n", ""),
-    ("a vote is for what its voter was not shown", VOTE, "asked.votes[-1].subject != vote.shown", "False"),
-    ("the requester approves", VOTING, "if is_same_name(requester, principal.id):", "if False:"),
-    ("who uses a shared key approves", VOTING, " or requester.startswith(KEY_PREFIX)", ""),
-    ("who uses a relay approves", NODE, "None if scope.log.run.program else ", ""),
-    ("a program votes", PRINCIPAL, "self.is_person and ", ""),
-    ("a relay votes", PRINCIPAL, ' and not self.has("relay")', ""),
-    ("every approver may approve", VOTING, "principal.names.isdisjoint(requires.approvers)", "False"),
-    ("a weaker approval is enough", LIFECYCLE, " and _is_met(judgement, approved)", ""),
+    (
+        "votes about other arguments count",
+        Edit("runtime.journal.vote:outcome", "each.subject == vote.subject", "True"),
+    ),
+    (
+        "a person has several votes",
+        Edit("runtime.journal.vote:outcome", "not is_same_name(each.voter, vote.voter)", "True"),
+    ),
+    (
+        "the vote of a revoked credential counts",
+        Edit("runtime.journal.vote:outcome", "each.credential not in vote.lapsed", "True"),
+    ),
+    (
+        "a vote is for what its voter was not shown",
+        Edit("runtime.journal.vote:outcome", "asked.votes[-1].subject != vote.shown", "False"),
+    ),
+    (
+        "the requester approves",
+        Edit("actors.approvals.voting:_entitled", "is_same_name(requester, principal.id)", "False"),
+    ),
+    (
+        "who uses a shared key approves",
+        Edit("actors.approvals.voting:_entitled", "requester.startswith(KEY_PREFIX)", "False"),
+    ),
+    (
+        "who uses a relay approves",
+        Edit(
+            "actors.nodes.node:occasion",
+            "None if scope.log.run.program else scope.log.run.requester",
+            "scope.log.run.requester",
+        ),
+    ),
+    ("a program votes", Edit("actors.access.principal:Principal.is_known_person", "self.is_person", "True")),
+    (
+        "a relay votes",
+        Edit("actors.access.principal:Principal.is_known_person", "not self.has('relay')", "True"),
+    ),
+    (
+        "every approver may approve",
+        Edit("actors.approvals.voting:vote_of", "principal.names.isdisjoint(requires.approvers)", "False"),
+    ),
+    (
+        "a weaker approval is enough",
+        Edit("actors.calls.lifecycle:_passes", "_is_met(judgement, approved)", "True"),
+    ),
 )
 ONE_EDIT = (
-    ("a rejected call is asked about again in its turn", REPEAT, "if not (ids :=", "if (ids :=", REPEATED),
-    ("a rejected call is repeated without end", REPEAT, "each.repeats in ids", "False", REPEATED),
-    ("a rejection counts for other arguments", REPEAT, "same(dump(given), wanted)", "True", REPEATED),
+    (
+        "a rejected call is asked about again in its turn",
+        Words("actors.calls.repeated:repetition", "if not (ids :=", "if (ids :="),
+        REPEATED,
+    ),
+    (
+        "a rejected call is repeated without end",
+        Edit("actors.calls.repeated:repetition", "each.repeats in ids", "False"),
+        REPEATED,
+    ),
+    (
+        "a rejection counts for other arguments",
+        Edit("actors.calls.repeated:_about", "same(dump(given), wanted)", "True"),
+        REPEATED,
+    ),
     (
         "a repetition in one iteration ends the run in the next",
-        REPEAT,
-        'and other.startswith(f"{execution}:") ',
-        "",
+        Edit("actors.calls.repeated:repetition", "other.startswith(f'{execution}:')", "True"),
         REPEATED,
     ),
     (
         "a later failure undoes the rejection of a repeated call",
-        CHILD,
-        "if record.repeats is not None",
-        "if False",
+        Edit("actors.nodes.child:_rejections", "record.repeats is not None", "False"),
         REJECTION,
     ),
     (
         "a rejection counts in its own node only",
-        REPEAT,
-        "if each.asked.key in rejected)",
-        "if each.asked.key in rejected and each.asked.key.rpartition(':')[0] == key.rpartition(':')[0])",
+        Edit(
+            "actors.calls.repeated:repetition",
+            "each.asked.key in rejected",
+            "each.asked.key in rejected and each.asked.key.rpartition(':')[0] == key.rpartition(':')[0]",
+        ),
         REPEATED,
     ),
     (
         "a person is not asked about a call edited into a rejected one",
-        REPEAT,
-        " or any(each.asked.key == key for each in questions)",
-        "",
+        Edit(
+            "actors.calls.repeated:repetition",
+            "any((each.asked.key == key for each in questions))",
+            "False",
+        ),
         REPEATED,
     ),
     (
         "an edited call that was rejected is asked about again as edited",
-        REPEAT,
-        "shown = (asked.tool_args, each.shown.tool_args)",
-        "shown = (asked.tool_args,) if asked.question.endswith('~0') else ()",
+        Edit(
+            "actors.calls.repeated:_about",
+            "(asked.tool_args, each.shown.tool_args)",
+            "(asked.tool_args,) if asked.question.endswith('~0') else ()",
+        ),
         REPEATED,
     ),
     (
         "a repetition of a rejected call is lost in a restart",
-        "actors/log/state.py",
-        "run.calls[event.key].repeats = repeats",
-        "pass",
+        Edit("actors.log.state:_apply_step", "run.calls[event.key].repeats = repeats", "pass"),
         REPEATED,
     ),
     (
         "a call rejected in an earlier turn looks new",
-        "actors/calls/questions.py",
-        "rejected_before=self._rejected_before(found.tool, step.arguments)",
-        "rejected_before=None",
+        Edit(
+            "actors.calls.questions:Questions._about_call",
+            "self._rejected_before(found.tool, step.arguments)",
+            "None",
+        ),
         REPEATED,
     ),
     (
         "a tool that the provider refuses fails each turn",
-        "actors/models/model.py",
-        "if named and rounds < MAX_ROUNDS:",
-        "if False:",
+        Edit("actors.models.model:_try_repeatedly", "named and rounds < MAX_ROUNDS", "False"),
         f"{REFUSED_TOOLS}::test_turn_goes_on_without_the_named_tool_and_says_so",
     ),
     (
         "a refused tool costs a request in each turn",
-        "actors/models/model.py",
-        "            refused.remember(left_out)  # only now, because the error may have had another cause\n",
-        "",
+        Edit("actors.models.model:_try_repeatedly", "refused.remember(left_out)", ""),
         f"{REFUSED_TOOLS}::test_turn_goes_on_without_the_named_tool_and_says_so",
     ),
     (
         "a page of conversations has all messages at once",
-        "actors/conversation/lists.py",
-        "        if left <= 0:\n",
-        "        if False:\n",
+        Edit("actors.conversation.lists:conversation_page", "left <= 0", "False"),
         "tests/actors/conversation/test_page_bounds.py",
     ),
     (
         "a key that a provider quotes is stored",
-        "actors/models/providers/key_mask.py",
-        "reply = mask.reply(await ask(deltas))",
-        "reply = await ask(deltas)",
+        Edit("actors.models.providers.key_mask:masked", "mask.reply(await ask(deltas))", "await ask(deltas)"),
         "tests/actors/models/providers/test_key_mask.py",
     ),
     (
         "a misspelled argument of a rule does not prevent the start",
-        "actors/gate/review.py",
-        "if is_sure and",
-        "if False and",
+        Edit("actors.gate.review:_unknown_arguments", "is_sure", "False"),
         "tests/actors/gate/test_review.py",
     ),
     (
         "a pattern ends before a line break",
-        "config/expressions.py",
-        'r"\\Z" if part["end"]',
-        'part[0] if part["end"]',
+        Edit("config.expressions:end_of_text", "'\\\\Z'", "part[0]"),
         "tests/config/test_expressions.py",
     ),
     (
         "arguments whose check takes too long are accepted",
-        "actors/tools/arguments.py",
-        "if isinstance(error, Unfinished) or await _is_applicable(ready.checker):",
-        "if await _is_applicable(ready.checker) and not isinstance(error, Unfinished):",
+        Edit(
+            "actors.tools.arguments:Arguments.fit",
+            "isinstance(error, Unfinished) or await _is_applicable(ready.checker)",
+            "await _is_applicable(ready.checker) and (not isinstance(error, Unfinished))",
+        ),
         f"{ARGUMENTS}::test_arguments_whose_check_takes_too_long_are_refused_and_the_next_ones_checked",
     ),
     (
         "arguments that the schema cannot be applied to are accepted",
-        "actors/tools/arguments.py",
-        "if isinstance(error, Unfinished) or await _is_applicable(ready.checker):",
-        "if isinstance(error, Unfinished):",
+        Edit("actors.tools.arguments:Arguments.fit", "await _is_applicable(ready.checker)", "False"),
         f"{ARGUMENTS}::test_arguments_that_cannot_be_checked_are_refused",
     ),
     (
         "a router takes another route after a search was given up",
-        ROUTER,
-        "searches.exceeded:",
-        "False:",
+        Edit("actors.nodes.router:first_route", "searches.exceeded", "False"),
         ROUTER_TESTS,
     ),
     (
         "arguments are checked against the schema as the server sent it",
-        "actors/tools/json_schema.py",
-        "self.schema = valid.schema",
-        "self.schema = schema",
+        Edit("actors.tools.json_schema:Checker.__init__", "valid.schema", "schema"),
         "tests/actors/tools/test_json_schema.py::test_a_broken_part_is_not_checked_and_the_rest_is",
     ),
-    ("a rejection ends one sequential alone", SEQUENTIAL, ENDS, "False", seed(107)),
-    ("a rejection is not contained by a sequential", SEQUENTIAL, ENDS, "end.rejected", REJECTION),
-    ("a rejection ends one loop alone", LOOP, ENDS, "False", seed(125)),
-    ("a rejection is not contained by a loop", LOOP, ENDS, "end.rejected", REJECTION),
+    (
+        "a rejection ends one sequential alone",
+        Edit(
+            "actors.nodes.sequential:sequential.behaviour.run",
+            "end.rejected and spec.on_reject == 'end'",
+            "False",
+        ),
+        seed(107),
+    ),
+    (
+        "a rejection is not contained by a sequential",
+        Edit("actors.nodes.sequential:sequential.behaviour.run", "spec.on_reject == 'end'", "True"),
+        REJECTION,
+    ),
+    (
+        "a rejection ends one loop alone",
+        Edit("actors.nodes.loop:loop.behaviour.run", "end.rejected and spec.on_reject == 'end'", "False"),
+        seed(125),
+    ),
+    (
+        "a rejection is not contained by a loop",
+        Edit("actors.nodes.loop:loop.behaviour.run", "spec.on_reject == 'end'", "True"),
+        REJECTION,
+    ),
     (
         "strict defaults let calls run",
-        "config/approval.py",
-        'given or ("ask" if self.defaults == "strict" else "run")',
-        'given or "run"',
+        Edit(
+            "config.approval:ApprovalConfig.action",
+            "'ask' if self.defaults == 'strict' else 'run'",
+            '"run"',
+        ),
         GATE_TESTS,
     ),
     (
         "a key without a value means its default",
-        "config/reader.py",
-        "allowed = key.may_be_blank or (self._may_be_empty and key.is_collection)",
-        "allowed = key.is_collection",
+        Edit(
+            "config.reader:Reader._means_default",
+            "key.may_be_blank or (self._may_be_empty and key.is_collection)",
+            "key.is_collection",
+        ),
         "tests/config/test_empty.py",
     ),
     (
         "an empty list or mapping is accepted",
-        "config/shape.py",
-        'return self.about.empty == "refused"\n            case Section',
-        "return False\n            case Section",
+        Edit("config.shape:Key.needs_content", "return self.about.empty == 'refused'", "return False"),
         "tests/config/test_empty.py",
     ),
     (
         "a strict start is not refused",
-        "gateway/serve_process.py",
-        "if not each.by_rule] if serving.strict else []",
-        "if False] if serving.strict else []",
+        Edit("gateway.serve_process:_bound", "not each.by_rule", "False"),
         "tests/gateway/test_cli.py::test_strict_start_is_refused_if_a_setting_lets_harm_run",
     ),
-    ("a rejection ends no loop", GATE, "in_loop=True, ends_on_reject=True", "in_loop=True", seed(106)),
-    ("a rejection ends nothing above a parallel", PARALLEL, PASSED, "False", REJECTION),
-    ("a rejection at a checkpoint ends nothing", CHECKPOINT, "if no and", "if False and", REJECTION),
+    (
+        "a rejection ends no loop",
+        Edit(
+            "actors.gate.gate:child_scope",
+            "attrs.evolve(below, in_loop=True, ends_on_reject=True)",
+            "attrs.evolve(below, in_loop=True)",
+        ),
+        seed(106),
+    ),
+    (
+        "a rejection ends nothing above a parallel",
+        Edit("actors.nodes.parallel:parallel.behaviour.run", "any((end.rejected for end in ends))", "False"),
+        REJECTION,
+    ),
+    (
+        "a rejection at a checkpoint ends nothing",
+        Edit("actors.nodes.checkpoint:checkpoint.behaviour.run", "no", "False"),
+        REJECTION,
+    ),
     (
         "a rejection is not in the record of a node",
-        CHILD,
-        "return Ended(self._with_output(error))",
-        "return Ended(attrs.evolve(self._with_output(error), rejected=False))",
+        Edit(
+            "actors.nodes.child:_Child.work",
+            "self._with_output(error)",
+            "attrs.evolve(self._with_output(error), rejected=False)",
+        ),
         f"{TREES}::test_a_rejection_killed_once",
     ),
     (
         "a failure cancels a rejection",
-        CHILD,
-        "return rejection(self.scope, self.spec, self.message, key)",
-        "return None",
+        Edit(
+            "actors.nodes.child:_Child._rejection",
+            "rejection(self.scope, self.spec, self.message, key)",
+            "None",
+        ),
         REJECTION,
     ),
     (
         "an attempt follows a rejection that came meanwhile",
-        CHILD,
-        "when=lambda: self._rejection(key) is None",
-        "when=lambda: True",
+        Edit("actors.nodes.child:_Child._record_failure", "self._rejection(key) is None", "True"),
         f"{REJECTION}::test_rejection_while_the_failure_of_an_attempt_is_being_saved",
     ),
     (
         "a model hears of a failure that is not on disk",
-        "actors/log/step.py",
-        "            await log.flush()\n            return saved",
-        "            return saved",
+        Edit("actors.log.step:_save", "await log.flush()", ""),
         "tests/actors/log/test_write_behind.py::test_failure_is_on_disk_before_a_model_hears_of_it",
     ),
     (
         "a branch starts after a rejection",
-        PARALLEL,
-        "            if ends and rejection(",
-        "            if False and rejection(",
+        Edit("actors.nodes.parallel:_branch", "ends", "False"),
         f"{REJECTION}::test_queued_branch_does_not_start_after_rejection",
     ),
     (
         "an expiry fails the node alone",
-        SETTLER,
-        "text, fatal=True)\n        return end",
-        "text)\n        return end",
+        Edit(
+            "actors.calls.settler:Settler.settle",
+            "NodeFailed('approval_expired', text, fatal=True)",
+            "NodeFailed('approval_expired', text)",
+        ),
         EXPIRY,
     ),
     (
         "names: a tool may have the name of another server's tool",
-        CATALOGUE,
-        "misleading=looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others",
-        "misleading=False",
+        Edit(
+            "actors.tools.catalogue:_named",
+            "looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others",
+            "False",
+        ),
         TOOL_NAMES,
     ),
-    ("names: a misleading name is shown", CATALOGUE, "if tool.misleading or (", "if (", TOOL_NAMES),
+    (
+        "names: a misleading name is shown",
+        Edit("actors.tools.catalogue:_name", "tool.misleading", "False"),
+        TOOL_NAMES,
+    ),
     (
         "names: rules go by misleading names",
-        TOOL,
-        "None if self.misleading else self.own_name",
-        "self.own_name",
+        Edit("actors.tools.tool:Tool.names", "None if self.misleading else self.own_name", "self.own_name"),
         TOOL_NAMES,
     ),
     (
         "names: there is no warning about misleading names",
-        RULES,
-        "        if tool.misleading:\n",
-        "        if False:\n",
+        Edit("actors.gate.review:_misleading", "tool.misleading", "False"),
         REVIEW,
     ),
-    ("names: a rule may run tools of any server", RULES, "and len(servers) > 1", "and False", REVIEW),
+    (
+        "names: a rule may run tools of any server",
+        Edit("actors.gate.review:_several_servers", "len(servers) > 1", "False"),
+        REVIEW,
+    ),
     (
         "names: a prefixed name means a tool while models see that",
-        TOOL,
-        "if not pattern.startswith(PREFIX):",
-        "if True:",
+        Edit("actors.tools.tool:Tool.names_for", "not pattern.startswith(PREFIX)", "True"),
         TOOL_NAMES,
     ),
     (
         "names: exclude compares own names only",
-        CATALOGUE,
-        "for each in (name, plain_name(name))",
-        "for each in (name,)",
+        Edit("actors.tools.catalogue:admits", "(name, plain_name(name))", "(name,)"),
         TOOL_NAMES,
     ),
     (
         "hints: names that change with another server's tools are not stored",
-        REGISTRY,
-        "for name, listed in offers.items():",
-        "for name, listed in ((server, tools),):",
+        Edit("actors.tools.registry:_Book._take", "offers.items()", "((server, tools),)"),
         HINTS,
     ),
     (
         "hints: a tool of a server that is one tool is known by a plain name too",
-        KNOWN,
-        "seen = tool.own_name if tool.facade is not None else tool.name",
-        'seen = tool.own_name.replace(".", "_") if tool.facade is not None else tool.name',
+        Edit(
+            "actors.tools.known:_keys",
+            "tool.own_name if tool.facade is not None else tool.name",
+            "tool.own_name.replace('.', '_') if tool.facade is not None else tool.name",
+        ),
         HINTS,
     ),
     (
         "hints: of two tools that are known by one name the last one counts",
-        KNOWN,
-        "new[key] = stricter_hints(new[key], kept)",
-        "new[key] = kept",
+        Edit("actors.tools.known:KnownTools._new", "stricter_hints(new[key], kept)", "kept"),
         HINTS,
     ),
-    ("an expiry ends nothing", SETTLER, 'in ("rejected", "expired")', 'in ("rejected",)', REJECTION),
-    ("an expiry is not told first", HEAD, "Expired(on_expiry=on_expiry).rejects", "False", REJECTION),
-    ("a run that went on after a rejection ends", LLM, "stop.rejected and f", "False and f", REJECTION),
-    ("the calls of a reply ask in any order", SETTLER, "isinstance(step, Ask | AskOutcome)", "False", ORDER),
+    (
+        "an expiry ends nothing",
+        Edit("actors.calls.settler:end_of", "('rejected', 'expired')", "('rejected',)"),
+        REJECTION,
+    ),
+    (
+        "an expiry is not told first",
+        Edit("actors.log.head:_rejects", "Expired(on_expiry=on_expiry).rejects", "False"),
+        REJECTION,
+    ),
+    (
+        "a run that went on after a rejection ends",
+        Edit("actors.nodes.llm:_Llm.execute", "stop.rejected", "False"),
+        REJECTION,
+    ),
+    (
+        "the calls of a reply ask in any order",
+        Edit("actors.calls.settler:Settler._perform", "isinstance(step, Ask | AskOutcome)", "False"),
+        ORDER,
+    ),
     (
         "the calls of a reply ask in any order after a crash",
-        SETTLER,
-        "if isinstance(step, Ask | AskOutcome):",
-        "if isinstance(step, Ask):",
+        Edit(
+            "actors.calls.settler:Settler._perform",
+            "isinstance(step, Ask | AskOutcome)",
+            "isinstance(step, Ask)",
+        ),
         killed(MATRIX, "a reply with three calls that ask"),
     ),
     (
         "a call that runs holds questions back",
-        SETTLER,
-        "        self.position.leave()\n        made =",
-        "        made =",
+        Edit("actors.calls.settler:Settler._send", "self.position.leave()", ""),
         ORDER,
     ),
     (
         "an edit that comes while the call is judged is forgotten",
-        SETTLER,
-        "if (record, approvals) == now:",
-        "if True:",
+        Edit("actors.calls.settler:Settler._carry_out", "(record, approvals) == now", "True"),
         "tests/actors/gate/test_asking.py",
     ),
-    ("a call that needs a token holds questions back", LOOKUP, LEAVE + TOKEN, TOKEN, ORDER),
-    ("a check holds questions back for ever", ASK_ORDER, "PATIENCE = 0.25", "PATIENCE = 1e6", ORDER),
-    ("a check holds no question back", ASK_ORDER, "PATIENCE = 0.25", "PATIENCE = 1e-6", ORDER),
-    ("a decision for a branch without slot is not answered", LOG, NOT_ANSWERED, "", LOG_TESTS),
+    (
+        "a call that needs a token holds questions back",
+        Edit("actors.calls.lookup:Lookup._resolve", "self.position.leave()", ""),
+        ORDER,
+    ),
+    (
+        "a check holds questions back for ever",
+        Edit("actors.calls.ask_order:PATIENCE", "0.25", "1000000.0"),
+        ORDER,
+    ),
+    ("a check holds no question back", Edit("actors.calls.ask_order:PATIENCE", "0.25", "1e-06"), ORDER),
+    (
+        "a decision for a branch without slot is not answered",
+        Edit(
+            "actors.log.log:ConversationLog._notify",
+            """
+            if self.blocked and self._on_blocked is not None:
+                self._on_blocked()
+            """,
+            "",
+        ),
+        LOG_TESTS,
+    ),
     (
         "while a save waits: a decision moves on a run that has begun to wait",
-        APPROVAL_COMMANDS,
-        " and now.run is not None and now.run.state == state",
-        "",
+        Edit(
+            "actors.conversation.approval_commands:ApprovalCommands._settle.unchanged",
+            "id in now.pending and now.run is not None and (now.run.state == state)",
+            "id in now.pending",
+        ),
         SLOW_SAVES,
     ),
     (
         "while a save waits: a void approval expires",
-        APPROVAL_COMMANDS,
-        "return id in now.pending and now",
-        "return now",
+        Edit(
+            "actors.conversation.approval_commands:ApprovalCommands._settle.unchanged",
+            "id in now.pending",
+            "True",
+        ),
         SLOW_SAVES,
     ),
     (
         "while a save waits: an expired approval is voided with its run",
-        RUN,
-        OF_RUN,
-        "tuple(run.unsettled) == unsettled",
+        Edit(
+            "actors.conversation.run:close",
+            "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)",
+            "tuple(run.unsettled) == unsettled",
+        ),
         SLOW_SAVES,
     ),
     (
         "while a save waits: an answered sender gets the end of the run",
-        RUN,
-        OF_RUN,
-        "log.state.head.pending == pending",
+        Edit(
+            "actors.conversation.run:close",
+            "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)",
+            "log.state.head.pending == pending",
+        ),
         SLOW_SAVES,
     ),
     (
         "while a save waits: an expired approval is replaced",
-        VOID,
-        "        when=partial(_pending, log, [old]),\n",
-        "",
+        Words("actors.log.void:replace", "        when=partial(_pending, log, [old]),\n", ""),
         LOG_TESTS,
     ),
     (
         "while a save waits: an expired approval is voided",
-        VOID,
-        "return _pending(log, approvals) and ",
-        "return ",
+        Edit("actors.log.void:_is_unchanged", "_pending(log, approvals)", "True"),
         LOG_TESTS,
     ),
     (
         "while a save waits: a resumed run stays recorded as waiting",
-        VOID,
-        "return _pending(log, approvals) and (now and now.state) == (run and run.state)",
-        "return _pending(log, approvals)",
+        Edit("actors.log.void:_is_unchanged", "(now and now.state) == (run and run.state)", "True"),
         LOG_TESTS,
     ),
 )
@@ -1206,110 +1190,108 @@ NAMES_OF_OTHERS = "tests/actors/access/test_names_of_others.py"
 EACH_ROUTE = f"{ENTRANCE}::test_each_route_but_the_public_ones_needs_a_credential"
 FROM_CREDENTIAL = f"{CHOSEN}::test_each_request_has_one_credential_and_at_most_one_token"
 
-AUTHENTICATED: tuple[tuple[str, str, str, str, str], ...] = (
+AUTHENTICATED: tuple[tuple[str, Edit, str], ...] = (
     (
         "a route is public by default",
-        "gateway/http/quart_app.py",
-        "if self._entrance is None or id in self._public:",
-        "if self._entrance is None or id not in self._public:",
+        Edit("gateway.http.quart_app:Application._view", "id in self._public", "id not in self._public"),
         EACH_ROUTE,
     ),
     (
         "websockets need no credential",
-        "gateway/http/quart_app.py",
-        "if self._entrance is None:\n                await self._sockets",
-        "if True:\n                await self._sockets",
+        Edit("gateway.http.quart_app:Application._serve_socket", "self._entrance is None", "True"),
         EACH_ROUTE,
     ),
     (
         "event streams outlive their credential",
-        "gateway/http/quart_app.py",
-        "reply.body.end_with(identity.lifetime.ended)",
-        "pass",
+        Edit(
+            "gateway.http.quart_app:Application._view",
+            "reply.body.end_with(identity.lifetime.ended)",
+            "pass",
+        ),
         f"{ENTRANCE}::test_event_streams_end_with_the_credential",
     ),
     (
         "websockets outlive their credential",
-        "gateway/http/web_socket.py",
-        "        nursery.start_soon(cancel_when, lifetime.ended, nursery.cancel_scope)\n",
-        "",
+        Edit(
+            "gateway.http.web_socket:serve_until_ended",
+            "nursery.start_soon(cancel_when, lifetime.ended, nursery.cancel_scope)",
+            "",
+        ),
         f"{ENTRANCE}::test_websockets_end_with_the_credential",
     ),
     (
         "the secret of a key does not matter",
-        "gateway/auth/api_keys.py",
-        "or not is_equal or",
-        "or",
+        Edit("gateway.auth.api_keys:ApiKeys.verify", "not is_equal", "False"),
         f"{API_KEYS}::test_invalid_keys_get_one_answer",
     ),
     (
         "keys do not expire",
-        "gateway/auth/api_keys.py",
-        "or not key.stored.is_live(self.wall_clock()):",
-        ":",
+        Edit("gateway.auth.api_keys:ApiKeys.verify", "not key.stored.is_live(self.wall_clock())", "False"),
         f"{API_KEYS}::test_invalid_keys_get_one_answer",
     ),
     (
         "revoked keys count until the restart",
-        "gateway/auth/api_keys.py",
-        "        self._live = live\n",
-        "        self._live = {**before, **live}\n",
+        Edit("gateway.auth.api_keys:ApiKeys.replace", "self._live = live", "self._live = {**before, **live}"),
         f"{API_KEYS}::test_changes_count_without_a_restart",
     ),
     (
         "old keys count if the file is unreadable",
-        "gateway/auth/api_keys.py",
-        "            state, stored = str(error), ()\n",
-        "            return\n",
+        Edit("gateway.auth.api_keys:ApiKeys.look", "state, stored = (str(error), ())", "return"),
         f"{API_KEYS}::test_a_file_that_cannot_be_used_refuses_all_keys",
     ),
     (
         "other users may write the file of the keys",
-        "gateway/auth/key_file.py",
-        "if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or",
-        "if",
+        Edit("gateway.auth.key_file:check_mode", "found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)", "False"),
         f"{API_KEYS}::test_a_file_that_cannot_be_used_refuses_all_keys[open_to_the_group]",
     ),
     (
         "an API key is a token for tools",
-        "gateway/auth/chosen_credential.py",
-        "if is_key or not forward_credential:",
-        "if not is_key and not forward_credential:",
+        Edit(
+            "gateway.auth.chosen_credential:choose",
+            "is_key or not forward_credential",
+            "not is_key and (not forward_credential)",
+        ),
         FROM_CREDENTIAL,
     ),
     (
         "the authorization of a proxy is a token for tools",
-        "gateway/auth/chosen_credential.py",
-        'elif "proxy" in presented or authorization is None:',
-        "elif authorization is None:",
+        Edit("gateway.auth.chosen_credential:choose", "'proxy' in presented", "False"),
         FROM_CREDENTIAL,
     ),
     (
         "a cursor can be used by others",
-        STORE_SECRET,
-        'return [listing.encode(), by.encode(errors="surrogatepass")]',
-        "return [listing.encode()]",
+        Edit(
+            "actors.common.store_secret:_about",
+            "[listing.encode(), by.encode(errors='surrogatepass')]",
+            "[listing.encode()]",
+        ),
         "tests/actors/common/test_store_secret.py",
     ),
     (
         "a cursor that anybody can write tells positions",
-        "actors/agent_reads.py",
-        'if self.principal is not None and not may(self.principal, "read"):',
-        "if False:",
+        Edit(
+            "actors.agent_reads:AgentReads._unsealed",
+            "self.principal is not None and (not may(self.principal, 'read'))",
+            "False",
+        ),
         NAMES_OF_OTHERS,
     ),
     (
         "the id of a key is the same for all principals",
-        "actors/agent_reads.py",
-        'secret.id_of(self._by or "", *names)',
-        "secret.id_of(*names)",
+        Edit(
+            "actors.agent_reads:AgentReads.id_of",
+            "self._cast.services.secret.id_of(self._by or '', *names)",
+            "self._cast.services.secret.id_of(*names)",
+        ),
         NAMES_OF_OTHERS,
     ),
     (
         "a principal lists what it had in an earlier role",
-        "actors/conversation/guard.py",
-        'self.principal.id if reads_own(self.principal) else ""',
-        "self.principal.id",
+        Edit(
+            "actors.conversation.guard:Guard.among",
+            "self.principal.id if reads_own(self.principal) else ''",
+            "self.principal.id",
+        ),
         "tests/actors/access/test_acting_as.py",
     ),
 )
@@ -1318,665 +1300,759 @@ AUTHENTICATED: tuple[tuple[str, str, str, str, str], ...] = (
 NODES = (
     (
         "nodes: a stream is claimed from a living owner",
-        OWNERSHIP,
-        "if owner in (None, node) else Held(str(owner))",
-        "",
+        Edit(
+            "runtime.journal.ownership:Owners.claim",
+            "self._take(stream, node, claim) if owner in (None, node) else Held(str(owner))",
+            "self._take(stream, node, claim)",
+        ),
         (OTHER_NODES,),
     ),
     (
         "nodes: a paused process sends after its lease has run out",
-        HALT,
-        "if not self._owns():",
-        "if False:",
+        Edit("actors.gate.halt:Departure.check_lease", "not self._owns()", "False"),
         (OTHER_NODES,),
     ),
     (
         "nodes: a process saves after its lease has run out",
-        TENURE,
-        "self._lease.check()",
-        "self._term",
+        Edit("actors.log.tenure:Tenure.write.attempt", "self._lease.check()", "self._term"),
         (OTHER_NODES,),
     ),
     (
         "nodes: a late renewal hides that the lease had run out",
-        LEASE,
-        "if not self.holds:\n            self.term",
-        "if False:\n            self.term",
+        Edit("runtime.journal.lease:Lease.renew", "not self.holds", "False"),
         (OTHER_NODES,),
     ),
     (
         "nodes: the lease does not count the time of a pause",
-        LEASE,
-        "time.CLOCK_BOOTTIME if",
-        "time.CLOCK_THREAD_CPUTIME_ID if",
+        Edit("runtime.journal.lease:boot_clock", "time.CLOCK_BOOTTIME", "time.CLOCK_THREAD_CPUTIME_ID"),
         ("tests/runtime/journal/test_lease.py",),
     ),
     (
         "nodes: the lease is reckoned from the answer",
-        LEASE,
-        "self.term.until = began +",
-        "self.term.until = self._clock() +",
+        Edit("runtime.journal.lease:Lease.renew", "began", "self._clock()"),
         ("tests/runtime/journal/test_lease.py",),
     ),
     (
         "nodes: a request does not claim its stream",
-        MEMORY,
-        "        self._owners.follow(",
-        "        False and self._owners.follow(",
+        Edit(
+            "runtime.journal.memory:MemoryJournal._follow",
+            "self._owners.follow(kept.name, self.node, self._wall(), self._claim(kept), at_rest=at_rest)",
+            """
+            False and self._owners.follow(
+                kept.name, self.node, self._wall(), self._claim(kept), at_rest=at_rest
+            )
+            """,
+        ),
         (OTHER_NODES,),
     ),
     (
         "nodes: a request takes a stream whose work is moving",
-        OWNERSHIP,
-        "(at_rest or self.owner(stream, now) is None)",
-        "True",
+        Edit("runtime.journal.ownership:Owners.follow", "at_rest or self.owner(stream, now) is None", "True"),
         ("tests/runtime/journal/test_following.py",),
     ),
     (
         "nodes: a command waits for a newer node that does not live",
-        LOCAL_NODE,
-        "if demands > self._newest:",
-        "if False:",
+        Edit("runtime.journal.local_node:LocalNode._check_version", "demands > self._newest", "False"),
         ("tests/runtime/journal/test_ownership.py",),
     ),
     (
         "nodes: an agent with a directory has no version",
-        "runtime/stores/open_journal.py",
-        "on_commit=on_commit, version=version)",
-        "on_commit=on_commit)",
+        Edit(
+            "runtime.stores.open_journal:open_journal",
+            "open_sqlite(address, wall=wall, on_commit=on_commit, version=version)",
+            "open_sqlite(address, wall=wall, on_commit=on_commit)",
+        ),
         ("tests/runtime/journal/test_transfer.py",),
     ),
     (
         "copies: the target is not compared",
-        "runtime/stores/transfer.py",
-        "if found.sums[table] != copied.sums[table]:",
-        "if False:",
+        Edit("runtime.stores.transfer:copy_journal", "found.sums[table] != copied.sums[table]", "False"),
         ("tests/runtime/journal/test_transfer.py",),
     ),
     (
         "copies: an unfinished copy is the journal of the directory",
-        "runtime/journal/whole_file.py",
-        "with _written(directory / UNFINISHED) as db:",
-        "with _written(directory / FILE) as db:",
+        Edit("runtime.journal.whole_file:new_rows", "UNFINISHED", "FILE"),
         ("tests/runtime/journal/test_transfer.py",),
     ),
     (
         "copies: an unfinished copy stays",
-        "runtime/journal/sqlite.py",
-        "        remove_unfinished(directory)\n",
-        "",
+        Edit("runtime.journal.sqlite:_open", "remove_unfinished(directory)", ""),
         ("tests/gateway/test_copy_interrupted.py",),
     ),
     (
         "copies: keys that were revoked since an earlier copy come back",
-        "gateway/cli/key_copy.py",
-        "else (NOTE,),",
-        "else (),",
+        Edit("gateway.cli.key_copy:copy_with_keys", "(NOTE,)", "()"),
         ("tests/gateway/test_journal_command.py",),
     ),
     (
         "nodes: a stream with open commands is released",
-        MEMORY,
-        "if any(each.key not in leave for each in kept.waiting()):",
-        "if False:",
+        Edit(
+            "runtime.journal.memory:MemoryJournal.release",
+            "any((each.key not in leave for each in kept.waiting()))",
+            "False",
+        ),
         ("tests/runtime/journal/test_ownership.py",),
     ),
     (
         "nodes: a sender without its token here is answered at once",
-        RUN,
-        "if log.sent_elsewhere.get(key) not in living",
-        "",
+        Edit(
+            "actors.conversation.run:_settled_without",
+            "(key for key in unsettled if log.sent_elsewhere.get(key) not in living)",
+            "(key for key in unsettled)",
+        ),
         (OTHER_NODES,),
     ),
     (
         "nodes: the node that has the token does not resume the run",
-        COMMANDS,
-        "if wanted.status is None and is_new and not found <= self._tried:",
-        "if False:",
+        Edit(
+            "actors.conversation.commands:Commands._resume_with_token",
+            "wanted.status is None and is_new and (not found <= self._tried)",
+            "False",
+        ),
         (OTHER_NODES,),
     ),
     (
         "nodes: a fenced activation counts as crashed",
-        "runtime/errors.py",
-        "    return isinstance(error, EndsActor)",
-        "    return False",
+        Edit("runtime.errors:ends_actor", "isinstance(error, EndsActor)", "False"),
         ("tests/runtime/test_virtual.py",),
     ),
     (
         "nodes: events of a stopped node are not published to watchers of all",
-        "actors/conversation/conversation.py",
-        "        await services.relay.load(log)\n",
-        "",
+        Edit("actors.conversation.conversation:_serve", "await services.relay.load(log)", ""),
         ("tests/actors/test_lost_nodes.py",),
     ),
     (
         "nodes: an unloaded conversation is no longer followed for watchers of all",
-        "actors/conversation/conversation.py",
-        "        services.relay.unload(log)\n",
-        "        pass\n",
+        Edit("actors.conversation.conversation:_unload", "services.relay.unload(log)", "pass"),
         ("tests/actors/test_lost_nodes.py",),
     ),
     (
         "nodes: a delta that arrives before its events is lost",
-        "actors/conversation/follow.py",
-        "if early is not None and early.after == cursor:",
-        "if False:",
+        Edit("actors.conversation.follow:follow", "early is not None and early.after == cursor", "False"),
         ("tests/actors/test_deltas_of_others.py",),
     ),
     (
         "nodes: deltas are given to requests without the key",
-        "gateway/fleet/fleet_key.py",
-        "        ):\n            return None\n        now = ",
-        "        ):\n            pass\n        now = ",
+        Edit(
+            "gateway.fleet.fleet_key:FleetKey.proof_for",
+            """
+            if not hmac.compare_digest(
+                signature.encode(errors="replace"), signed.by(self._key, "request").encode()
+            ):
+                return None
+            """,
+            """
+            if not hmac.compare_digest(
+                signature.encode(errors="replace"), signed.by(self._key, "request").encode()
+            ):
+                pass
+            """,
+        ),
         ("tests/gateway/test_fleet_key.py",),
     ),
     (
         "nodes: a signature is taken twice",
-        "gateway/fleet/fleet_key.py",
-        "or nonce in self._seen ",
-        "",
+        Edit("gateway.fleet.fleet_key:FleetKey.proof_for", "nonce in self._seen", "False"),
         ("tests/gateway/test_fleet_key.py",),
     ),
     (
         "nodes: deltas are taken from whoever answers",
-        "gateway/fleet/delta_peers.py",
-        'if not is_proof(answer.headers.get(PROOF, ""), proof):',
-        "if False:",
+        Edit(
+            "gateway.fleet.delta_peers:DeltaPeers._read",
+            "not is_proof(answer.headers.get(PROOF, ''), proof)",
+            "False",
+        ),
         ("tests/gateway/test_delta_peers.py",),
     ),
     (
         "nodes: watchers of all do not hear that hints were lost",
-        "actors/conversation/other_nodes.py",
-        "if hints.take_missed() or hint == HINTS_LOST:",
-        "if False:",
+        Edit(
+            "actors.conversation.other_nodes:OtherNodes._listen",
+            "hints.take_missed() or hint == HINTS_LOST",
+            "False",
+        ),
         ("tests/actors/test_lost_nodes.py",),
     ),
     (
         "nodes: without hints, nothing is noticed",
-        "actors/conversation/other_nodes.py",
-        "                for each in {id for topic",
-        "                for each in () and {id for topic",
+        Edit(
+            "actors.conversation.other_nodes:OtherNodes._poll",
+            "{id for topic in services.bus.topics if (id := _conversation(topic))}",
+            "() and {id for topic in services.bus.topics if (id := _conversation(topic))}",
+        ),
         (OTHER_NODES,),
     ),
     (
         "nodes: a call that may be repeated fails with the lease",
-        DISPATCH,
-        'if step.effect != "once":  # it can',
-        "if False:  # it can",
+        Edit("actors.calls.dispatch:Dispatch._call", "step.effect != 'once'", "False"),
         (OTHER_NODES,),
     ),
     (
         "nodes: a halt is acknowledged before other nodes have seen it",
-        HALT,
-        "        await self._confirmed(number)\n",
-        "",
+        Edit("actors.gate.halt:Halts.halt", "await self._confirmed(number)", ""),
         (SHARED_NOTES,),
     ),
     (
         "nodes: a halt is confirmed while an intent is being committed",
-        HALT,
-        "            self._tell(self.state)\n        await self._departed()\n",
-        "            self._tell(self.state)\n",
+        Edit("actors.gate.halt:Halts.apply", "await self._departed()", ""),
         (SHARED_NOTES,),
     ),
     (
         "nodes: hints that another node has recorded are overwritten",
-        "actors/tools/known.py",
-        ", notes, at=at)",
-        ", notes)",
+        Edit(
+            "actors.tools.known:KnownTools._keep.keep",
+            "self._journal.write_notes(kind_of(server), notes, at=at)",
+            "self._journal.write_notes(kind_of(server), notes)",
+        ),
         (SHARED_NOTES,),
     ),
     (
         "nodes: dollars that another node has added are overwritten",
-        "actors/models/spending.py",
-        ", notes, at=at)",
-        ", notes)",
+        Edit(
+            "actors.models.spending:Spending._save.save",
+            "self._notes.write_notes(NOTE, notes, at=at)",
+            "self._notes.write_notes(NOTE, notes)",
+        ),
         (SHARED_NOTES,),
     ),
     (
         "nodes: lost hints are no gap for watchers of all",
-        "actors/conversation/other_nodes.py",
-        "hints.take_missed() or hint == HINTS_LOST",
-        "hints.take_missed()",
+        Edit("actors.conversation.other_nodes:OtherNodes._listen", "hint == HINTS_LOST", "False"),
         (LOST_NODES,),
     ),
     (
         "nodes: too many hints at a time are no gap for watchers of all",
-        "actors/conversation/other_nodes.py",
-        "hints.take_missed() or hint == HINTS_LOST",
-        "hint == HINTS_LOST",
+        Edit("actors.conversation.other_nodes:OtherNodes._listen", "hints.take_missed()", "False"),
         (LOST_NODES,),
     ),
     (
         "nodes: a hint that could not be followed is no gap for watchers of all",
-        "actors/log/relay.py",
-        "if after is not None and id not in self._last:\n                            self._miss()",
-        "if False:\n                            self._miss()",
+        Edit("actors.log.relay:Relay.look", "after is not None and id not in self._last", "False"),
         (LOST_NODES,),
     ),
     (
         "nodes: a node that loads too late forgets the events of the other that it has published",
-        "actors/log/relay.py",
-        " and last.seq <= log.committed_seq:",
-        ":",
+        Edit("actors.log.relay:Relay.load", "last.seq <= log.committed_seq", "True"),
         ("tests/actors/test_watched_nodes.py",),
     ),
     (
         "nodes: a late hint about a conversation that moved is no gap",
-        "actors/log/relay.py",
-        "if after is not None and after < self._unsure.get(id, 0):",
-        "if False:",
+        Edit("actors.log.relay:Relay.look", "after is not None and after < self._unsure.get(id, 0)", "False"),
         ("tests/actors/test_watched_nodes.py",),
     ),
     (
         "nodes: hints of a node that died are not missed",
-        "actors/conversation/other_nodes.py",
-        "if self._living - living:",
-        "if False:",
+        Edit("actors.conversation.other_nodes:OtherNodes._notice_deaths", "self._living - living", "False"),
         ("tests/actors/test_watched_nodes.py",),
     ),
     (
         "nodes: a gap is filtered away",
-        "actors/agent_reads.py",
-        "if isinstance(published, HaltState | Missed):",
-        "if isinstance(published, Missed):\n                return False\n"
-        "            if isinstance(published, HaltState):",
+        Edit(
+            "actors.agent_reads:AgentReads._watching.wants",
+            """
+            if isinstance(published, HaltState | Missed):
+                return True
+            """,
+            """
+            if isinstance(published, Missed):
+                return False
+            if isinstance(published, HaltState):
+                return True
+            """,
+        ),
         (LOST_NODES,),
     ),
     (
         "nodes: a watcher takes a gap for nothing",
-        "actors/conversation/watch.py",
-        "if self._live.take_missed() or isinstance(published, Missed):",
-        "if isinstance(published, Missed):\n                continue\n"
-        "            if self._live.take_missed():",
+        Edit(
+            "actors.conversation.watch:Watch.__anext__",
+            """
+            if self._live.take_missed() or isinstance(published, Missed):
+                self._live.skip()
+                return Gap()
+            """,
+            """
+            if isinstance(published, Missed):
+                continue
+            if self._live.take_missed():
+                self._live.skip()
+                return Gap()
+            """,
+        ),
         (LOST_NODES,),
     ),
     (
         "postgres: hints that came while nobody listened are not told to be lost",
-        PG_HINTS,
-        "                self.bus.publish(TOPIC, HINTS_LOST)  # those sent before it listened\n",
-        "",
+        Edit("runtime.journal.postgres.hints:Hints.listen", "self.bus.publish(TOPIC, HINTS_LOST)", ""),
         (HINT_TESTS,),
     ),
     (
         "postgres: the same, with a server",
-        PG_HINTS,
-        "                self.bus.publish(TOPIC, HINTS_LOST)  # those sent before it listened\n",
-        "",
+        Edit("runtime.journal.postgres.hints:Hints.listen", "self.bus.publish(TOPIC, HINTS_LOST)", ""),
         (f"{PG_TESTS}::test_hints_come_again_after_a_connection_was_lost",),
     ),
     (
         "postgres: too many hints are not told to be lost",
-        PG_HINTS,
-        "            self._lost = True\n        elif",
-        "            pass\n        elif",
+        Edit("runtime.journal.postgres.hints:Hints.changed", "self._lost = True", "pass"),
         (HINT_TESTS,),
     ),
     (
         "postgres: a notification that failed is not told",
-        PG_HINTS,
-        "self._lost, pause = True, RETRY",
-        "pause = RETRY",
+        Edit(
+            "runtime.journal.postgres.hints:Hints.send",
+            "self._lost, pause = (True, RETRY)",
+            "pause = RETRY",
+        ),
         (HINT_TESTS,),
     ),
     (
         "postgres: a notification that failed is told with the next change only",
-        PG_HINTS,
-        "                self._wake.set()  # the next",
-        "                # the next",
+        Edit("runtime.journal.postgres.hints:Hints.send", "self._wake.set()", ""),
         (HINT_TESTS,),
     ),
     (
         "postgres: the same, with a server that is away",
-        PG_HINTS,
-        "                self._wake.set()  # the next",
-        "                # the next",
+        Edit("runtime.journal.postgres.hints:Hints.send", "self._wake.set()", ""),
         (f"{PG_TESTS}::test_failed_notification_is_told_when_the_server_is_back",),
     ),
     (
         "nodes: another node is to blame for a slow store",
-        "actors/conversation/silent_nodes.py",
-        "renewed = int(ends.get(self._own) != before.get(self._own))",
-        "renewed = 1",
+        Edit(
+            "actors.conversation.silent_nodes:SilentNodes.look",
+            "int(ends.get(self._own) != before.get(self._own))",
+            "1",
+        ),
         (SILENT_NODES,),
     ),
     (
         "nodes: a request to a node that works is refused when another is silent",
-        "actors/conversation/other_nodes.py",
-        "if owners.get(topic.conversation) in silent:",
-        "if owners:",
+        Edit(
+            "actors.conversation.other_nodes:OtherNodes._tell_senders",
+            "owners.get(topic.conversation) in silent",
+            "owners",
+        ),
         (SILENT_NODES,),
     ),
     (
         "nodes: a request waits for a silent node",
-        "actors/conversation/other_nodes.py",
-        "if owners.get(topic.conversation) in silent:",
-        "if False:",
+        Edit(
+            "actors.conversation.other_nodes:OtherNodes._tell_senders",
+            "owners.get(topic.conversation) in silent",
+            "False",
+        ),
         (SILENT_NODES,),
     ),
     (
         "nodes: a request waits at a node that is cut off",
-        "actors/conversation/other_nodes.py",
-        "if trio.current_time() - reached >= UNREACHED:",
-        "if False:",
+        Edit(
+            "actors.conversation.other_nodes:OtherNodes._look_at_nodes",
+            "trio.current_time() - reached >= UNREACHED",
+            "False",
+        ),
         (SILENT_NODES,),
     ),
     (
         "postgres: a cancelled operation begins when there is a connection at last",
-        PG_POOL,
-        "            if not work.is_given_up:\n",
-        "            if True:\n",
+        Edit("runtime.journal.postgres.pool:Pool._with_session", "not work.is_given_up", "True"),
         (f"{PG_TESTS}::test_operation_that_was_cancelled_before_it_had_a_connection_does_not_begin",),
     ),
     (
         "postgres: the outcome of a cancelled operation is lost",
-        PG_POOL,
-        "with trio.move_on_after(LOOK_EVERY if work.is_late else GRACE):",
-        "with trio.move_on_after(0):",
+        Edit("runtime.journal.postgres.pool:Pool._outcome", "LOOK_EVERY if work.is_late else GRACE", "0"),
         (f"{PG_TESTS}::test_operation_that_has_begun_ends_soon_after_its_cancellation",),
     ),
     (
         "postgres: a suspended node keeps the lock of a stream",
-        PG_POOL,
-        "set_config('idle_in_transaction_session_timeout', '2s', false)",
-        "set_config('idle_in_transaction_session_timeout', '0', false)",
+        Words(
+            "runtime.journal.postgres.pool:_SETTINGS",
+            "set_config('idle_in_transaction_session_timeout', '2s', false)",
+            "set_config('idle_in_transaction_session_timeout', '0', false)",
+        ),
         (f"{PG_TESTS}::test_node_that_is_suspended_in_a_transaction_keeps_no_stream_from_others",),
     ),
     (
         "postgres: lost hints are not in the notification",
-        PG_HINTS,
-        "[*hints, HINTS_LOST] if self._lost else hints",
-        "hints",
+        Edit(
+            "runtime.journal.postgres.hints:Hints.send",
+            "[*hints, HINTS_LOST] if self._lost else hints",
+            "hints",
+        ),
         (HINT_TESTS,),
     ),
     (
         "postgres: hints that are lost during a notification are forgotten",
-        PG_HINTS,
-        "                await self._pool.run(notify)\n",
-        "                await self._pool.run(notify)\n                self._lost = False\n",
+        Edit(
+            "runtime.journal.postgres.hints:Hints.send",
+            "await self._pool.run(notify)",
+            """
+            await self._pool.run(notify)
+            self._lost = False
+            """,
+        ),
         (HINT_TESTS,),
     ),
     (
         "nodes: a stream with open commands is released, in SQLite",
-        SQLITE,
-        "if any(key not in leave for key in sql_inbox.open_keys(db, head.id)):",
-        "if False:",
+        Edit(
+            "runtime.journal.sqlite:SqliteJournal.release.release",
+            "any((key not in leave for key in sql_inbox.open_keys(db, head.id)))",
+            "False",
+        ),
         (RELEASES,),
     ),
     (
         "postgres: a stream with open commands is released",
-        PG_OWNERS,
-        """ AND NOT EXISTS (SELECT FROM inbox"
-            " WHERE inbox.stream = stream.id AND open = 1 AND key <> ALL(%(leave)s::text[]))",
-""",
-        '",\n',
+        Edit(
+            "runtime.journal.postgres.owners:release",
+            """
+            (
+                f"UPDATE stream SET node = NULL WHERE {_OWNED} AND NOT EXISTS (SELECT FROM inbox "
+                "WHERE inbox.stream = stream.id AND open = 1 AND key <> ALL(%(leave)s::text[]))"
+            )
+            """,
+            "f'UPDATE stream SET node = NULL WHERE {_OWNED}'",
+        ),
         (f"{RELEASES}[postgres-message-ack]",),
     ),
     (
         "postgres: all commands are left behind by a release",
-        PG_OWNERS,
-        "key <> ALL(%(leave)s::text[])",
-        "key = ANY(%(leave)s::text[])",
+        Words(
+            "runtime.journal.postgres.owners:release",
+            "key <> ALL(%(leave)s::text[])",
+            "key = ANY(%(leave)s::text[])",
+        ),
         (f"{RELEASES}[postgres-decision-ack]",),
     ),
     (
         "postgres: a release is blind for the command that it waited for",
-        PG_OWNERS,
-        """        db.execute(_LOCK, values)
-        held = db""",
-        "        held = db",
+        Edit("runtime.journal.postgres.owners:release", "db.execute(_LOCK, values)", ""),
         (f"{PG_TESTS}::test_release_sees_the_command_that_it_waited_for",),
     ),
     (
         "postgres: a request takes a stream with open commands",
-        "runtime/journal/postgres/intake.py",
-        "kept.work != rows.OPEN and not kept.kinds",
-        "kept.work != rows.OPEN",
+        Edit("runtime.journal.postgres.intake:_put", "not kept.kinds", "True"),
         (FOLLOWING,),
     ),
     (
         "postgres: a request takes a stream whose work is moving",
-        "runtime/journal/postgres/intake.py",
-        "kept.work != rows.OPEN and not kept.kinds",
-        "not kept.kinds",
+        Edit("runtime.journal.postgres.intake:_put", "kept.work != rows.OPEN", "True"),
         (FOLLOWING,),
     ),
     (
         "nodes: a request takes a stream with open commands",
-        MEMORY,
-        "not kept.summary.open and len(kept.waiting()) == 1",
-        "not kept.summary.open",
+        Edit("runtime.journal.memory:MemoryJournal._follow", "len(kept.waiting()) == 1", "True"),
         (FOLLOWING,),
     ),
     (
         "nodes: a request takes a stream with open commands, in SQLite",
-        SQLITE,
-        "head.work != rows.OPEN and len(sql_inbox.waiting_kinds(db, head.id)) == 1",
-        "head.work != rows.OPEN",
+        Edit(
+            "runtime.journal.sqlite:SqliteJournal._put",
+            "len(sql_inbox.waiting_kinds(db, head.id)) == 1",
+            "True",
+        ),
         (FOLLOWING,),
     ),
     (
         "postgres: a deleted stream stays in the tally",
-        PG_TALLY,
-        "VALUES (OLD.owner, OLD.status, -1)",
-        "SELECT OLD.owner, OLD.status, -1 WHERE TG_OP = 'UPDATE'",
+        Words(
+            "runtime.journal.postgres.tally:TABLES",
+            "VALUES (OLD.owner, OLD.status, -1)",
+            "SELECT OLD.owner, OLD.status, -1 WHERE TG_OP = 'UPDATE'",
+        ),
         (f"{TALLY_TESTS}::test_tally_is_exact_whoever_writes_ends_and_dies",),
     ),
     (
         "postgres: the first count keeps the changes that it has counted",
-        PG_TALLY,
-        '    "DELETE FROM tally_change",\n',
-        "",
+        Words("runtime.journal.postgres.tally:FIRST_COUNT", '    "DELETE FROM tally_change",\n', ""),
         (f"{TALLY_TESTS}::test_tally_is_exact_whoever_writes_ends_and_dies",),
     ),
     (
         "postgres: a transaction that counts waits for another",
-        PG_TALLY,
-        " FOR NO KEY UPDATE SKIP LOCKED",
-        "",
+        Words("runtime.journal.postgres.tally:TABLES", " FOR NO KEY UPDATE SKIP LOCKED", ""),
         (f"{TALLY_TESTS}::test_transactions_that_count_wait_for_nobody",),
     ),
     (
         "postgres: an older node may not write to the tally",
-        PG_TALLY,
-        "LANGUAGE plpgsql SECURITY DEFINER",
-        "LANGUAGE plpgsql",
+        Edit(
+            "runtime.journal.postgres.tally:_AS_OWNER",
+            "'LANGUAGE plpgsql SECURITY DEFINER SET search_path = $schema, pg_temp'",
+            "'LANGUAGE plpgsql SET search_path = $schema, pg_temp'",
+        ),
         (f"{TALLY_TESTS}::test_writer_without_rights_on_the_tally_is_counted",),
     ),
     (
         "sqlite: commits wait until all space is returned",
-        DATABASE,
-        "while self.are_many and time.perf_counter() < until:",
-        "while self.are_many:",
+        Edit("runtime.journal.database:FreePages.step", "time.perf_counter() < until", "True"),
         (f"{FREE_PAGES}::test_step_is_short",),
     ),
     (
         "sqlite: the journal breaks if space cannot be returned",
-        DATABASE,
-        "        except sqlite3.Error:\n            self._is_possible",
-        "        except sqlite3.DataError:\n            self._is_possible",
+        Edit("runtime.journal.database:FreePages.step", "sqlite3.Error", "sqlite3.DataError"),
         (f"{FREE_PAGES}::test_step_that_fails_breaks_nothing",),
     ),
     (
         "sqlite: a journal is compacted while an agent uses it",
-        SQLITE,
-        "    with locked(directory):\n        before =",
-        "    if directory:\n        before =",
+        Words(
+            "runtime.journal.sqlite:compact",
+            "    with locked(directory):\n        before =",
+            "    if directory:\n        before =",
+        ),
         (f"{FREE_PAGES}::test_older_file_gets_smaller_once_it_was_compacted",),
     ),
     (
         "postgres: a save does not look at its fence",
-        "runtime/journal/postgres/save.py",
-        "AND epoch = %(epoch)s AND last_seq",
-        "AND last_seq",
+        Words("runtime.journal.postgres.save:_STREAM", "AND epoch = %(epoch)s AND last_seq", "AND last_seq"),
         ("tests/runtime/journal/test_ownership.py",),
     ),
     (
         "postgres: an attempt begins twice",
-        "runtime/journal/postgres/tables.py",
-        "PRIMARY KEY (stream, key, attempt)",
-        "CHECK (attempt > 0)",
+        Words(
+            "runtime.journal.postgres.tables:_FIRST",
+            "PRIMARY KEY (stream, key, attempt)",
+            "CHECK (attempt > 0)",
+        ),
         (SAVES,),
     ),
     (
         "postgres: a key is delivered twice",
-        "runtime/journal/postgres/intake.py",
-        "_repeated(new.stream, new.key, kept, is_same) or _refused(kept, new)",
-        "_refused(kept, new)",
+        Edit(
+            "runtime.journal.postgres.intake:deliver",
+            "_repeated(new.stream, new.key, kept, is_same)",
+            "False",
+        ),
         (INBOX,),
     ),
     (
         "postgres: a note is written at any revision",
-        "runtime/journal/postgres/note_table.py",
-        "WHERE coalesce(%(at)s, note_kind.revision) = note_kind.revision",
-        "",
+        Words(
+            "runtime.journal.postgres.note_table:write",
+            "WHERE coalesce(%(at)s, note_kind.revision) = note_kind.revision",
+            "",
+        ),
         ("tests/runtime/journal/test_notes.py",),
     ),
 )
 
 MUTANTS = (
-    *(Mutant(name, (Edit(path, old, new),), tests) for name, path, old, new, tests in NODES),
+    *(Mutant(name, (edit,), tests) for name, edit, tests in NODES),
     Mutant(
         "the intent is saved with the result, not before the call",
         (
-            Edit(DISPATCH, INTENT, "            saved = await log.save_soon(intent)\n"),
-            Edit(VOID, "if not others:", "if False:"),
             Edit(
-                VOID,
-                SAVE_OVER,
-                "            from stopgo.runtime.journal.protocol import NewIntent\n"
-                "            late = [NewIntent(each.key, each.attempt, 'once', {}) for each in settle]\n"
-                + SAVE_OVER.replace("settle=settle", "settle=settle, intents=late"),
+                "actors.calls.dispatch:Dispatch.send",
+                """
+                log.save(
+                    *(e.ToolUnknown(key, earlier, INTERRUPTED) for earlier in step.lost),
+                    intent,
+                    intents=[NewIntent(key, step.attempt, step.effect, encode(intent).body)],
+                    settle=[SettleIntent(key, earlier, "unknown") for earlier in step.lost],
+                    when=departure.may_leave if step.effect == "once" and (not step.held) else lambda: True,
+                )
+                """,
+                "log.save_soon(intent)",
+            ),
+            Edit("actors.log.void:save_and_void", "not others", "False"),
+            Edit(
+                "actors.log.void:save_and_void",
+                """
+                if await log.save(*events, *others, settle=settle, questions=close, when=unchanged):
+                    return True
+                """,
+                """
+                from stopgo.runtime.journal.protocol import NewIntent
+
+                late = [NewIntent(each.key, each.attempt, "once", {}) for each in settle]
+                if await log.save(
+                    *events, *others, settle=settle, intents=late, questions=close, when=unchanged
+                ):
+                    return True
+                """,
             ),
         ),
     ),
     Mutant(
         "an attempt can be begun twice",
         (
-            Edit(MEMORY_STREAM, "            if place in self.intents:\n", "            if False:\n"),
-            Edit(SQL_STREAM, "INSERT OR IGNORE INTO intent", "INSERT OR REPLACE INTO intent"),
+            Edit("runtime.journal.memory_stream:Stream.intend", "place in self.intents", "False"),
+            Words(
+                "runtime.journal.sql_stream:begin_intents",
+                "INSERT OR IGNORE INTO intent",
+                "INSERT OR REPLACE INTO intent",
+            ),
         ),
         (SAVES,),
     ),
     Mutant(
         "the fence: an owner that was replaced may write",
-        (Edit(LOCAL_NODE, "if not self._owners.holds(fence):", "if False:"),),
+        (Edit("runtime.journal.local_node:LocalNode._check", "not self._owners.holds(fence)", "False"),),
         (SAVES,),
     ),
     Mutant(
         "expected_seq: a writer may have missed events",
         (
-            Edit(MEMORY, "if len(draft.events) != expected_seq:", "if False:"),
-            Edit(SQLITE, "if head.last_seq != expected_seq:", "if False:"),
+            Edit("runtime.journal.memory:MemoryJournal.save", "len(draft.events) != expected_seq", "False"),
+            Edit("runtime.journal.sqlite:SqliteJournal.save.write", "head.last_seq != expected_seq", "False"),
         ),
         (SAVES,),
     ),
     Mutant(
         "rolled back heads stay cached",
-        (Edit(SQL_STREAM, "self._heads.clear()", "pass"),),
+        (Edit("runtime.journal.sql_stream:Streams.forget", "self._heads.clear()", "pass"),),
         ("tests/runtime/journal/test_sqlite.py::test_cache_forgets_rolled_back_values",),
     ),
     Mutant(
         "the replay key: a recorded step is done again",
-        (Edit(STEP, "recorded = log.run.steps.get(key)", "recorded = None"),),
+        (Edit("actors.log.step:_recorded", "log.run.steps.get(key)", "None"),),
     ),
     Mutant(
         "a question that was put is put again",
-        (Edit(LOG, "id = self.run.asked.get(question)", "id = None"),),
+        (Edit("actors.log.log:ConversationLog.decision", "self.run.asked.get(question)", "None"),),
     ),
     Mutant(
         "the first decision wins",
-        (Edit(VOTE, 'if asked.state != "pending" or (', "if ("),),
+        (Edit("runtime.journal.vote:outcome", "asked.state != 'pending'", "False"),),
     ),
     Mutant(
         "the output gate: events are published before the commit",
         (
             Edit(
-                LOG,
-                COMMIT,
-                "            for n, event in enumerate(new, self.state.last_seq + 1):\n"
-                "                told = Event(self.state.id, n, event.type, 0.0, event.body)\n"
-                "                self.bus.publish(ConversationTopic(self.state.id), told)\n" + COMMIT,
+                "actors.log.log:ConversationLog.save",
+                "saved = await self.tenure.write(save)",
+                """
+                for n, event in enumerate(new, self.state.last_seq + 1):
+                    told = Event(self.state.id, n, event.type, 0.0, event.body)
+                    self.bus.publish(ConversationTopic(self.state.id), told)
+                saved = await self.tenure.write(save)
+                """,
             ),
-            Edit(LOG, PUBLISH, ""),
+            Edit("actors.log.log:ConversationLog._apply", "self._publish(stored)", ""),
         ),
     ),
     Mutant(
         "the output gate: commands are answered before the answer is on disk",
-        (Edit(LOG, COMMIT, REPLY + COMMIT),),
+        (
+            Edit(
+                "actors.log.log:ConversationLog.save",
+                "saved = await self.tenure.write(save)",
+                """
+                for key, reply in (replies or {}).items():
+                    self.bus.publish(ReplyTopic(self.state.id, key), reply)
+                saved = await self.tenure.write(save)
+                """,
+            ),
+        ),
         ("tests/actors/conversation/test_poison.py::test_a_command_that_always_crashes_is_refused",),
     ),
     Mutant(
         "the stored effect class: today's hints count",
         (
-            Edit(LIFECYCLE, OPEN, "lost = False"),
-            Edit(LIFECYCLE, "return stricter(effect, sent.effect), asks or sent.asks", "return effect, asks"),
+            Edit(
+                "actors.calls.lifecycle:_before_the_gate",
+                "sent.effect == 'once' and (not sent.remote)",
+                "False",
+            ),
+            Edit(
+                "actors.calls.lifecycle:_class",
+                "(stricter(effect, sent.effect), asks or sent.asks)",
+                "(effect, asks)",
+            ),
         ),
         (killed(MATRIX, "a call nobody was asked about, by a tool that calls itself harmless later"),),
     ),
     Mutant(
         "a call that was interrupted is sent again without asking",
-        (Edit(LIFECYCLE, OPEN, "lost = False"), Edit(LIFECYCLE, ONCE_TODAY, "return ")),
+        (
+            Edit(
+                "actors.calls.lifecycle:_before_the_gate",
+                "sent.effect == 'once' and (not sent.remote)",
+                "False",
+            ),
+            Edit("actors.calls.lifecycle:_may_be_repeated", "effect != 'once'", "True"),
+        ),
     ),
     Mutant(
         "a call whose answer was lost is sent again without asking",
         (
-            Edit(LIFECYCLE, 'if sent.effect != "once" and local.resends:', "if local.resends:"),
-            Edit(LIFECYCLE, ONCE_TODAY, "return "),
+            Edit("actors.calls.lifecycle:_after_a_loss", "sent.effect != 'once'", "True"),
+            Edit("actors.calls.lifecycle:_may_be_repeated", "effect != 'once'", "True"),
         ),
     ),
     Mutant(
         "a call whose server crashed has never left",
         (
             Edit(
-                DISPATCH,
-                "ToolChanged, ActorUnavailable) as",
-                "ToolChanged, ActorUnavailable, ActorCrashed) as",
+                "actors.calls.dispatch:Dispatch._call",
+                "(ToolUnavailable, ToolChanged, ActorUnavailable)",
+                "(ToolUnavailable, ToolChanged, ActorUnavailable, ActorCrashed)",
             ),
-            Edit(DISPATCH, "(ToolOutcomeUnknown, ActorCrashed) as", "ToolOutcomeUnknown as"),
+            Edit(
+                "actors.calls.dispatch:Dispatch._call",
+                "(ToolOutcomeUnknown, ActorCrashed)",
+                "ToolOutcomeUnknown",
+            ),
         ),
         (NODE_TESTS,),
     ),
     Mutant(
         "an unknown outcome asks no human",
-        (Edit(LIFECYCLE, "if not sent.asks:", "if True:"),),
+        (Edit("actors.calls.lifecycle:_after_a_loss", "not sent.asks", "True"),),
     ),
     Mutant(
         "an interrupted attempt stays open behind the one that follows it",
-        (Edit(LIFECYCLE, "lost=lost,", "lost=(),"),),
+        (Edit("actors.calls.lifecycle:_at_the_gate", "lost", "()"),),
         (killed(MATRIX, "a rejection that ends a sequence"),),
     ),
     Mutant(
         "a rejected call is sent",
         (
             Edit(
-                RECORDED,
-                'return "approved" if isinstance(decision, Approved) else "rejected"',
-                'return "approved"',
+                "actors.calls.recorded:_state",
+                "'approved' if isinstance(decision, Approved) else 'rejected'",
+                "'approved'",
             ),
-            Edit(LOG_RECORD, '"denied", "rejected", "expired"})', '"denied", "expired"})'),
+            Edit(
+                "actors.log.record:ENDED",
+                "{'finished', 'denied', 'rejected', 'expired'}",
+                "{'finished', 'denied', 'expired'}",
+            ),
         ),
     ),
     Mutant(
         "an edit is forgotten",
-        (Edit(RECORDED, "asked.tool_args if edited is None else edited", "asked.tool_args"),),
+        (
+            Edit(
+                "actors.calls.recorded:_approval",
+                "asked.tool_args if edited is None else edited",
+                "asked.tool_args",
+            ),
+        ),
     ),
     Mutant(
         "approvals outlive their run",
         (
-            Edit(RUN, "for id in log.state.head.pending]\n    lost", "for id in ()]\n    lost"),
-            Edit(RUN, "[closed(log.state.approvals[id], RUN_ENDED) for id in pending]", "[]"),
+            Edit(
+                "actors.conversation.run:close",
+                "[e.ApprovalVoid(id, RUN_ENDED) for id in log.state.head.pending]",
+                "[e.ApprovalVoid(id, RUN_ENDED) for id in ()]",
+            ),
+            Edit(
+                "actors.conversation.run:close",
+                "[closed(log.state.approvals[id], RUN_ENDED) for id in pending]",
+                "[]",
+            ),
         ),
     ),
     Mutant(
         "idempotency keys are not remembered",
         (
             Edit(
-                MEMORY,
-                "if known := kept.known(key, lambda first: first.kind == kind and",
-                "if False and (lambda first:",
+                "runtime.journal.memory:MemoryJournal.deliver",
+                "(known := kept.known(key, lambda first: first.kind == kind and _same(first.body, body)))",
+                "False and (lambda first: _same(first.body, body))",
             ),
-            Edit(SQL_INBOX, "INSERT OR IGNORE INTO inbox", "INSERT OR REPLACE INTO inbox"),
+            Words(
+                "runtime.journal.sql_inbox:put", "INSERT OR IGNORE INTO inbox", "INSERT OR REPLACE INTO inbox"
+            ),
         ),
         (MATRIX, INBOX),
     ),
@@ -1984,39 +2060,48 @@ MUTANTS = (
         "a message leaves the inbox after the commit that took it in",
         (
             Edit(
-                COMMANDS,
-                "save_soon(*self._beginning(received), ack=[received.key])\n\n    def",
-                "save(*self._beginning(received))\n            await self._log.save(ack=[received.key])"
-                "\n\n    def",
+                "actors.conversation.commands:Commands._say",
+                "await self._log.save_soon(*self._beginning(received), ack=[received.key])",
+                """
+                await self._log.save(*self._beginning(received))
+                await self._log.save(ack=[received.key])
+                """,
             ),
         ),
         (killed(MATRIX, "a reply with calls of every class, and a second turn"),),
     ),
     Mutant(
         "a command that was carried out is carried out again before that is on disk",
-        (Edit(COMMANDS, "if received.key in acked:", "if False:"),),
+        (Edit("actors.conversation.commands:Commands.look", "received.key in acked", "False"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
         "a model gets a `once` result before it is on disk",
-        (Edit(CALL_END, "effect):\n        await log.flush()\n", "effect):\n        pass\n"),),
+        (Edit("actors.calls.call_end:save_ends", "await log.flush()", "pass"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
         "a conversation that has ended is flushed",
-        (Edit(LOG, "        if not self._closed:\n", "        if True:\n"),),
+        (Edit("actors.log.log:ConversationLog._ask_for_flush", "not self._closed", "True"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
         "the cause of a branch's error is lost",
-        (Edit(BRANCHES, "raise error from error.__cause__", "raise error from None"),),
+        (Edit("actors.log.branches:Branches.gather", "error.__cause__", "None"),),
         ("tests/actors/log/test_log.py",),
     ),
     Mutant(
         "writes of a crashed conversation that unwinds are lost",
         (
-            Edit(LOG, "        if self._closed:\n            await self.flush()\n", ""),
-            Edit(CALL_END, "effect):\n        await log.flush()\n", "effect):\n        pass\n"),
+            Edit(
+                "actors.log.log:ConversationLog.save_soon",
+                """
+            if self._closed:
+                await self.flush()
+            """,
+                "",
+            ),
+            Edit("actors.calls.call_end:save_ends", "await log.flush()", "pass"),
         ),
         ("tests/actors/log/test_write_behind.py",),
     ),
@@ -2024,308 +2109,347 @@ MUTANTS = (
         "pending writes are published",
         (
             Edit(
-                LOG,
-                "            self._pending_writes.add(events, settle, ack)\n",
-                "            for event in events:\n"
-                "                self.bus.publish(ConversationTopic(self.state.id), event)\n"
-                "            self._pending_writes.add(events, settle, ack)\n",
+                "actors.log.log:ConversationLog.save_soon",
+                "self._pending_writes.add(events, settle, ack)",
+                """
+                for event in events:
+                    self.bus.publish(ConversationTopic(self.state.id), event)
+                self._pending_writes.add(events, settle, ack)
+                """,
             ),
         ),
     ),
     Mutant(
         "a reply is saved after the commit it belongs to",
         (
-            Edit(LOG, "                replies=replies,\n", ""),
+            Words("actors.log.log:ConversationLog.save", "                replies=replies,\n", ""),
             Edit(
-                LOG,
-                "            self._publish_pending(pending)\n",
-                "            if replies:\n"
-                "                last = saved.first_seq + len(pending.events) + len(new) - 1\n"
-                "                await self.journal.save(self.fence, last, replies=replies)\n"
-                "            self._publish_pending(pending)\n",
+                "actors.log.log:ConversationLog.save",
+                "self._publish_pending(pending)",
+                """
+                if replies:
+                    last = saved.first_seq + len(pending.events) + len(new) - 1
+                    await self.journal.save(self.fence, last, replies=replies)
+                self._publish_pending(pending)
+                """,
             ),
         ),
     ),
     Mutant(
         "a later reply takes the place of the first",
         (
-            Edit(MEMORY_STREAM, "if self.inbox[key].reply is None:", "if True:"),
-            Edit(SQL_INBOX, " AND reply IS NULL", ""),
+            Edit("runtime.journal.memory_stream:Stream.close", "self.inbox[key].reply is None", "True"),
+            Words("runtime.journal.sql_inbox:answer", " AND reply IS NULL", ""),
         ),
     ),
     Mutant(
         "draining: a step starts during the shutdown",
         (
-            Edit(
-                LOG,
-                "        if self.active_runs.draining.is_set():\n            await self.flush()",
-                "        if False:\n            await self.flush()",
-            ),
-            Edit(LIFECYCLE, "Park() if local.draining and", "Park() if False and"),
-            Edit(DISPATCH, "if self.scope.draining.is_set():", "if False:"),
+            Edit("actors.log.log:ConversationLog.admit", "self.active_runs.draining.is_set()", "False"),
+            Edit("actors.calls.lifecycle:next_step", "local.draining", "False"),
+            Edit("actors.calls.dispatch:Dispatch.send", "self.scope.draining.is_set()", "False"),
         ),
     ),
     Mutant(
         "nothing is resumed at start-up",
-        (Edit(OPEN_AGENT, "nursery.start_soon(startup.resume_all, cast.services)", "pass"),),
+        (Edit("actors.open_agent:_run", "nursery.start_soon(startup.resume_all, cast.services)", "pass"),),
     ),
     Mutant(
         "a cancelled run does not wait for the result of its call",
         (
             Edit(
-                DISPATCH,
-                CALL_ONCE,
-                "                await self._call(elicitations, step, tool, server, departure.check_lease)\n",
+                "actors.calls.dispatch:Dispatch.send",
+                """
+                if step.effect == "once":
+                    await self._call_once(elicitations, step, tool, server, departure)
+                else:
+                    await self._call(elicitations, step, tool, server, departure.check_lease)
+                """,
+                "await self._call(elicitations, step, tool, server, departure.check_lease)",
             ),
         ),
     ),
     Mutant(
         "a call that had not left when its run was cancelled leaves",
-        (Edit(DISPATCH, "waits = departure.has_left and not", "waits = not"),),
+        (
+            Edit(
+                "actors.calls.dispatch:Dispatch._call_once.bound_when_cancelled",
+                "departure.has_left",
+                "True",
+            ),
+        ),
         ("tests/actors/conversation/test_ending.py",),
     ),
     Mutant(
         "a stopped branch outlives the stop",
-        (Edit(CONTEXT, "await child.wait_ended()", "pass"),),
+        (Edit("runtime.context:Context.ask_new", "await child.wait_ended()", "pass"),),
     ),
     Mutant(
         "an expired call is sent",
         (
+            Edit("actors.calls.recorded:_state", "state", "'approved' if state == 'expired' else state"),
             Edit(
-                RECORDED,
-                "            return state\n",
-                '            return "approved" if state == "expired" else state\n',
+                "actors.log.record:ENDED",
+                "{'finished', 'denied', 'rejected', 'expired'}",
+                "{'finished', 'denied', 'rejected'}",
             ),
-            Edit(LOG_RECORD, '"denied", "rejected", "expired"})', '"denied", "rejected"})'),
         ),
         (TREES,),
     ),
     Mutant(
         "a decided approval expires",
         (
-            Edit(MEMORY_STREAM, 'if asked is not None and asked.state == "decided":', "if False:"),
-            Edit(MEMORY_STREAM, 'if asked is None or asked.state != "pending":', "if asked is None:"),
-            Edit(SQL_QUESTION, 'if found is not None and found[1] == "decided":', "if False:"),
-            Edit(SQL_QUESTION, 'if found is None or found[1] != "pending":', "if found is None:"),
+            Edit(
+                "runtime.journal.memory_stream:Stream.ask",
+                "asked is not None and asked.state == 'decided'",
+                "False",
+            ),
+            Edit("runtime.journal.memory_stream:Stream.ask", "asked.state != 'pending'", "False"),
+            Edit(
+                "runtime.journal.sql_question:_close",
+                "found is not None and found[1] == 'decided'",
+                "False",
+            ),
+            Edit("runtime.journal.sql_question:_close", "found[1] != 'pending'", "False"),
         ),
         (SAVES,),
     ),
     Mutant(
         "a call is sent although its tool has changed since the approval",
         (
-            Edit(LIFECYCLE, "if last.fingerprint != judgement.tool.fingerprint:", "if False:"),
-            Edit(LIFECYCLE, 'last.state == "void" or last.fingerprint != tool', 'last.state == "void"'),
-            Edit(LIFECYCLE, " and each.fingerprint == tool", ""),
-            Edit(LOOKUP, " and approval.fingerprint == tool.fingerprint", ""),
+            Edit(
+                "actors.calls.lifecycle:_at_the_gate",
+                "last.fingerprint != judgement.tool.fingerprint",
+                "False",
+            ),
+            Edit("actors.calls.lifecycle:_passes", "last.fingerprint != tool", "False"),
+            Edit("actors.calls.lifecycle:_passes", "each.fingerprint == tool", "True"),
+            Edit("actors.calls.lookup:Lookup.judge", "approval.fingerprint == tool.fingerprint", "True"),
         ),
         (TREES,),
     ),
     Mutant(
         "a node is tried again though it has started a call that must not be repeated",
-        (Edit(CHILD, " or self._may_have_acted(key):", ":"),),
+        (Edit("actors.nodes.child:_Child.work", "self._may_have_acted(key)", "False"),),
         (SEEDS,),
     ),
     Mutant(
         "exit_loop exits nothing",
-        (Edit(LLM, "exited = self._spec.can_exit_loop and exits", "exited = False"),),
+        (Edit("actors.nodes.llm:_Llm._stop", "self._spec.can_exit_loop and exits", "False"),),
         (TREES,),
     ),
     Mutant(
         "a rule of today does not hold for a call of an earlier life",
         (
             Edit(
-                LIFECYCLE,
-                'if judgement.verdict.action == "deny":',
-                'if sent is None and judgement.verdict.action == "deny":',
+                "actors.calls.lifecycle:_at_the_gate",
+                "judgement.verdict.action == 'deny'",
+                "sent is None and judgement.verdict.action == 'deny'",
             ),
-            Edit(LIFECYCLE, 'return verdict.action == "run"', 'return verdict.action != "ask"'),
-            Edit(LIFECYCLE, 'isinstance(judgement, Missing) or judgement.verdict.action == "deny"', "False"),
+            Edit("actors.calls.lifecycle:_passes", "verdict.action == 'run'", "verdict.action != 'ask'"),
+            Edit(
+                "actors.calls.lifecycle:_may_be_repeated",
+                "isinstance(judgement, Missing) or judgement.verdict.action == 'deny'",
+                "False",
+            ),
         ),
         (seed(202),),
     ),
     Mutant(
         "a call that left unasked is sent again though it would ask today",
-        (Edit(LIFECYCLE, ONCE_TODAY + "_passes(sent, judgement, approvals)", 'return effect != "once"'),),
+        (Edit("actors.calls.lifecycle:_may_be_repeated", "_passes(sent, judgement, approvals)", "True"),),
         (STRICTER,),
     ),
     Mutant(
         "a refused call is sent again unasked after its tool has changed",
-        (Edit(LIFECYCLE, "if sent is not None and sent.retried:", "if sent is not None:"),),
+        (Edit("actors.calls.lifecycle:_passes", "sent.retried", "True"),),
         (STRICTER,),
     ),
     Mutant(
         "an attempt has a weaker class than the one before",
-        (Edit(LIFECYCLE, "stricter(effect, sent.effect)", "effect"),),
+        (Edit("actors.calls.lifecycle:_class", "stricter(effect, sent.effect)", "effect"),),
         (STRICTER,),
     ),
     Mutant(
         "weaker hints of a tool count",
-        (Edit(KNOWN, "return tuple(tools) if self.trust", "return tuple(tools) if True"),),
+        (Edit("actors.tools.known:KnownTools.counting", "self.trust", "True"),),
         (HINTS,),
     ),
     Mutant(
         "weaker hints of a tool count for the verdict",
-        (Edit(KNOWN, "(False, None, True)[asks]", "(False, None, True)[listed.strictness[0]]"),),
+        (
+            Edit(
+                "actors.tools.known:stricter_hints",
+                "(False, None, True)[asks]",
+                "(False, None, True)[listed.strictness[0]]",
+            ),
+        ),
         (HINTS,),
     ),
     Mutant(
         "weaker hints of a tool count for its effect class",
-        (Edit(KNOWN, "True if sent == 1 else None", "True if listed.strictness[1] == 1 else None"),),
+        (Edit("actors.tools.known:stricter_hints", "sent == 1", "listed.strictness[1] == 1"),),
         (HINTS,),
     ),
     Mutant(
         "weaker hints are stored",
-        (Edit(KNOWN, "kept = listed if self.trust else counts", "kept = listed"),),
+        (Edit("actors.tools.known:KnownTools._new", "listed if self.trust else counts", "listed"),),
         (HINTS,),
     ),
     Mutant(
         "hints count before they are on disk",
         (
             Edit(
-                KNOWN,
-                "if notes and not await self._journal.write_notes(kind_of(server), notes, at=at):",
-                "from trio.lowlevel import spawn_system_task as soon\n"
-                "            soon(self._journal.write_notes, kind_of(server), notes)\n"
-                "            if False:",
+                "actors.tools.known:KnownTools._keep.keep",
+                """
+                if notes and (not await self._journal.write_notes(kind_of(server), notes, at=at)):
+                    return False
+                """,
+                """
+                from trio.lowlevel import spawn_system_task as soon
+
+                soon(self._journal.write_notes, kind_of(server), notes)
+                if False:
+                    return False
+                """,
             ),
         ),
         (HINTS,),
     ),
     Mutant(
         "hints that are known are not read at the start",
-        (Edit(KNOWN, "for key, note in notes.items()", "for key, note in ()"),),
+        (Edit("actors.tools.known:KnownTools._refresh", "notes.items()", "()"),),
     ),
     Mutant(
         "hints that cannot be read are none",
-        (
-            Edit(
-                KNOWN,
-                "    except ValueError:\n        return STRICTEST",
-                "    except ValueError:\n        return Hints()",
-            ),
-        ),
+        (Edit("actors.tools.known:_hints_of", "return STRICTEST", "return Hints()"),),
         (HINTS,),
     ),
     Mutant(
         "hints that cannot be remembered count",
-        (Edit(KNOWN, "known.get(keys[0], STRICTEST)", "known.get(keys[0], tool.listed_hints)"),),
+        (Edit("actors.tools.known:KnownTools._compared", "STRICTEST", "tool.listed_hints"),),
         (HINTS,),
     ),
     Mutant(
         "hints are known by the own name alone",
-        (Edit(KNOWN, "(_key(tool.own_name), _key(seen))", "(_key(tool.own_name),)"),),
+        (Edit("actors.tools.known:_keys", "(_key(tool.own_name), _key(seen))", "(_key(tool.own_name),)"),),
         (HINTS,),
     ),
     Mutant(
         "hints are remembered without a bound",
-        (Edit(KNOWN, "key not in known and room > 0", "key not in known"),),
+        (Edit("actors.tools.known:KnownTools._new", "room > 0", "True"),),
         (HINTS,),
     ),
     Mutant(
         "hints are accepted that the person was not shown",
-        (Edit(REGISTRY, "if tool.hash == hash)", "if True)"),),
+        (Edit("actors.tools.registry:_Book.accept", "tool.hash == hash", "True"),),
         (HINTS,),
     ),
     Mutant(
         "hints are accepted with whatever else the tool says by now",
-        (Edit(TOOL, "            self.input_schema,\n            self.server,", "            self.server,"),),
+        (
+            Edit(
+                "actors.tools.tool:Tool._digest",
+                """
+                [self.own_name, self.description, self.input_schema, self.server,
+                 self.listed_hints.said, *more]
+                """,
+                "[self.own_name, self.description, self.server, self.listed_hints.said, *more]",
+            ),
+        ),
         (HINTS,),
     ),
     Mutant(
         "stricter hints wait for the names of a change",
-        (
-            Edit(
-                REGISTRY, "                await self._take(name, self._offers[name])", "                pass"
-            ),
-        ),
+        (Edit("actors.tools.registry:_Book.update", "await self._take(name, self._offers[name])", "pass"),),
         (HINTS,),
     ),
     Mutant(
         "an expired approval with on_expiry fail does not fail the run",
-        (Edit(SETTLER, "if end.expired and self._is_failure(key):", "if False:"),),
+        (Edit("actors.calls.settler:Settler.settle", "end.expired and self._is_failure(key)", "False"),),
         ("tests/actors/gate/test_expiry.py",),
     ),
     Mutant(
         "a question outlives the call it was about",
-        (Edit(SETTLER, "where=lambda asked: asked.key == key", "where=lambda asked: False"),),
+        (Edit("actors.calls.settler:Settler._unsent", "asked.key == key", "False"),),
         (STRICTER,),
     ),
     Mutant(
         "a branch keeps its turn when it has ended",
-        (
-            Edit(
-                BRANCHES,
-                "        finally:\n            self._pass_on(limiter)\n",
-                "        finally:\n            pass\n",
-            ),
-        ),
+        (Edit("actors.log.branches:Branches.limited", "self._pass_on(limiter)", "pass"),),
         (seed(100),),
     ),
     Mutant(
         "questions outlive the node they were asked for",
-        (Edit(STEP, "case StepFailed() | Ended(continued=Fault()):", "case None:"),),
+        (Words("actors.log.step:_save", "case StepFailed() | Ended(continued=Fault()):", "case None:"),),
         ("tests/actors/conversation/test_giving_up.py",),
     ),
     Mutant(
         "a prerequisite outlives the next attempt",
         (
-            Edit(STATE, "    record.need = None\n", ""),
-            Edit(LIFECYCLE, 'if sent.state == "open":', 'if sent.need is None and sent.state == "open":'),
+            Edit("actors.log.state:_start_attempt", "record.need = None", ""),
             Edit(
-                LIFECYCLE, 'if sent.state == "unknown":', 'if sent.need is None and sent.state == "unknown":'
+                "actors.calls.lifecycle:_before_the_gate",
+                "sent.state == 'open'",
+                "sent.need is None and sent.state == 'open'",
+            ),
+            Edit(
+                "actors.calls.lifecycle:_before_the_gate",
+                "sent.state == 'unknown'",
+                "sent.need is None and sent.state == 'unknown'",
             ),
         ),
         (killed(NEEDS, "an approved call without a token, then with one"),),
     ),
     Mutant(
         "after a restart a refused call does not wait for its prerequisite",
-        (Edit(LIFECYCLE, "    match sent.need:\n", "    return None\n    match sent.need:\n"),),
+        (
+            Words(
+                "actors.calls.lifecycle:_before_the_gate",
+                "    match sent.need:\n",
+                "    return None\n    match sent.need:\n",
+            ),
+        ),
         (undisturbed(NEEDS, "a call without a token, then with one"),),
     ),
     Mutant(
         "a refused call is sent again without a token",
-        (Edit(RECORDED, "!= command and token is not None", "!= command"),),
+        (Edit("actors.calls.recorded:_need", "token is not None", "True"),),
         (NEEDS,),
     ),
     Mutant(
         "a refused call is sent again with the same token",
-        (Edit(RECORDED, "run.command_of(key) != command and ", ""),),
+        (Edit("actors.calls.recorded:_need", "run.command_of(key) != command", "True"),),
         (undisturbed(NEEDS, "a token that does not do, and again, then a better one"),),
     ),
     Mutant(
         "the token of an approver serves the whole run",
-        (Edit(STATE, "            if decision.principal is None:\n", "            if True:\n"),),
+        (Edit("actors.log.state:_apply_approval", "decision.principal is None", "True"),),
         (APPROVERS_TOKENS,),
     ),
     Mutant(
         "an approved call that lost its token is sent with that of the run",
-        (Edit(LOG_RECORD, "self.calls[call].own_command or self.driving", "self.driving"),),
+        (Edit("actors.log.record:Run.command_of", "self.calls[call].own_command", "False"),),
         (APPROVERS_TOKENS,),
     ),
     Mutant(
         "a run that has lost its token calls without one",
-        (Edit(LOOKUP, "needs_one and not self.scope.token(self.key)", "needs_one and False"),),
+        (Edit("actors.calls.lookup:Lookup._lacks_token", "not self.scope.token(self.key)", "False"),),
         (killed(NEEDS, "a token that may be lost while a human thinks"),),
     ),
     Mutant(
         "the token of a queued message is tried for ever",
-        (Edit(COMMANDS, "if has_token and tried not in self._tried:", "if has_token:"),),
+        (Edit("actors.conversation.commands:Commands._answer_waiting", "tried not in self._tried", "True"),),
         (NEEDS,),
     ),
     Mutant(
         "an answer is taken for one to the next attempt's question",
-        (
-            Edit(
-                IN_FLIGHT_ELICITATIONS,
-                "question_key(self.key, self.attempt, self._number)",
-                "question_key(self.key, 1, self._number)",
-            ),
-        ),
+        (Edit("actors.calls.elicitations:Elicitations._put", "self.attempt", "1"),),
         (killed(NEEDS, "a question in the middle of a call that may be repeated"),),
     ),
     Mutant(
         "answers are forgotten once an attempt has brought them",
-        (Edit(STATE, "    record.need = None\n", "    record.need = record.asked = None\n"),),
+        (Edit("actors.log.state:_start_attempt", "record.need = None", "record.need = record.asked = None"),),
         (
             killed(
                 NEEDS, "a token that has run out when the question is answered which the call brought about"
@@ -2334,90 +2458,87 @@ MUTANTS = (
     ),
     Mutant(
         "a call continues after a refused prerequisite",
-        (Edit(LIFECYCLE, "if refused and not takes_refusals", "if False"),),
+        (Edit("actors.calls.lifecycle:_before_the_gate", "refused and (not takes_refusals)", "False"),),
         (killed(NEEDS, "an address before a call that nobody wants to visit"),),
     ),
     Mutant(
         "an answer that is repeated is another one",
         (
             Edit(
-                ELICITATION,
-                "if not isinstance(decision, Accept):",
-                "if not (pending and isinstance(decision, Accept)):",
+                "actors.approvals.elicitation_approval:ElicitationQuestion.checked",
+                "isinstance(decision, Accept)",
+                "pending and isinstance(decision, Accept)",
             ),
         ),
         (NEEDS,),
     ),
     Mutant(
         "elicitations in flight outlive the process",
-        (Edit(COMMANDS, "await self._void_lost()\n        await", "await"),),
+        (Edit("actors.conversation.commands:Commands.look", "await self._void_lost()", ""),),
         (killed(NEEDS, "a question in the middle of a call that may be repeated"),),
     ),
     Mutant(
         "a call that was lost while its server waited for an answer is not seen to at the next start",
-        (Edit(HEAD, '(run.state == "running" or bool(self.in_flight))', '(run.state == "running")'),),
+        (Edit("actors.log.head:Head.summary", "bool(self.in_flight)", "False"),),
         (killed(NEEDS, "a question in the middle of a call that may be repeated"),),
     ),
     Mutant(
         "elicitations in flight outlive the call",
-        (Edit(CALL_END, "any(asked_at(asked, key, attempt) for attempt in attempts)", "False"),),
+        (
+            Edit(
+                "actors.calls.call_end:save_ends",
+                "any((asked_at(asked, key, attempt) for attempt in attempts))",
+                "False",
+            ),
+        ),
         (NEEDS,),
     ),
     Mutant(
         "a resent call still shows the text of its last attempt",
         (
             Edit(
-                STATE,
-                'update_call(record, "", state="started", result=None, is_error=None, **tool)',
-                'update_call(record, state="started", **tool)',
+                "actors.log.state:_start_attempt",
+                "c.update_call(record, '', state='started', result=None, is_error=None, **tool)",
+                "c.update_call(record, state='started', **tool)",
             ),
         ),
         (killed(NEEDS, "cancelled while it waits for a token"),),
     ),
     Mutant(
         "the gate looks at the first value of a path only",
-        (
-            Edit(
-                CONDITIONS,
-                "islice(_found(values, path), MOST_READINGS + 1)",
-                "islice(_found(values, path), 1)",
-            ),
-        ),
+        (Edit("actors.gate.conditions:readings", "MOST_READINGS + 1", "1"),),
         (ORACLE,),
     ),
     Mutant(
         "the gate runs a call when one value of a path fits",
-        (Edit(GATE, 'of_readings = min if rule.then == "run" else max', "of_readings = max"),),
+        (Edit("actors.gate.gate:fit", "min if rule.then == 'run' else max", "max"),),
         (ORACLE,),
     ),
     Mutant(
         "the gate asks only when all values of a path fit",
-        (Edit(GATE, 'of_readings = min if rule.then == "run" else max', "of_readings = min"),),
+        (Edit("actors.gate.gate:fit", "min if rule.then == 'run' else max", "min"),),
         (ORACLE,),
     ),
     Mutant(
         "the gate takes a value inside of a text for missing",
-        (
-            Edit(
-                CONDITIONS,
-                "        case _:\n            yield BLOCKED\n",
-                "        case _:\n            return\n",
-            ),
-        ),
+        (Edit("actors.gate.conditions:_found", "yield BLOCKED", "return"),),
         (ORACLE,),
     ),
     Mutant(
         "the gate passes over an undecided deny",
-        (Edit(GATE, 'and rule.then != "run")', 'and rule.then == "ask")'),),
+        (Edit("actors.gate.gate:matches", "rule.then != 'run'", "rule.then == 'ask'"),),
         (ORACLE,),
     ),
     Mutant(
         "the gate lets hints run a call after an undecided rule",
         (
             Edit(
-                GATE,
-                "    verdict = verdict or by_hints(tool, scope)\n",
-                "    if verdict is None:\n        return by_hints(tool, scope)\n",
+                "actors.gate.gate:judge_by_rules",
+                "verdict = verdict or by_hints(tool, scope)",
+                """
+                if verdict is None:
+                    return by_hints(tool, scope)
+                """,
             ),
         ),
         (ORACLE,),
@@ -2426,10 +2547,12 @@ MUTANTS = (
         "the gate lets a later rule run a call after an undecided rule",
         (
             Edit(
-                GATE,
-                "            verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule))\n"
-                "            break\n",
-                "            return Verdict(rule.then, rule_text(rule))\n",
+                "actors.gate.gate:judge_by_rules",
+                """
+                verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule))
+                break
+                """,
+                "return Verdict(rule.then, rule_text(rule))",
             ),
         ),
         (ORACLE,),
@@ -2437,8 +2560,8 @@ MUTANTS = (
     Mutant(
         "the gate finds nothing where a search takes too long",
         (
-            Edit(
-                CONDITIONS,
+            Words(
+                "actors.gate.conditions:Searches.find",
                 "        except TimeoutError:\n            return self.given_up()\n",
                 "        except TimeoutError:\n            return Answer.FAILS\n",
             ),
@@ -2449,45 +2572,36 @@ MUTANTS = (
         "the gate cuts a long text before it searches it",
         (
             Edit(
-                CONDITIONS,
-                "    if _is_long(text):\n        return searches.given_up()\n",
-                "    text = text[:MAX_TEXT]\n",
+                "actors.gate.conditions:_search",
+                """
+                if _is_long(text):
+                    return searches.given_up()
+                """,
+                "text = text[:MAX_TEXT]",
             ),
         ),
         (ORACLE,),
     ),
     Mutant(
         "the gate takes a non-number for a number within the limit",
-        (
-            Edit(
-                CONDITIONS,
-                "    if number is None or bound is None:\n        return Answer.UNDECIDED\n",
-                "    if number is None or bound is None:\n        return Answer.FAILS\n",
-            ),
-        ),
+        (Edit("actors.gate.conditions:_compared", "Answer.UNDECIDED", "Answer.FAILS"),),
         (ORACLE,),
     ),
     Mutant(
         "the gate reads numbers as floats",
-        (Edit(CONDITIONS, "return Decimal(text.strip()) if", "return Decimal(float(text.strip())) if"),),
+        (Edit("actors.gate.conditions:_number", "Decimal(text.strip())", "Decimal(float(text.strip()))"),),
         (ORACLE,),
     ),
     Mutant(
         "the gate searches lists as text",
-        (
-            Edit(
-                CONDITIONS,
-                "if isinstance(value, bool | int | float) else None",
-                "if value is not None else None",
-            ),
-        ),
+        (Edit("actors.gate.conditions:_text", "isinstance(value, bool | int | float)", "value is not None"),),
         (ORACLE,),
     ),
     Mutant(
         "the gate keeps the event loop waiting for a search",
         (
             Edit(
-                "actors/gate/off_loop.py",
+                "actors.gate.off_loop:off_loop",
                 "await trio.to_thread.run_sync(decide, *args, abandon_on_cancel=True, limiter=_limiter())",
                 "decide(*args)",
             ),
@@ -2497,8 +2611,8 @@ MUTANTS = (
     Mutant(
         "a router takes a route that is undecided",
         (
-            Edit(
-                "actors/nodes/router.py",
+            Words(
+                "actors.nodes.router:first_route",
                 "            case Answer.HOLDS:\n",
                 "            case Answer.HOLDS | Answer.UNDECIDED:\n",
             ),
@@ -2507,69 +2621,63 @@ MUTANTS = (
     ),
     Mutant(
         "hints: a tool that contradicts itself does not ask although the file says so",
-        (
-            Edit(
-                "actors/tools/catalogue.py",
-                "contradiction_asks=config.approval.contradiction_asks",
-                "contradiction_asks=False",
-            ),
-        ),
+        (Edit("actors.tools.catalogue:_hinted", "config.approval.contradiction_asks", "False"),),
         (HINTS,),
     ),
     Mutant(
         "mcp: a call that its server may have handled in a lost session is sent again",
         (
             Edit(
-                "actors/mcp/failures.py",
-                "return SESSION_FAILED if _names_a_request(body) else SESSION_LOST",
-                "return SESSION_LOST",
+                "actors.mcp.failures:session_loss",
+                "SESSION_FAILED if _names_a_request(body) else SESSION_LOST",
+                "SESSION_LOST",
             ),
         ),
         (SESSIONS,),
     ),
     Mutant(
         "mcp: a call that a gateway may have passed on to a lost server is sent again",
-        (
-            Edit(
-                "actors/mcp/failures.py",
-                "HTTPStatus.SERVICE_UNAVAILABLE):\n        return SESSION_FAILED\n",
-                "HTTPStatus.SERVICE_UNAVAILABLE):\n        return SESSION_LOST\n",
-            ),
-        ),
+        (Edit("actors.mcp.failures:session_loss", "return SESSION_FAILED", "return SESSION_LOST"),),
         (SESSIONS,),
     ),
     Mutant(
         "mcp: a call is sent although its server has announced changed tools",
-        (Edit("actors/mcp/caller.py", "if not link.is_outdated:", "if True:"),),
+        (Edit("actors.mcp.caller:Caller._listed", "not link.is_outdated", "True"),),
         ("tests/actors/mcp/test_caller.py",),
     ),
     Mutant(
         "hints: a contradiction changes the fingerprints of all tools",
-        (Edit(TOOL, "self.listed_hints.said", "attrs.astuple(self.listed_hints)"),),
+        (
+            Edit(
+                "actors.tools.tool:Tool._digest",
+                "self.listed_hints.said",
+                "attrs.astuple(self.listed_hints)",
+            ),
+        ),
         (WIRE,),
     ),
     Mutant(
         "hints: a tool that begins to contradict itself has the fingerprint of a destructive one",
-        (Edit(TOOL, "self.listed_hints.said", "self.listed_hints.in_effect.said"),),
+        (Edit("actors.tools.tool:Tool._digest", "self.listed_hints", "self.listed_hints.in_effect"),),
         (HINTS,),
     ),
     Mutant(
         "pasted file: a secret stays in the agent file",
-        (Edit("config/pasted_texts.py", "        if self.keep_secrets:", "        if True:"),),
+        (Edit("config.pasted_texts:PastedTexts._hidden", "self.keep_secrets", "True"),),
         ("tests/config/test_pasted.py",),
     ),
     Mutant(
         "agent file: a list of tools that run without a person has no effect and is no mistake",
-        (Edit("config/foreign.py", "return known and not plain(value)", "return known"),),
+        (Edit("config.foreign:says_nothing", "not plain(value)", "True"),),
         ("tests/config/test_mcp.py",),
     ),
     Mutant(
         "streamed calls: a piece that may belong to two calls belongs to one",
         (
             Edit(
-                "actors/models/providers/stream_calls.py",
-                "        owner.arguments.unclear |= bool(others)\n",
-                "        pass\n",
+                "actors.models.providers.stream_calls:StreamCalls._doubt",
+                "owner.arguments.unclear |= bool(others)",
+                "pass",
             ),
         ),
         (STREAMED,),
@@ -2578,8 +2686,8 @@ MUTANTS = (
         "streamed calls: a piece belongs to a call whose index has changed back",
         (
             Edit(
-                "actors/models/providers/stream_calls.py",
-                "            self.arguments.unclear |= index in self.indexes\n",
+                "actors.models.providers.stream_calls:StreamedCall.number",
+                "self.arguments.unclear |= index in self.indexes",
                 "",
             ),
         ),
@@ -2587,22 +2695,16 @@ MUTANTS = (
     ),
     Mutant(
         "streamed calls: a part of a call under another id is a call",
-        (
-            Edit(
-                "actors/models/providers/stream_calls.py",
-                "            _doubt_parts(calls)\n",
-                "            pass\n",
-            ),
-        ),
+        (Edit("actors.models.providers.stream_calls:StreamCalls.whole", "_doubt_parts(calls)", "pass"),),
         (STREAMED,),
     ),
     Mutant(
         "streamed calls: the name of an open call begins another one",
         (
             Edit(
-                "actors/models/providers/stream_calls.py",
-                "if name and last.names and not begins and not id:",
-                "if False:",
+                "actors.models.providers.stream_calls:StreamCalls._owner",
+                "name and last.names and (not begins) and (not id)",
+                "False",
             ),
         ),
         (STREAMED,),
@@ -2611,9 +2713,9 @@ MUTANTS = (
         "frames: a damaged frame is an event",
         (
             Edit(
-                "actors/models/providers/framing.py",
-                '    if crc32(frame[:-4]) != int.from_bytes(frame[-4:], "big"):\n',
-                "    if False:\n",
+                "actors.models.providers.framing:_opened",
+                "crc32(frame[:-4]) != int.from_bytes(frame[-4:], 'big')",
+                "False",
             ),
         ),
         (FRAMES,),
@@ -2622,9 +2724,9 @@ MUTANTS = (
         "frames: a damaged length is waited for",
         (
             Edit(
-                "actors/models/providers/framing.py",
-                "if crc32(self._pending[begin : begin + 8]) != checksum or length",
-                "if length",
+                "actors.models.providers.framing:AwsFrames.feed",
+                "crc32(self._pending[begin:begin + 8]) != checksum",
+                "False",
             ),
         ),
         (FRAMES,),
@@ -2633,199 +2735,197 @@ MUTANTS = (
         "converse: the pieces of a block whose index is used again belong to the second call",
         (
             Edit(
-                "actors/models/providers/converse_codec.py",
-                "            before.input.unclear = begun.input.unclear = True\n",
-                "            pass\n",
+                "actors.models.providers.converse_codec:ConverseStream._start",
+                "before.input.unclear = begun.input.unclear = True",
+                "pass",
             ),
         ),
         (CONVERSE,),
     ),
     Mutant(
         "converse: a stream without the reason of its end is a reply",
-        (
-            Edit(
-                "actors/models/providers/converse_codec.py",
-                "        if not self._reason:\n            raise",
-                "        if False:\n            raise",
-            ),
-        ),
+        (Edit("actors.models.providers.converse_codec:ConverseStream.reply", "not self._reason", "False"),),
         (CONVERSE,),
     ),
     Mutant(
         "calls: the same call twice is made twice",
-        (
-            Edit(
-                "actors/models/providers/codec.py", "            if key in seen:\n", "            if False:\n"
-            ),
-        ),
+        (Edit("actors.models.providers.codec:without_repeats", "key in seen", "False"),),
         (STREAMED,),
     ),
     Mutant(
         "calls: one without arguments is made beside a damaged one",
-        (Edit("actors/models/providers/codec.py", "LOST if damaged and", "LOST if False and"),),
+        (Edit("actors.models.providers.codec:tool_calls", "damaged", "False"),),
         (STREAMED,),
     ),
     Mutant(
         "arguments: of several objects, the first counts",
         (
             Edit(
-                "actors/models/providers/json_fields.py",
-                "    if others and not all(same",
-                "    if False and not all(same",
+                "actors.models.providers.json_fields:read_arguments",
+                "others and (not all((same(dump(first), dump(other)) for other in others)))",
+                "False and (not all((same(dump(first), dump(other)) for other in others)))",
             ),
         ),
         (ARGUMENTS_READ,),
     ),
     Mutant(
         "arguments: a name twice has the last value",
-        (
-            Edit(
-                "runtime/json_text.py",
-                "            if _canonical(value) != _canonical(named[name]):\n",
-                "            if False:\n",
-            ),
-        ),
+        (Edit("runtime.json_text:_one_meaning", "_canonical(value) != _canonical(named[name])", "False"),),
         (ARGUMENTS_READ,),
     ),
     Mutant(
         "pictures: all of a run are sent",
-        (Edit("actors/tools/pictures.py", "reversed(sizes[-MOST:])", "reversed(sizes)"),),
+        (Edit("actors.tools.pictures:surplus", "sizes[-MOST:]", "sizes"),),
         ("tests/actors/nodes/test_pictures_shown.py",),
     ),
     Mutant(
         "pictures: a message may have any number",
-        (Edit("gateway/attachments.py", "if len(pictures) > MOST or", "if"),),
+        (Edit("gateway.attachments:content_of", "len(pictures) > MOST", "False"),),
         ("tests/gateway/test_attachments.py",),
     ),
     Mutant(
         "hints: there is no warning about contradictory hints",
-        (Edit(RULES, "        if counts and not any", "        if False and not any"),),
+        (Edit("actors.gate.review:_contradictory", "counts", "False"),),
         (REVIEW,),
     ),
     Mutant(
         "hints: a rule to be copied lets more tools run than one",
-        (Edit(RULES, " and not has_wildcards(name)", ""),),
+        (Edit("actors.gate.review:_can_be_named", "not has_wildcards(name)", "True"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: a misspelled rule does not fail startup",
-        (Edit(SUPERVISOR, "    refuse(findings)\n", ""),),
+        (Edit("actors.supervisor:_check_rules", "refuse(findings)", ""),),
         (REVIEW,),
     ),
     Mutant(
         "rules: a misspelled rule has the wrong exit code",
-        (Edit("gateway/serve_process.py", "tuple(sentences(group)), 2", "tuple(sentences(group)), 1"),),
+        (Edit("gateway.serve_process:run_process", "2", "1"),),
         ("tests/gateway/test_cli.py::test_rule_with_an_unknown_tool_prevents_the_start",),
     ),
     Mutant(
         "rules: `mcp test` accepts a misspelled rule",
-        (
-            Edit(
-                "gateway/cli/mcp_session.py", "        return True\n    return False\n", "    return False\n"
-            ),
-        ),
+        (Edit("gateway.cli.mcp_session:_tell_review", "return True", ""),),
         ("tests/gateway/test_mcp_command.py::test_mcp_test_makes_the_review_of_the_start",),
     ),
     Mutant(
         "rules: a misspelled `ask` rule does not fail startup",
-        (Edit(RULE, 'self.then != "run" and', 'self.then == "deny" and'),),
+        (Edit("config.approval:Rule.restricts", "self.then != 'run'", "self.then == 'deny'"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: a misspelled `run` rule fails startup",
-        (Edit(RULE, 'self.then != "run" and', ""),),
+        (Edit("config.approval:Rule.restricts", "self.then != 'run'", "True"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: those of nodes are not looked at",
-        (
-            Edit(
-                "config/tree.py",
-                "    for node, path in with_paths(config.agent):",
-                "    for node, path in ():",
-            ),
-        ),
+        (Edit("config.tree:rules_of", "with_paths(config.agent)", "()"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: `optional` says nothing about tools",
-        (Edit(RULES, "rule.tool is None or rule.optional or", "rule.tool is None or"),),
+        (Edit("actors.gate.review:_unknown_tool", "rule.optional", "False"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: `optional` says nothing about servers and nodes",
         (
-            Edit(RULE, " and not self.optional", ""),
-            Edit(NAMES, " or rule.optional:", ":"),
+            Edit("config.approval:Rule.restricts", "not self.optional", "True"),
+            Edit("config.unknown_names:unknown_names", "rule.optional", "False"),
         ),
         ("tests/config/test_warnings.py",),
     ),
     Mutant(
         "rules: a server that has not listed its tools has none",
-        (Edit(RULES, " or unlisted or left_out)", " or left_out)"),),
+        (
+            Edit(
+                "actors.gate.review:_unknown_tool",
+                "has_wildcards(rule.tool) or unlisted or left_out",
+                "has_wildcards(rule.tool) or left_out",
+            ),
+        ),
         (REVIEW,),
     ),
     Mutant(
         "rules: a server that is switched off has no tools",
         (
             Edit(
-                RULES,
-                "servers if server.name not in listed]",
-                "servers if server.enabled and server.name not in listed]",
+                "actors.gate.review:_unknown_tool",
+                "server.name not in listed",
+                "server.enabled and server.name not in listed",
             ),
         ),
         (REVIEW,),
     ),
     Mutant(
         "rules: a tool that is left out does not exist",
-        (Edit(RULES, " or unlisted or left_out)", " or unlisted)"),),
+        (
+            Edit(
+                "actors.gate.review:_unknown_tool",
+                "has_wildcards(rule.tool) or unlisted or left_out",
+                "has_wildcards(rule.tool) or unlisted",
+            ),
+        ),
         (REVIEW,),
     ),
     Mutant(
         "rules: a pattern has to mean a tool",
-        (Edit(RULES, "(has_wildcards(rule.tool) or unlisted", "(unlisted"),),
+        (Edit("actors.gate.review:_unknown_tool", "has_wildcards(rule.tool)", "False"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: a server that is one tool has no name",
-        (Edit(RULES, "pattern), *facades]", "pattern)]"),),
+        (Words("actors.gate.review:_names_of_servers", "pattern), *facades]", "pattern)]"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: changed tool lists are not reviewed",
-        (Edit("actors/tools/server_directory.py", "                changed()\n", "                pass\n"),),
+        (Edit("actors.tools.server_directory:tool_lists.watch", "changed()", "pass"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: warnings are logged again whenever a list changes",
-        (Edit(SUPERVISOR, "if sentence not in before:", "if True:"),),
+        (Edit("actors.supervisor:_warn", "sentence not in before", "True"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: GET /tools has no warnings",
-        (Edit("gateway/system_routes.py", "list(self.agent.warnings)", "[]"),),
+        (Edit("gateway.system_routes:System.tools", "list(self.agent.warnings)", "[]"),),
         ("tests/gateway/test_with_agent.py::test_tools_are_listed_with_warnings",),
     ),
     Mutant(
         "rules: a misspelled server or node is a warning",
-        (Edit(NAMES, "= rule.restricts and", "= False and"),),
+        (Edit("config.unknown_names:unknown_names", "rule.restricts", "False"),),
         (MISTAKES,),
     ),
     Mutant(
         "nodes: a misspelled server is not reported",
-        (Edit(NAMES, "            if server not in names:", "            if False:"),),
+        (Edit("config.unknown_names:unknown_names", "server not in names", "False"),),
         (MISTAKES,),
     ),
     Mutant(
         "rules: numbers are compared with whatever comes",
-        (Edit(RULES, "        if lax:\n", "        if False:\n"),),
+        (Words("actors.gate.review:_non_numeric_arguments", "        if lax:\n", "        if False:\n"),),
         (REVIEW,),
     ),
     Mutant(
         "delegated: a call that was cut off is sent again",
         (
-            Edit(LIFECYCLE, 'return sent.remote and sent.state == "open"', "return False"),
-            Edit(LIFECYCLE, "sent.in_doubt and not _may", "sent.in_doubt and not sent.remote and not _may"),
+            Edit(
+                "actors.calls.lifecycle:_can_be_asked_about",
+                "sent.remote and sent.state == 'open'",
+                "False",
+            ),
+            Edit(
+                "actors.calls.lifecycle:_next",
+                "sent is not None and sent.in_doubt and (not _may_be_repeated(sent, judgement, approvals))",
+                """
+                sent is not None and sent.in_doubt and (not sent.remote) and (
+                    not _may_be_repeated(sent, judgement, approvals)
+                )
+                """,
+            ),
         ),
         (REMOTE,),
     ),
@@ -2833,67 +2933,85 @@ MUTANTS = (
         "delegated: a void question is an approval",
         (
             Edit(
-                PROXIES,
-                "words_of(decision), decision.agrees, asked.remote_digest)\n",
-                'words_of(decision) if decision else {"approved": True})\n',
+                "actors.calls.proxies:answers_in",
+                "RemoteAnswer(asked.item, words_of(decision), decision.agrees, asked.remote_digest)",
+                "RemoteAnswer(asked.item, words_of(decision) if decision else {'approved': True})",
             ),
             Edit(
-                PROXIES,
+                "actors.calls.proxies:answers_in",
                 "(decision := log.run.decisions.get(id)) is not None",
-                "[decision := log.run.decisions.get(id)]",
+                "[(decision := log.run.decisions.get(id))]",
             ),
         ),
         (REMOTE,),
     ),
-    *(
-        Mutant(f"delegated: {name}", (Edit(path, old, new),), (test,))
-        for name, path, old, new, test in DELEGATED
-    ),
-    *(Mutant(f"voted: {name}", (Edit(path, old, new),), (VOTES,)) for name, path, old, new in VOTED),
-    *(Mutant(f"halted: {name}", (Edit(path, old, new),), (test,)) for name, path, old, new, test in HALTED),
-    *(
-        Mutant(f"authentication: {name}", (Edit(path, old, new),), (test,))
-        for name, path, old, new, test in AUTHENTICATED
-    ),
-    *(Mutant(name, (Edit(path, old, new),), (test,)) for name, path, old, new, test in (*ONE_EDIT, *BY_A2A)),
+    *(Mutant(f"delegated: {name}", (edit,), (test,)) for name, edit, test in DELEGATED),
+    *(Mutant(f"voted: {name}", (edit,), (VOTES,)) for name, edit in VOTED),
+    *(Mutant(f"halted: {name}", (edit,), (test,)) for name, edit, test in HALTED),
+    *(Mutant(f"authentication: {name}", (edit,), (test,)) for name, edit, test in AUTHENTICATED),
+    *(Mutant(name, (edit,), (test,)) for name, edit, test in (*ONE_EDIT, *BY_A2A)),
     Mutant(
         "a call whose arguments did not end is made",
-        (Edit(RESPONSES_STREAM, 'if open_call and self._response["status"] == "completed":', "if False:"),),
+        (
+            Edit(
+                "actors.models.providers.responses_stream:ResponsesStream._output",
+                "open_call and self._response['status'] == 'completed'",
+                "False",
+            ),
+        ),
         (RESPONSES,),
     ),
     Mutant(
         "a stream that was cut off is a reply",
         (
             Edit(
-                RESPONSES_STREAM,
-                "        if not self.ended:\n            raise ended_early(self.usage)\n",
-                '        self._response = self._response or {"status": "completed"}\n',
+                "actors.models.providers.responses_stream:ResponsesStream.reply",
+                """
+                if not self.ended:
+                    raise ended_early(self.usage)
+                """,
+                "self._response = self._response or {'status': 'completed'}",
             ),
         ),
         (RESPONSES,),
     ),
     Mutant(
         "an open call of an incomplete reply is made",
-        (Edit(RESPONSES_CODEC, 'cut = status == "incomplete" or any(', "cut = any("),),
+        (
+            Words(
+                "actors.models.providers.responses_codec:ResponsesCodec.reply",
+                'cut = status == "incomplete" or any(',
+                "cut = any(",
+            ),
+        ),
         (RESPONSES,),
     ),
     Mutant(
         "a reply is stored by the provider",
-        (Edit(RESPONSES_CODEC, 'body["store"] = False', "pass"),),
+        (
+            Edit(
+                "actors.models.providers.responses_codec:ResponsesCodec.body",
+                "body['store'] = False",
+                "pass",
+            ),
+        ),
         (RESPONSES,),
     ),
     Mutant(
         "a call below a facade does not name its server",
-        (Edit(DESCRIPTION, "if facade is None and own == tool", "if own == tool"),),
+        (Edit("actors.approvals.description:describe_call", "facade is None", "True"),),
         (f"{DESCRIPTIONS}::test_a_call_names_its_server_if_another_server_may_have_the_tool",),
     ),
     Mutant(
         "slow clients lock out the others",
         (
             Edit(
-                "gateway/http/http_server.py",
-                "        slowest.end()\n        return True\n",
-                "        return False\n",
+                "gateway.http.http_server:Server._make_room",
+                """
+            slowest.end()
+            return True
+            """,
+                "return False",
             ),
         ),
         (f"{HTTP_SERVER}::test_slow_clients_make_room",),
@@ -2985,8 +3103,10 @@ def misfits(mutants: Iterable[Mutant]) -> list[str]:
     found: list[str] = []
     for mutant in mutants:
         for edit in mutant.edits:
-            if not edit.fits(ROOT):
-                found.append(f"{mutant.name}: {edit.path} does not have exactly once:\n{edit.old}\n")
+            try:
+                edit.edited((ROOT / edit.path).read_text())
+            except (Misfit, OSError) as error:
+                found.append(f"{mutant.name}: {error}\n")
         for test in mutant.tests:
             path, _, name = test.partition("::")
             file = ROOT / path
