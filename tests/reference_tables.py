@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from stopgo.actors.log.keys import FORMS
 from stopgo.config.resources_config import ResourcesConfig
 from stopgo.config.schema import json_schema
 from stopgo.config.web_config import WebConfig
@@ -25,7 +26,14 @@ from stopgo.gateway.wire.shape_schema import about_shape, components, schema
 from tests import python_reference
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-PAGES = ("configuration.md", "http-api.md", "events.md", "python.md", "metrics.md")
+PAGES = (
+    "configuration.md",
+    "http-api.md",
+    "events.md",
+    "python.md",
+    "metrics.md",
+    "../explanation/internals.md",
+)
 PART = re.compile(r"(?<=<!-- generated: )(\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
 
 WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
@@ -140,6 +148,7 @@ PARTS = {
     "shapes": "\n".join(section(SHAPES[name]) for name in BODIES),
     "frames": "\n".join(section(SHAPES[name]) for name in FRAMES),
     "python": python_reference.page(),
+    "keys": table("| form | for example | meaning |", ((f"`{f}`", f"`{x}`", m) for f, x, m in FORMS)),
 }
 AGENT_FILE = json_schema()
 PARTS |= {name: config_section(each) for name, each in AGENT_FILE["$defs"].items()}

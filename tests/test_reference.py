@@ -11,7 +11,7 @@ import pytest
 
 import stopgo
 from stopgo.actors.common.errors import ErrorCode
-from stopgo.actors.log import events
+from stopgo.actors.log import events, keys
 from stopgo.actors.models.script import Entry, When
 from stopgo.gateway.http.errors import STATUS
 from stopgo.gateway.operation import Operation
@@ -58,6 +58,11 @@ def test_every_name_of_the_interface_is_described() -> None:
 def test_generated_tables_are_current(page: str) -> None:
     text = (REFERENCE / page).read_text(encoding="utf-8")
     assert reference_tables.generated(text) == text, f"{page} differs from the code: run `make reference`"
+
+
+def test_page_reads_keys_by_the_same_grammar() -> None:
+    page = (Path(stopgo.__file__).parent / "gateway" / "web" / "page" / "keys.js").read_text(encoding="utf-8")
+    assert f"const STEP = /^{keys.STEP}$/;" in page
 
 
 def test_every_shape_and_route_is_described() -> None:

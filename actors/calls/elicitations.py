@@ -23,12 +23,13 @@ import trio
 
 from ..approvals.asked import Asked
 from ..approvals.elicitation_approval import ElicitationQuestion, answer_of
+from ..log import keys
 from ..log.log import ConversationLog
 from ..tools.elicitation import unaskable
 from ..tools.slots import Held, outside
 from ..tools.tool import Elicitation, ElicitationAnswer
 from .call_scope import CallScope
-from .recorded import DECLINE, answers_so_far, question_key
+from .recorded import DECLINE, answers_so_far
 
 CANCEL = ElicitationAnswer("cancel")
 
@@ -69,7 +70,7 @@ class ElicitationAsker:
         record = log.run.calls[key]
         assert record.asked is not None
         jobs = [
-            partial(self.ask, key, question_key(key, record.asked_at, number), request, in_flight=False)
+            partial(self.ask, key, keys.elicitation(key, record.asked_at, number), request, in_flight=False)
             for number, request in enumerate(record.asked.requests.values())
             if isinstance(request, Elicitation)
         ]
@@ -133,7 +134,7 @@ class Elicitations:
             with open_one.scope, log.hold():
                 async with trio.open_nursery() as nursery, self._turn, outside(*self.held.places):
                     nursery.start_soon(self._end_with_process, open_one)
-                    question = question_key(self.key, self.attempt, self._number)
+                    question = keys.elicitation(self.key, self.attempt, self._number)
                     self._number += 1
                     open_one.answer = await self._asking.ask(
                         self.key, question, open_one.elicitation, in_flight=True
@@ -186,4 +187,4 @@ def note_declined(scope: CallScope, key: str, why: str) -> None:
 
 def asked_at(asked: Asked[Any], key: str, attempt: int) -> bool:
     """Whether the question is an elicitation during this attempt."""
-    return bool(asked.in_flight) and asked.question.startswith(f"{key}^{attempt}.")
+    return bool(asked.in_flight) and keys.is_asked_during(asked.question, key, attempt)

@@ -73,6 +73,7 @@ from ...runtime import json_text
 from ..approvals.requirement import stricter as stricter_requirement
 from ..gate.gate import effect_class, stricter
 from ..gate.halt import RULE
+from ..log import keys
 from ..tools.tool import EffectClass
 from .facts import (
     AnswersNeed,
@@ -201,7 +202,7 @@ def _after_a_loss(key: str, sent: Sent, local: LocalState) -> Step | None:
         case "unasked":
             return AskOutcome(sent.attempt)  # b
         case "pending":
-            return AwaitDecision(outcome_key(key, sent.attempt))  # c
+            return AwaitDecision(keys.outcome(key, sent.attempt))  # c
         case "retry":
             return None  # d
         case "known":
@@ -216,7 +217,7 @@ def _at_the_gate(
     """Rules 8 to 13."""
     last = approvals[-1] if approvals else None
     lost = () if sent is None else sent.open
-    following = f"{key}~{len(approvals)}"
+    following = keys.permission(key, len(approvals))
     requires = stricter_requirement(None if last is None else last.requires, judgement.verdict.requires)
     if last is not None and last.state == "pending":
         if last.fingerprint != judgement.tool.fingerprint:
@@ -324,11 +325,6 @@ def _end_in_doubt(sent: Sent) -> End:
 def _is_resend(sent: Sent) -> bool:
     """Whether the next attempt repeats one with an unknown outcome, without asking a human."""
     return sent.state == "unknown" and sent.outcome != "retry"
-
-
-def outcome_key(key: str, attempt: int) -> str:
-    """The key of the question about the unknown outcome of an attempt."""
-    return f"{key}?{attempt}"
 
 
 def is_heard_from_disk(effect: EffectClass) -> bool:

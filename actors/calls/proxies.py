@@ -6,7 +6,6 @@ accept the answer, and a new approval replaces the earlier one. Pure, except for
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import count
 
@@ -14,6 +13,7 @@ import attrs
 
 from ..approvals.proxy_approval import ProxyQuestion, words_of
 from ..approvals.yes_or_no import Approved
+from ..log import keys
 from ..log.log import ConversationLog
 from ..log.record import CallRecord, Run
 from ..tools.delegation import SERVER, RemoteAnswer, RemoteItem
@@ -51,7 +51,7 @@ class ProxyQuestions:
         assert record.remote is not None
         assert isinstance(record.need, NeedsDecisions)
         return ProxyQuestion.about(
-            scope.occasion(f"{_prefix(self.key, item)}{number}", self.key),
+            scope.occasion(keys.delegated(self.key, item.name, number), self.key),
             agent=record.started.server.removeprefix(SERVER),
             server=record.started.server,
             task=record.remote,
@@ -71,7 +71,7 @@ def has_settled_question(log: ConversationLog, key: str) -> bool:
 
 def has_approved_question(run: Run, key: str) -> bool:
     """Whether a human has approved any question of the agent."""
-    asked = (id for question, id in run.asked.items() if question.startswith(f"{key}^"))
+    asked = (id for question, id in run.asked.items() if keys.is_asked_during(question, key))
     return any(isinstance(run.decisions.get(id), Approved) for id in asked)
 
 
@@ -112,15 +112,10 @@ def latest(run: Run, key: str, item: RemoteItem) -> str | None:
     """Return the id of the latest approval for a question of the agent."""
     found = None
     for number in count():
-        if (id := run.asked.get(f"{_prefix(key, item)}{number}")) is None:
+        if (id := run.asked.get(keys.delegated(key, item.name, number))) is None:
             return found
         found = id
     raise AssertionError
-
-
-def _prefix(key: str, item: RemoteItem) -> str:
-    """Return the prefix of the keys of a question. The name is hashed, because the agent chooses it."""
-    return f"{key}^{hashlib.sha256(item.name.encode()).hexdigest()[:16]}."
 
 
 def _next_number(log: ConversationLog, key: str, record: CallRecord, item: RemoteItem) -> int | None:
@@ -128,7 +123,7 @@ def _next_number(log: ConversationLog, key: str, record: CallRecord, item: Remot
     last = latest(log.run, key, item)
     if last is not None and last not in record.brought:
         return None
-    return next(number for number in count() if f"{_prefix(key, item)}{number}" not in log.run.asked)
+    return next(number for number in count() if keys.delegated(key, item.name, number) not in log.run.asked)
 
 
 def _undelivered(log: ConversationLog, key: str, record: CallRecord) -> Iterator[str]:

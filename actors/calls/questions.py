@@ -12,11 +12,11 @@ from ..approvals.asked import Asked
 from ..approvals.outcome_approval import OutcomeQuestion
 from ..approvals.requirement import Requirement
 from ..approvals.tool_approval import ToolQuestion
+from ..log import keys
 from ..log.void import replace
 from ..tools.registry import Resolved
 from ..tools.tool import Tool
 from .call_scope import CallScope
-from .lifecycle import outcome_key
 from .recorded import approvals_of
 from .repeated import rejected_earlier
 from .steps import Ask, AskOutcome, AwaitDecision, Replace
@@ -35,7 +35,7 @@ class Questions:
             case Ask(question):
                 await self._decided(question, self._about_call(question, step, found))
             case AskOutcome(attempt):
-                question = outcome_key(self.key, attempt)
+                question = keys.outcome(self.key, attempt)
                 await self._decided(question, self._about_outcome(question))
             case Replace(old=old):
                 try:

@@ -12,6 +12,7 @@ from ..approvals.elicitation_approval import answer_of
 from ..approvals.outcome_approval import Retry
 from ..approvals.tool_approval import ToolQuestion
 from ..approvals.yes_or_no import Approved
+from ..log import keys
 from ..log.log import ConversationLog
 from ..log.record import CallRecord, Run
 from ..tools.delegation import is_remote
@@ -19,7 +20,6 @@ from ..tools.needs import NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable, W
 from ..tools.tokens import Token
 from ..tools.tool import ElicitationAnswer
 from .facts import AnswersNeed, Approval, CredentialNeed, DecisionsNeed, Record, Sent
-from .lifecycle import outcome_key
 from .proxies import brought_by_next, has_approved_question, has_settled_question
 
 DECLINE = ElicitationAnswer("decline")
@@ -68,16 +68,16 @@ def _sent(log: ConversationLog, key: str, record: CallRecord, token: Token | Non
 
 def _agreed(log: ConversationLog, key: str, record: CallRecord, last: int) -> int | None:
     run = log.run
-    ids = [run.asked.get(outcome_key(key, last)), *brought_by_next(log, key)]
+    ids = [run.asked.get(keys.outcome(key, last)), *brought_by_next(log, key)]
     if isinstance(record.need, NeedsAnswers) and record.asked is not None:
         questions = range(len(record.asked.requests))
-        ids.extend(run.asked.get(question_key(key, record.asked_at, number)) for number in questions)
+        ids.extend(run.asked.get(keys.elicitation(key, record.asked_at, number)) for number in questions)
     decisions = (run.decisions.get(id or "") for id in ids)
     return min((each.halts for each in decisions if each is not None and each.agrees), default=None)
 
 
 def _outcome(run: Run, key: str, attempt: int) -> Literal["unasked", "pending", "retry", "known"]:
-    id = run.asked.get(outcome_key(key, attempt))
+    id = run.asked.get(keys.outcome(key, attempt))
     if id is None:
         return "unasked"
     if id not in run.decisions:
@@ -116,14 +116,9 @@ def answers_so_far(run: Run, key: str, record: CallRecord) -> Mapping[str, Elici
         if isinstance(request, Unaskable):
             answers[name] = DECLINE
             continue
-        decision = run.decisions.get(run.asked.get(question_key(key, record.asked_at, number), ""))
+        decision = run.decisions.get(run.asked.get(keys.elicitation(key, record.asked_at, number), ""))
         answers[name] = None if decision is None else answer_of(decision)
     return answers
-
-
-def question_key(key: str, attempt: int, number: int) -> str:
-    """Return the key of an elicitation at an attempt of the call `key`."""
-    return f"{key}^{attempt}.{number}"
 
 
 def approvals_of(log: ConversationLog, key: str) -> tuple[Approval, ...]:
@@ -133,7 +128,7 @@ def approvals_of(log: ConversationLog, key: str) -> tuple[Approval, ...]:
 
 def _approval_ids(run: Run, key: str) -> Iterator[str]:
     for number in count():
-        if (id := run.asked.get(f"{key}~{number}")) is None:
+        if (id := run.asked.get(keys.permission(key, number))) is None:
             return
         yield id
 

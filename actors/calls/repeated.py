@@ -23,6 +23,7 @@ import attrs
 from ...runtime.json_text import dump, same
 from ..approvals.decided import Decided, Expired
 from ..approvals.kinds import Approval, decision_of
+from ..log import keys
 from ..log.log import ConversationLog
 
 
@@ -51,9 +52,10 @@ def repetition(
     if not (ids := {rejected[each.asked.key] for each in alike}):
         return None
     last = next(id for id in reversed(run.decisions) if id in ids)
-    execution, reply = key.rpartition(":")[0], key.rpartition(".")[0]
     is_told = any(
-        each.repeats in ids and other.startswith(f"{execution}:") and not other.startswith(f"{reply}.")
+        each.repeats in ids
+        and keys.node_of(other) == keys.node_of(key)
+        and keys.reply_of(other) != keys.reply_of(key)
         for other, each in run.calls.items()
     )
     return Repetition(last, answer_after(run.decisions[last]), is_told)

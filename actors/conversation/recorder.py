@@ -25,17 +25,16 @@ from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import Event, Journal
 from ..common.errors import StartError
 from ..log import events as e
+from ..log import keys
 from ..log.outcomes import Replied, StepFailed, StepOutcome
 from ..log.stored import pages
 from ..models.messages import ToolCall
 
 # ----------------------------------------------------------------- the text of a script, pure
 
-_ITERATION = re.compile(r"@(\d+)\.[^@]*$")
 """The iteration of the nearest loop, in the key of an execution."""
 _BREAKS = re.compile("[\r\x85\u2028\u2029]")
 _NUMBER = re.compile(r"\d+")
-_TURN = re.compile(r"(\d+)/")
 _OWN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The form of the ids that this agent makes for conversations."""
 
@@ -84,14 +83,11 @@ def _is_by_model(step: e.StepFinished) -> bool:
 
 
 def _where(step: e.StepFinished) -> dict[str, Any]:
-    execution, _, call = step.key.rpartition(":")
-    turn = _TURN.match(execution)
-    assert turn is not None
-    place: dict[str, Any] = {"turn": int(turn[1]), "node": step.node}
-    iteration = _ITERATION.search(execution)
-    if iteration is not None:
-        place["iteration"] = int(iteration[1])
-    place["call"] = int(call)
+    key = keys.parse(step.key)
+    place: dict[str, Any] = {"turn": key.turn, "node": step.node}
+    if key.iteration is not None:
+        place["iteration"] = key.iteration
+    place["call"] = key.reply
     return place
 
 

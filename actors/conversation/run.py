@@ -24,6 +24,7 @@ from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import SettleIntent
 from ..common.errors import NodeFailed
 from ..log import events as e
+from ..log import keys
 from ..log.head import RunHead, fold_head
 from ..log.log import ConversationLog
 from ..log.outcomes import NodeEnd
@@ -63,7 +64,7 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
     scope = RunScope(
         services, log, run.turn, run.text, tuple(log.state.turns), node, frozenset(keys_left(tree))
     )
-    root = Execute(f"{run.turn}/", (), {}, services.policy_scope)
+    root = Execute(keys.root(run.turn), (), {}, services.policy_scope)
     await services.authorization.present(services.tokens.get(log.state.id, run.driving_command))
     try:
         return (await _within_limit(ctx, scope, tree, root)).text

@@ -2,16 +2,8 @@
 
 The same events are stored, streamed to clients and audited. A conversation is the fold of its events
 (`state.py`), and everything else that is stored about it can be rebuilt from them. `event_json.py` has their
-stored form: a new field needs a default, which is not stored.
-
-Keys name executions within a conversation:
-
-    ===============  ================================================
-    ``1/``           the root node in turn 1
-    ``1/.0.2``       the third child of its first child
-    ``1/.0.2:3``     the third model call of that node
-    ``1/.0.2:3.0``   the first tool call of that model's reply
-    ===============  ================================================
+stored form: a new field needs a default, which is not stored. `keys.py` defines the keys of steps, calls and
+questions.
 """
 
 from __future__ import annotations

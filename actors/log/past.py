@@ -11,6 +11,7 @@ import attrs
 
 from ..models.messages import AssistantMessage, ChatMessage, ToolMessage
 from ..tools.facade import wrapped
+from . import keys
 from .outcomes import Replied
 from .record import CallRecord, CallView, Message, Run
 
@@ -29,7 +30,7 @@ def exchange(run: Run, messages: Sequence[Message], key: str) -> Iterator[ChatMe
         return
     calls, results = [], []
     for index, call in enumerate(reply.tool_calls):
-        record = run.calls[f"{key}.{index}"]
+        record = run.calls[keys.call(key, index)]
         view = messages[record.message].call
         assert view is not None
         arguments = view.arguments if view.facade is None else wrapped(call.arguments, view.arguments)

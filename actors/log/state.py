@@ -33,6 +33,7 @@ from ..tools.delegation import RemoteTask
 from ..tools.needs import NeedsAnswers, NeedsDecisions
 from ..tools.pictures import Picture
 from . import events as e
+from . import keys
 from .event_json import decode
 from .head import Head, Headed, advance
 from .outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
@@ -199,7 +200,7 @@ def _add_calls(c: Conversation, entry: e.Entry, step: e.StepFinished, calls: Seq
     for index, call in enumerate(calls):
         view = CallView(call.id, call.name, call.arguments)
         message = Message(c.message_id(entry.seq, index + 1), "tool", "", entry.at, step.node, view)
-        _live_run(c).calls[f"{step.key}.{index}"] = CallRecord(len(c.messages))
+        _live_run(c).calls[keys.call(step.key, index)] = CallRecord(len(c.messages))
         c.messages.append(message)
 
 
@@ -234,7 +235,7 @@ def _apply_tool(c: Conversation, entry: e.Entry, event: e.ToolEvent) -> None:
 
 
 def _start_attempt(c: Conversation, entry: e.Entry, event: e.ToolStarted, record: CallRecord) -> None:
-    _live_run(c).tallies.setdefault(_reply_of(event.key), Tally()).start(entry.at)
+    _live_run(c).tallies.setdefault(keys.reply_of(event.key), Tally()).start(entry.at)
     record.sent_at = entry.at
     record.attempts[event.attempt] = "started"
     record.started = event
@@ -256,13 +257,8 @@ def _end_attempt(
     record = run.calls[event.key]
     record.attempts[event.attempt] = state
     # None if the batch has ended: an interrupted call that is denied on replay ends before its attempt.
-    if (tally := run.tallies.get(_reply_of(event.key))) is not None:
+    if (tally := run.tallies.get(keys.reply_of(event.key))) is not None:
         tally.finish(record.sent_at, entry.at)
-
-
-def _reply_of(call: str) -> str:
-    """Return the key of the reply that made this call."""
-    return call.rpartition(".")[0]
 
 
 def _apply_approval(c: Conversation, entry: e.Entry, event: e.ApprovalEvent) -> None:

@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 from ...runtime.journal.protocol import SettleIntent
 from ..common.errors import Fault
 from . import events as e
+from . import keys
 from .log import ConversationLog
 from .outcomes import Chosen, Delegation, Ended, Replied, StepFailed, StepKind, StepOutcome
 from .void import save_and_void
@@ -82,7 +83,7 @@ async def _save(
     and record the outcomes of the calls without an end as unknown."""
     match finished.outcome:
         case StepFailed() | Ended(continued=Fault()):
-            execution = finished.key.removesuffix("!")
+            execution = keys.attempt_of(finished.key)
             lost = _lost_calls(log, execution)
             saved = await save_and_void(
                 log,
@@ -92,7 +93,7 @@ async def _save(
                 ),
                 finished,
                 *also,
-                where=lambda asked: is_within(asked.key, execution),
+                where=lambda asked: keys.is_within(asked.key, execution),
                 why="what it was asked for has failed",
                 settle=[SettleIntent(key, attempt, "unknown") for key, attempt in lost],
                 when=when,
@@ -111,10 +112,7 @@ def _lost_calls(log: ConversationLog, execution: str) -> Sequence[tuple[str, int
     return [
         (key, attempt)
         for key, attempt in log.run.unfinished()
-        if is_within(key, execution) and (sent := calls[key].started) is not None and sent.effect == "once"
+        if keys.is_within(key, execution)
+        and (sent := calls[key].started) is not None
+        and sent.effect == "once"
     ]
-
-
-def is_within(key: str, execution: str) -> bool:
-    """Whether a key names this execution of a node or anything below it, in any attempt."""
-    return key == execution or key.startswith(tuple(f"{execution}{mark}" for mark in ":.@!"))

@@ -17,6 +17,7 @@ from ...config.models import ContextConfig, Prices, chain_of
 from ...config.nodes import LlmNode, RouterNode
 from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ..common.errors import NodeFailed
+from ..log import keys
 from ..log.deltas import ModelDelta
 from ..log.observer import CANCELLED, MODEL_ERROR, ModelCall
 from ..log.outcomes import Hop, Replied, StepFailed
@@ -73,7 +74,7 @@ async def ask_model(
         earlier=earlier,
         before=before,
         iteration=max(1, execute.iteration),
-        step=f"{execute.key}:{call}",
+        step=keys.reply(execute.key, call),
         message_id=scope.log.run.message_id or "",
         trimmed=any(not isinstance(each, AssistantMessage) and each.left_out for each in messages),
     )

@@ -12,6 +12,7 @@ from ..approvals.requirement import requirement_of
 from ..approvals.yes_or_no import Approved
 from ..common.errors import NodeFailed
 from ..gate.gate import descend
+from ..log import keys
 from ..log.outcomes import NodeEnd
 from .node import (
     Execute,
@@ -29,7 +30,7 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
     async def behaviour(ctx: Context[Execute]) -> None:
         async def run(execute: Execute) -> NodeEnd:
             ask = partial(_question, spec, scope, execute)
-            decision = await scope.log.decision(f"{execute.key}~0", ask, execute.work_timers)
+            decision = await scope.log.decision(keys.permission(execute.key, 0), ask, execute.work_timers)
             if isinstance(decision, Expired) and decision.fails:
                 text = f'the checkpoint "{spec.name}" was not answered in time'
                 raise NodeFailed("approval_expired", text, fatal=True)
@@ -47,7 +48,7 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
 def _question(spec: CheckpointNode, scope: RunScope, execute: Execute) -> CheckpointQuestion:
     policy_scope = descend(execute.policy_scope, spec)
     return CheckpointQuestion.about(
-        occasion(scope, spec, execute, f"{execute.key}~0"),
+        occasion(scope, spec, execute, keys.permission(execute.key, 0)),
         message=spec.message,
         values=placed_values(spec.message, scope, execute),
         requires=requirement_of(spec),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,8 +13,9 @@ from ...runtime.context import Context
 from ..approvals.decided import CANCELLED, EXPIRED, Decided, Expired
 from ..common.errors import NodeFailed
 from ..log import events as e
+from ..log import keys
 from ..log.outcomes import Ended, NodeEnd, StepFailed
-from ..log.step import attempt_failed, is_within, recorded_failure, step
+from ..log.step import attempt_failed, recorded_failure, step
 from .node import Execute, RunScope
 
 
@@ -49,8 +49,8 @@ class _Child:
     async def work(self) -> Ended | StepFailed:
         attempt = 1
         while True:
-            key = self.message.key if attempt == 1 else f"{self.message.key}!{attempt}"
-            over = recorded_failure(self.scope.log, f"{key}!", self.spec.name)
+            key = keys.attempt(self.message.key, attempt)
+            over = recorded_failure(self.scope.log, keys.failure(key), self.spec.name)
             error = await self._attempt(key) if over is None else NodeFailed.of(over.error)
             if isinstance(error, NodeEnd):
                 return Ended(self._with_output(error))
@@ -72,7 +72,7 @@ class _Child:
         meanwhile."""
         failed, name = StepFailed(error=error.fault), self.spec.name
         return await attempt_failed(
-            self.scope.log, f"{key}!", name, failed, when=lambda: self._rejection(key) is None
+            self.scope.log, keys.failure(key), name, failed, when=lambda: self._rejection(key) is None
         )
 
     async def _attempt(self, key: str) -> NodeEnd | NodeFailed:
@@ -98,11 +98,10 @@ class _Child:
 
     def _may_have_acted(self, key: str) -> bool:
         """Return whether the attempt started a `once` call, so that the attempt must not be repeated."""
-        inner = (f"{key}:", f"{key}.", f"{key}@")
         return any(
             record.started is not None and record.started.effect == "once"
             for call, record in self.scope.log.run.calls.items()
-            if call.startswith(inner)
+            if keys.is_within_attempt(call, key)
         )
 
     def _failed(self, error: NodeFailed) -> Ended | StepFailed:
@@ -149,7 +148,7 @@ def in_place_of_answer(scope: RunScope, spec: Node, execute: Execute, end: NodeE
     values that nodes below it have stored are kept."""
     made: dict[str, str] = {}
     for key, done in scope.log.run.steps.items():
-        if is_within(key, execute.key) and isinstance(done.outcome, Ended):
+        if keys.is_within(key, execute.key) and isinstance(done.outcome, Ended):
             made.update(done.outcome.end.writes)
     if spec.output_key is not None and not end.rejected:
         made[spec.output_key] = end.text
@@ -163,10 +162,10 @@ def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Decide
     sequential node or loop above, and is contained by no node below this one. It is found in the record
     alone, because an error may have stopped the node that would have reported it."""
     for place, decision in _rejections(scope):
-        if not is_within(place, key):
+        if not keys.is_within(place, key):
             continue
         above, node = [], spec
-        for index in _path(place)[len(execute.path) :]:
+        for index in keys.places(place)[len(execute.path) :]:
             above.append(node)
             node = children_of(node)[index]
         ends = execute.policy_scope.ends_on_reject or any(isinstance(each, OrderedNode) for each in above)
@@ -184,11 +183,6 @@ def _rejections(scope: RunScope) -> Iterator[tuple[str, Decided]]:
     for key, record in run.calls.items():
         if record.repeats is not None:
             yield key, run.decisions[record.repeats]
-
-
-def _path(key: str) -> tuple[int, ...]:
-    """The path of the node whose execution, call or question has this key."""
-    return tuple(int(index) for index in re.findall(r"\.(\d+)", key.partition(":")[0]))
 
 
 def _contains_rejections(node: Node) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from ...config.nodes import LlmNode
-from ..log import past
+from ..log import keys, past
 from ..models.messages import AssistantMessage, ChatMessage, ToolMessage, UserMessage, pictures_in
 from ..tools.pictures import surplus
 from .node import Execute, RunScope
@@ -42,10 +42,10 @@ def this_turn(scope: RunScope, spec: LlmNode, execute: Execute) -> list[ChatMess
 
 def _earlier_steps(scope: RunScope, spec: LlmNode, execute: Execute) -> Iterator[str]:
     """Yield the keys of the node's model calls in earlier iterations of the nearest loop."""
-    loop, _, _ = execute.key.rpartition("@")
-    current = f"{loop}@{execute.iteration}."
+    loop = keys.loop_around(execute.key)
+    current = keys.iteration(loop, execute.iteration)
     for key in scope.log.run.reply_keys.get(spec.name, ()):
-        if key.startswith(f"{loop}@") and not key.startswith(current):
+        if keys.is_within_attempt(key, loop) and not keys.is_within(key, current):
             yield key
 
 

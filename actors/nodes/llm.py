@@ -8,6 +8,7 @@ from ..approvals.decided import CANCELLED
 from ..calls.settler import EXIT_LOOP, CallEnd
 from ..common.errors import NodeFailed
 from ..gate.gate import PolicyScope, descend
+from ..log import keys
 from ..log.outcomes import NodeEnd, Replied
 from ..models.messages import ModelTool
 from ..tools.needs import Wanted
@@ -67,15 +68,15 @@ class _Llm:
                 return NodeEnd(reply.text if reply.text.strip() or self._has_value(execute) else said)
             said = reply.text if reply.text.strip() else said
             self._bound(len(asked))
-            key = f"{execute.key}:{number}"
+            key = keys.reply(execute.key, number)
             ends = await settle_calls(scope, spec, execute, policy_scope, key, asked)
             stop = self._stop(reply, ends, policy_scope)
             # Earlier versions continued a loop after a rejection; a recorded next step means this run did.
             if stop is not None and not (
-                stop.rejected and f"{execute.key}:{number + 1}" in scope.log.run.steps
+                stop.rejected and keys.reply(execute.key, number + 1) in scope.log.run.steps
             ):
                 return stop
-            messages.extend(exchange(scope, f"{execute.key}:{number}"))
+            messages.extend(exchange(scope, keys.reply(execute.key, number)))
             messages = newest_pictures(messages)
         raise NodeFailed(
             "limit_reached", f'node "{spec.name}" stopped after {spec.max_turns} model calls (max_turns)'
@@ -89,7 +90,7 @@ class _Llm:
         """Wait for a token while a server lists no tools without one, because the model would not be offered
         them."""
         log, authorization = self._scope.log, self._scope.services.authorization
-        if f"{execute.key}:{number}" in log.run.steps or self._wanted(number, policy_scope) is None:
+        if keys.reply(execute.key, number) in log.run.steps or self._wanted(number, policy_scope) is None:
             return
         await authorization.present(self._token())
         while (wanted := self._wanted(number, policy_scope)) is not None:

@@ -7,6 +7,7 @@ import attrs
 from ...config.nodes import LoopNode
 from ...runtime.context import Behaviour, Context
 from ..gate.gate import child_scope
+from ..log import keys
 from ..log.outcomes import NodeEnd
 from .node import Execute, RunScope, execute_once
 from .sequential import run_in_order
@@ -23,7 +24,7 @@ def loop(spec: LoopNode, scope: RunScope) -> Behaviour[Execute]:
             for iteration in range(1, spec.max_iterations + 1):
                 inner = attrs.evolve(
                     execute,
-                    key=f"{execute.key}@{iteration}",
+                    key=keys.iteration(execute.key, iteration),
                     session={**execute.session, **writes},
                     policy_scope=child_scope(execute.policy_scope, spec),
                     iteration=iteration,

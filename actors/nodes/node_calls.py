@@ -12,6 +12,7 @@ from ..calls.call_scope import CallScope
 from ..calls.dispatch import Dispatch
 from ..calls.settler import CallEnd, Settler
 from ..gate.gate import PolicyScope
+from ..log import keys
 from ..log.record import Tally
 from ..models.messages import ToolCall
 from ..tools.slots import Slots
@@ -34,7 +35,7 @@ async def settle_calls(
     dispatch = Dispatch(call_scope, Slots(scope.services.config.tools.max_parallel))
     settlers = [Settler(call_scope, dispatch, position) for position in ask_positions(len(calls))]
     jobs = [
-        partial(settler.settle, f"{key}.{index}", call)
+        partial(settler.settle, keys.call(key, index), call)
         for index, (settler, call) in enumerate(zip(settlers, calls, strict=True))
     ]
     ends = await log.gather(*jobs, work_timers=execute.work_timers)

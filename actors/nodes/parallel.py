@@ -10,6 +10,7 @@ from ...config.nodes import Node, ParallelNode
 from ...runtime.context import Behaviour, Context
 from ..common.errors import NodeFailed
 from ..gate.gate import child_scope
+from ..log import keys
 from ..log.branches import BranchLimiter
 from ..log.outcomes import NodeEnd
 from .child import in_place_of_answer, rejection, run_child
@@ -60,7 +61,7 @@ async def _branch(
     limiter: BranchLimiter,
 ) -> NodeEnd | None:
     """Return None if the branch did not start because of a rejection."""
-    message = attrs.evolve(execute, key=f"{execute.key}.{index}", path=(*execute.path, index))
+    message = attrs.evolve(execute, key=keys.child(execute.key, index), path=(*execute.path, index))
     try:
         async with scope.log.limited(limiter, message.work_timers):
             waited = spec.max_concurrency is not None and not _began(scope, message.key)

@@ -9,6 +9,7 @@ from ...runtime.context import Behaviour, Context
 from ..approvals.decided import CANCELLED
 from ..common.errors import NodeFailed
 from ..gate.gate import PolicyScope, descend
+from ..log import keys
 from ..log.outcomes import Delegation, NodeEnd, StepFailed
 from ..log.step import step
 from ..models.messages import ToolCall
@@ -34,7 +35,7 @@ def remote_agent(spec: RemoteAgentNode, scope: RunScope) -> Behaviour[Execute]:
 async def _delegate(
     spec: RemoteAgentNode, scope: RunScope, execute: Execute, policy_scope: PolicyScope
 ) -> NodeEnd:
-    key = f"{execute.key}:1"
+    key = keys.reply(execute.key, 1)
 
     async def work() -> Delegation:
         text = fill(spec.prompt, scope, execute)

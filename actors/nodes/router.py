@@ -15,6 +15,7 @@ from ..common.errors import NodeFailed
 from ..gate.conditions import Answer, Searches, answer, readings
 from ..gate.gate import child_scope
 from ..gate.off_loop import off_loop
+from ..log import keys
 from ..log.outcomes import Chosen, NodeEnd
 from ..log.step import step
 from ..models.messages import UserMessage
@@ -33,12 +34,12 @@ def router(spec: RouterNode, scope: RunScope) -> Behaviour[Execute]:
             async def choose() -> Chosen:
                 return Chosen(await _choose(spec, scope, execute))
 
-            chosen = await step(scope.log, f"{execute.key}>", Chosen, spec.name, choose)
+            chosen = await step(scope.log, keys.choice(execute.key), Chosen, spec.name, choose)
             assert isinstance(chosen, Chosen)  # a failure is raised by `choose`
             index = chosen.choice
             message = attrs.evolve(
                 execute,
-                key=f"{execute.key}.{index}",
+                key=keys.child(execute.key, index),
                 path=(*execute.path, index),
                 policy_scope=child_scope(execute.policy_scope, spec),
             )

@@ -9,6 +9,7 @@ import attrs
 from ...config.nodes import Node, SequentialNode
 from ...runtime.context import Behaviour, Context
 from ..gate.gate import child_scope
+from ..log import keys
 from ..log.outcomes import NodeEnd
 from .child import run_child
 from .node import Execute, RunScope, execute_once
@@ -39,7 +40,7 @@ async def run_in_order(
     for index, child in enumerate(children):
         message = attrs.evolve(
             execute,
-            key=f"{execute.key}.{index}",
+            key=keys.child(execute.key, index),
             path=(*execute.path, index),
             session={**execute.session, **writes},
         )

@@ -28,6 +28,7 @@ import attrs
 from ...actors.common.errors import AgentError, Fault
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
+from ...actors.log import keys
 from ...actors.log.deltas import AnyDelta, ModelDelta
 from ...actors.log.outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
 from ...actors.log.record import ENDED, Run
@@ -211,7 +212,7 @@ class AGUIRun:
         self._used.clear()
         yield ag.StateSnapshot(snapshot=dict(self._session))
         if (run := self.conversation.live_run) is not None:
-            yield from self._enter(f"{run.turn}/")
+            yield from self._enter(keys.root(run.turn))
 
     def _step(self, step: e.StepFinished) -> Iterator[ag.AGUIEvent]:
         yield from self._enter(step.key)

@@ -1,19 +1,17 @@
 """The node executions in the key of a step, a call or a question. Pure.
 
 For example, ``1/.0!2.1:3.0`` is the first call of the third reply of node ``1/.0!2.1``, whose parent ``1/.0``
-is in its second attempt. `actors/log/events.py` defines the keys.
+is in its second attempt. `actors/log/keys.py` defines the keys.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-_NODE = re.compile(r"\d+/(?:\.\d+|@\d+|!\d+)*")
-_PART = re.compile(r"\d+/|\.\d+|@\d+|!\d+")
+from ...actors.log import keys
 
 
 @attrs.frozen
@@ -33,18 +31,12 @@ def executions(key: str, tree: Mapping[str, Any]) -> Sequence[Execution]:
 
 
 def _executions(key: str, node: Mapping[str, Any]) -> Iterator[Execution]:
-    found = _NODE.match(key)
-    if found is None:
-        return
-    for part in _PART.finditer(found[0]):
-        here = key[: part.end()]
-        if part[0].endswith("/"):
-            yield Execution(here, _name(node, here), is_branch=False)
-        elif part[0].startswith("."):
-            is_branch = node.get("type") == "parallel"
-            children, index = node.get("agents"), int(part[0][1:])
+    for here, index in keys.descent(key):
+        is_branch = index is not None and node.get("type") == "parallel"
+        if index is not None:
+            children = node.get("agents")
             node = children[index] if isinstance(children, list) and index < len(children) else {}
-            yield Execution(here, _name(node, here), is_branch)
+        yield Execution(here, _name(node, here), is_branch)
 
 
 def _name(node: Mapping[str, Any], key: str) -> str:

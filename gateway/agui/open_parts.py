@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import attrs
 
-from ...actors.log.step import is_within
+from ...actors.log import keys
 from . import agui_events as ag
 from .node_keys import Execution
 
@@ -156,7 +156,7 @@ class OpenParts:
     def close(self, execution: str = "", *, but: str | None = None) -> Iterator[ag.AGUIEvent]:
         """Close all parts in an execution, or all parts, as stopped."""
         for key, kind in reversed(list(self._parts)):
-            if key != but and (not execution or is_within(key, execution)):
+            if key != but and (not execution or keys.is_within(key, execution)):
                 self._ended.add(key)
                 yield from _closed(self._parts.pop((key, kind)))
 

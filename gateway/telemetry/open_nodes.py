@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import attrs
 
+from ...actors.log import keys
 from ...actors.log.record import Run
 from ...actors.log.state import Conversation
-from ...actors.log.step import is_within
 from ...config.nodes import Node
-from .spans import is_of_attempt, nodes_around, parent_of, places_in_tree
+from .spans import nodes_around
 
 BATCH = "batch"
 """The type of a batch: the calls of one reply, if there are several. Its key is that of the reply."""
@@ -56,9 +56,9 @@ def _start_of_node(conversation: Conversation, run: Run, key: str, at: float) ->
     """The start of a node. Below a node that continues after a restart, there are records."""
     if not run.steps:
         return at
-    if parent_of(key) is None:
+    if keys.around(key) is None:
         return run.started
-    records = (record for call, record in run.calls.items() if is_within(call, key))
+    records = (record for call, record in run.calls.items() if keys.is_within(call, key))
     return min((conversation.messages[each.message].created for each in records), default=at)
 
 
@@ -66,19 +66,19 @@ def _unfinished(conversation: Conversation, run: Run, at: float) -> dict[str, Op
     """The nodes that the record shows to have begun. After a restart, the run may end without reaching them
     again."""
     nodes = [key for key, step in run.steps.items() if step.kind == "node"]
-    attempts = [key.removesuffix("!") for key, step in run.steps.items() if step.kind == "attempt"]
+    attempts = [keys.attempt_of(key) for key, step in run.steps.items() if step.kind == "attempt"]
     found = {}
 
     def has_ended(key: str) -> bool:
-        return any(is_within(key, each) for each in nodes) or any(
-            is_of_attempt(key, each) for each in attempts
+        return any(keys.is_within(key, each) for each in nodes) or any(
+            keys.is_within_attempt(key, each) for each in attempts
         )
 
     for key in nodes_around((*run.steps, *run.calls, *run.asked)):
         if has_ended(key):
             continue
         node = conversation.trees[run.tree_id]
-        for index in places_in_tree(key):
+        for index in keys.places(key):
             node = node["agents"][index]
         found[key] = OpenNode(_start_of_node(conversation, run, key, at), node["type"], node["name"])
     for call, record in run.calls.items():
@@ -91,5 +91,5 @@ def _unfinished(conversation: Conversation, run: Run, at: float) -> dict[str, Op
 
 def batch_of(run: Run, call: str) -> str | None:
     """The key of the batch that anything with the key of a call belongs to; None: the call is alone."""
-    reply = call.rpartition(".")[0]
+    reply = keys.reply_of(call)
     return reply if f"{reply}.1" in run.calls else None

@@ -15,11 +15,11 @@ from typing import assert_never
 import attrs
 
 from ...actors.log import events as e
+from ...actors.log import keys
 from ...actors.log.observer import CANCELLED, ModelCall, Observer
 from ...actors.log.outcomes import Ended, NotSent, Replied, StepFailed, StepOutcome
 from ...actors.log.record import Run
 from ...actors.log.state import Conversation
-from ...actors.log.step import is_within
 from ...actors.tools.delegation import is_remote
 from ...config.agent_config import AgentConfig
 from ...config.models import Provider, UnknownModel, resolve_model
@@ -28,7 +28,7 @@ from ...runtime.clock import WallClock, system_clock
 from . import content
 from .approval_outcome import outcome_of
 from .open_nodes import BATCH, OpenNode, OpenNodes, batch_of
-from .spans import Attributes, Kind, Place, RunTrace, Span, parent_of, without_attempt
+from .spans import Attributes, Kind, Place, RunTrace, Span
 
 UNKNOWN_OUTCOME = "unknown_outcome"
 TOOL_ERROR = "tool_error"
@@ -83,7 +83,7 @@ class RunSpans(Observer):
     def _ended_by(self, now: _Moment, event: _End) -> Sequence[Span]:
         match event:
             case e.StepFinished(kind="attempt" | "node"):
-                return self._nodes(now, event.key.removesuffix("!"), _failure(event.outcome))
+                return self._nodes(now, keys.attempt_of(event.key), _failure(event.outcome))
             case e.StepFinished(outcome=NotSent() as outcome):
                 return [_unsent_call(now, event, outcome)]
             case e.StepFinished(outcome=Replied(tool_calls=[_, _, *_])):
@@ -110,8 +110,10 @@ class RunSpans(Observer):
         stopped."""
         nodes = self._nodes_open.of(now.conversation, now.run, now.at)
         return [
-            _stopped(now, each, nodes.pop(each), error if key in (each, without_attempt(each)) else CANCELLED)
-            for each in [each for each in nodes if is_within(each, key)]
+            _stopped(
+                now, each, nodes.pop(each), error if key in (each, keys.without_attempt(each)) else CANCELLED
+            )
+            for each in [each for each in nodes if keys.is_within(each, key)]
         ]
 
     def _all_nodes(self, now: _Moment, event: e.RunEnd) -> Sequence[Span]:
@@ -121,7 +123,7 @@ class RunSpans(Observer):
         code = event.code if isinstance(event, e.RunFailed) else stop
         nodes = self._nodes_open.of(now.conversation, now.run, now.at)
         return [
-            _stopped(now, key, node, code if node.type != BATCH and parent_of(key) is None else stop)
+            _stopped(now, key, node, code if node.type != BATCH and keys.around(key) is None else stop)
             for key, node in nodes.items()
         ]
 

@@ -15,7 +15,7 @@
     ====================  ===========================  ==================================================
 
 Ids are derived, so that a process can name the parent of a span that another process will end, and so that a
-run has one trace across restarts. `actors/log/events.py` explains keys.
+run has one trace across restarts. `actors/log/keys.py` explains keys.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from ...actors.log import keys
 from ...actors.log.record import Run
 from ...actors.log.trace_ids import trace_id_of
 
@@ -34,11 +35,6 @@ _TRACEPARENT = re.compile(
     "(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?![^-])"
 )
 _SAMPLED = 0x01
-_ATTEMPT = re.compile(r"![0-9]+$")
-_CHILD = re.compile(r"\.[0-9]+$")
-_CHILD_INDEX = re.compile(r"\.([0-9]+)")
-_ITERATION = re.compile(r"@[0-9]+$")
-_BELOW_NODE = re.compile("[:>~]")
 
 Attribute: TypeAlias = str | int | float | bool | Sequence[str]
 Attributes: TypeAlias = dict[str, Attribute | None]
@@ -114,11 +110,11 @@ class RunTrace:
 
     def node(self, key: str) -> Place:
         """The place of the node that anything with this key belongs to."""
-        return self.place(node_of(key))
+        return self.place(keys.node_of(key))
 
     def around(self, node: str) -> Place:
         """The place of the parent of the node with this key."""
-        parent = parent_of(node)
+        parent = keys.around(node)
         return self.root if parent is None else self.place(parent)
 
 
@@ -128,39 +124,12 @@ def span_id(run: str, key: str) -> int:
     return int.from_bytes(digest, "big") or 1
 
 
-def node_of(key: str) -> str:
-    """The key of the execution of a node that a step, a call or a question belongs to."""
-    return _BELOW_NODE.split(key, maxsplit=1)[0]
-
-
-def nodes_around(keys: Iterable[str]) -> set[str]:
+def nodes_around(names: Iterable[str]) -> set[str]:
     """The keys of the nodes that anything with these keys belongs to, and of all nodes around these."""
     found: set[str] = set()
-    for key in keys:
-        node: str | None = node_of(key)
+    for key in names:
+        node: str | None = keys.node_of(key)
         while node is not None and node not in found:
             found.add(node)
-            node = parent_of(node)
+            node = keys.around(node)
     return found
-
-
-def places_in_tree(node: str) -> Sequence[int]:
-    """The index of the child at each step from the root of the tree to the node."""
-    return [int(each) for each in _CHILD_INDEX.findall(node)]
-
-
-def is_of_attempt(key: str, attempt: str) -> bool:
-    """Whether a key names this attempt of a node or anything below it."""
-    return key == attempt or key.startswith(tuple(f"{attempt}{mark}" for mark in ":.@"))
-
-
-def without_attempt(node: str) -> str:
-    """The key of the node in its first attempt."""
-    return _ATTEMPT.sub("", node)
-
-
-def parent_of(node: str) -> str | None:
-    """The key of the execution of the node around a node; None for the root."""
-    first = without_attempt(node)
-    around = _CHILD.sub("", first)
-    return None if around == first else _ITERATION.sub("", around)

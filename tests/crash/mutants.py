@@ -662,7 +662,7 @@ HALTED = (
         "a retry outlives a halt",
         Edit(
             "actors.calls.recorded:_agreed",
-            "[run.asked.get(outcome_key(key, last)), *brought_by_next(log, key)]",
+            "[run.asked.get(keys.outcome(key, last)), *brought_by_next(log, key)]",
             "[*brought_by_next(log, key)]",
         ),
         HALTS,
@@ -671,8 +671,8 @@ HALTED = (
         "an approval of another agent's question outlives a halt",
         Edit(
             "actors.calls.recorded:_agreed",
-            "[run.asked.get(outcome_key(key, last)), *brought_by_next(log, key)]",
-            "[run.asked.get(outcome_key(key, last))]",
+            "[run.asked.get(keys.outcome(key, last)), *brought_by_next(log, key)]",
+            "[run.asked.get(keys.outcome(key, last))]",
         ),
         HALTED_QUESTIONS,
     ),
@@ -793,7 +793,7 @@ ONE_EDIT = (
     ),
     (
         "a repetition in one iteration ends the run in the next",
-        Edit("actors.calls.repeated:repetition", "other.startswith(f'{execution}:')", "True"),
+        Edit("actors.calls.repeated:repetition", "keys.node_of(other) == keys.node_of(key)", "True"),
         REPEATED,
     ),
     (

@@ -11,13 +11,14 @@ import attrs
 from stopgo.actors.approvals.kinds import approval_of
 from stopgo.actors.gate.halt import RULE
 from stopgo.actors.log import events as e
+from stopgo.actors.log import keys
 from stopgo.actors.log.state import Conversation, fold
-from stopgo.actors.log.step import is_within
 from stopgo.runtime.journal.memory_stream import Intent
 from stopgo.runtime.journal.protocol import Command, Event
 from stopgo.runtime.journal.question import Question
 from stopgo.runtime.journal.summary import Row
 from stopgo.runtime.json_text import dump
+from tests.actors.log.rebuilt_keys import keys_of
 
 from .plan import DENIED_ABOVE
 from .trees import walk
@@ -49,6 +50,7 @@ def audit(record: Record) -> Iterator[str]:
         yield f"seq has gaps: {seqs}"
     yield from _indexes(record)
     yield from _order(record.events)
+    yield from _keys(record.events)
     yield from _outcomes(record)
     for run in _runs(record.events):
         yield from _calls(run)
@@ -58,6 +60,13 @@ def audit(record: Record) -> Iterator[str]:
         yield from _repetitions(run)
         yield from _questions(run)
         yield from _bounds(run)
+
+
+def _keys(events: Sequence[Event]) -> Iterator[str]:
+    for event in events:
+        for key, again in keys_of(event.type, event.body):
+            if again != key:
+                yield f"event {event.seq} has the key {key}, which is built as {again}"
 
 
 # --------------------------------------------------------------------- indexes
@@ -312,12 +321,12 @@ def _loops(run: _Run) -> Iterator[str]:
         exited = _without_failed(exited, event)
 
 
-def _without_failed(keys: list[str], event: Event) -> list[str]:
+def _without_failed(begun: list[str], event: Event) -> list[str]:
     """Without those of an execution that this event says has failed: it has no end that could be that of the
     nodes above it, whatever happened in it."""
     if event.type != e.StepFinished.type or not event.body.keys() & {"error", "continued"}:
-        return keys
-    return [key for key in keys if not is_within(key, event.body["key"].removesuffix("!"))]
+        return begun
+    return [key for key in begun if not keys.is_within(key, event.body["key"].removesuffix("!"))]
 
 
 def _rejections(run: _Run) -> Iterator[str]:

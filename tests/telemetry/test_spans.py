@@ -8,46 +8,14 @@ from hypothesis import strategies as st
 
 from stopgo.actors.log.events import Origin
 from stopgo.actors.log.record import Run
-from stopgo.gateway.telemetry.spans import (
-    Place,
-    RunTrace,
-    is_of_attempt,
-    node_of,
-    nodes_around,
-    parent_of,
-    places_in_tree,
-    without_attempt,
-)
+from stopgo.gateway.telemetry.spans import Place, RunTrace, nodes_around
 
 RUN = Run("run", 1, "", "tree", 1, "command", False)
-NUMBER = st.integers(0, 20)
-STEP = st.one_of(
-    st.builds(".{}".format, NUMBER),
-    st.builds("@{}.{}".format, NUMBER, NUMBER),
-    st.builds("!{}.{}".format, NUMBER, NUMBER),
-    st.builds("!{}@{}.{}".format, NUMBER, NUMBER, NUMBER),
-)
-"""From a node to one of its children, which may be that of an iteration or of a further attempt."""
-BELOW = st.sampled_from([":3", ":3.0", ":1.2~0", ">", "~"])
 
 
-@given(NUMBER, st.lists(STEP, max_size=6), st.sampled_from(["", "!2"]), BELOW)
-def test_parents_lead_to_the_root(turn: int, steps: list[str], attempt: str, below: str) -> None:
-    node = f"{turn}/{''.join(steps)}{attempt}"
-    assert node_of(f"{node}{below}") == node
-    way = [node]
-    while (parent := parent_of(way[-1])) is not None:
-        assert way[-1].startswith(parent)
-        way.append(parent)
-    assert without_attempt(way[-1]) == f"{turn}/"
-    assert len(way) == len(steps) + 1 == len(places_in_tree(node)) + 1
-    assert nodes_around([f"{node}{below}", node]) == set(way)
-
-
-def test_an_attempt_contains_no_other() -> None:
-    keys = ["1/.0", "1/.0:1", "1/.0.1", "1/.0@2.1", "1/.0!2", "1/.0!2.1", "1/.01", "1/"]
-    assert [key for key in keys if is_of_attempt(key, "1/.0")] == keys[:4]
-    assert [key for key in keys if is_of_attempt(key, "1/.0!2")] == ["1/.0!2", "1/.0!2.1"]
+def test_nodes_around_are_those_of_every_key() -> None:
+    around = {"1/", "1/@2.0", "1/@2.0!2.1"}
+    assert nodes_around(["1/@2.0!2.1:3.0~0", "1/@2.0!2.1>", "1/@2.0!"]) == around | {"1/@2.0!2"}
 
 
 PLACE = st.builds(Place, st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.booleans())

@@ -2,6 +2,7 @@
 // Pure and incremental: each frame is read once.
 
 import { groupOf } from "./approval_text.js";
+import { nodeOf } from "./keys.js";
 import { attachedAddresses, pictureAddresses } from "./pictures.js";
 
 const ENDS = { "run.finished": "finished", "run.failed": "failed", "run.cancelled": "cancelled" };
@@ -385,9 +386,4 @@ export class ChatLog {
     this.#changed.add(item);
     return item;
   }
-}
-
-/** The key of the node of a model call or a tool call: "1/.0" for "1/.0:2.1". */
-export function nodeOf(key) {
-  return key.replace(/(?::[\d.]*|>)$/, "");
 }

@@ -1,22 +1,32 @@
 // Keys of events, taken apart: `1/.0.2@3.1!2:4.0` is the first tool call of a node's fourth reply in turn 1.
 
+/** `STEP` of `actors/log/keys.py`, which a test compares. */
+const STEP = /^(\d+)\/((?:[.@!]\d+)*)(?:([!>])|:(\d+)(?:\.(\d+))?)?$/;
+
 /** `execution`: the key of the node's execution; `path`: its place in the tree ("0.2.1"); `call`, `index`:
  * numbers of the model call and of its tool call, or null; `attempt`: whether an attempt of the node
  * failed. */
 export function parseKey(key) {
-  const plain = key.replace(/~.*$/, "");
-  const [, turn, execution, mark, call, index] =
-    /^(\d+)(\/[^:>]*?)([>!]?)(?::(\d+)(?:\.(\d+))?)?$/.exec(plain) ?? [];
+  const [, turn, below, mark, call, index] = STEP.exec(key.replace(/[~?^].*$/, "")) ?? [];
   if (turn === undefined) return null;
   return {
     turn: Number(turn),
-    execution: turn + execution,
-    path: pathOf(execution),
+    execution: `${turn}/${below}`,
+    path: pathOf(below),
     attempt: mark === "!",
     call: call === undefined ? null : Number(call),
     index: index === undefined ? null : Number(index),
   };
 }
+
+/** The key of the node of a model call or a tool call: "1/.0" for "1/.0:2.1". */
+export const nodeOf = (key) => parseKey(key)?.execution ?? key;
+
+/** The nearest loop around an execution. */
+export const loopAround = (execution) => execution.slice(0, execution.lastIndexOf("@"));
+
+/** Whether a key is in an iteration of a loop. */
+export const isIn = (key, loop, iteration) => key.startsWith(`${loop}@${iteration}.`);
 
 /** The position of an execution in the tree, without iterations and attempts. */
 export function pathOf(execution) {

@@ -1,7 +1,7 @@
 // The messages that a model was sent, rebuilt from the events before its call. Pure. They are not complete:
 // tool descriptions, values of variables, and cuts to fit the model's context are in no event.
 
-import { parseKey } from "./keys.js";
+import { isIn, loopAround, nodeOf, parseKey } from "./keys.js";
 
 const PLACEHOLDER = /(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}/g;
 
@@ -36,11 +36,10 @@ export function sentMessages(events, bar, turns) {
   }
   messages.push({ role: "user", text: turn.message });
   if (Number(iteration) > 1) {
-    const loop = key.execution.slice(0, key.execution.lastIndexOf("@"));
-    const now = `${loop}@${iteration}.`;
+    const loop = loopAround(key.execution);
     for (const { body } of replies) {
-      if (body.node !== lane.name || !body.key.startsWith(`${loop}@`) || body.key.startsWith(now)) continue;
-      messages.push(...exchange(body, calls));
+      const isEarlier = loopAround(nodeOf(body.key)) === loop && !isIn(body.key, loop, iteration);
+      if (body.node === lane.name && isEarlier) messages.push(...exchange(body, calls));
     }
     messages.push({ role: "user", text: `Iteration ${iteration}.` });
   }

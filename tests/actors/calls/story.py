@@ -17,7 +17,7 @@ from stopgo.actors.calls.facts import (
     Record,
     Sent,
 )
-from stopgo.actors.calls.lifecycle import next_step, outcome_key
+from stopgo.actors.calls.lifecycle import next_step
 from stopgo.actors.calls.steps import (
     Ask,
     AskOutcome,
@@ -36,6 +36,7 @@ from stopgo.actors.calls.steps import (
 )
 from stopgo.actors.gate.gate import Verdict
 from stopgo.actors.gate.halt import Halt
+from stopgo.actors.log import keys
 from stopgo.actors.tools.needs import Wanted
 from stopgo.actors.tools.tool import EffectClass, Hints, Tool
 
@@ -331,7 +332,7 @@ def answered(story: Story, step: Step) -> Iterator[Story]:
             yield void._replace(questions=(*void.questions, put))
         case AskOutcome():
             yield story.closed().of_last(outcome="pending")
-        case AwaitDecision() if story.last and step.question == outcome_key(KEY, len(story.attempts)):
+        case AwaitDecision() if story.last and step.question == keys.outcome(KEY, len(story.attempts)):
             yield story.of_last(outcome="known")
             yield story.of_last(outcome="retry", halts=story.said)
         case AwaitDecision():

@@ -28,7 +28,6 @@ from stopgo.actors.calls.lifecycle import (
     MAX_EXCHANGES,
     MAY_HAVE_HAPPENED,
     RESENDS,
-    outcome_key,
 )
 from stopgo.actors.calls.steps import (
     Ask,
@@ -47,6 +46,7 @@ from stopgo.actors.calls.steps import (
     Unknown,
 )
 from stopgo.actors.gate.halt import RULE
+from stopgo.actors.log import keys
 from stopgo.actors.tools.tool import EFFECTS, EffectClass
 from tests.actors.calls.story import (
     AGREES,
@@ -187,7 +187,7 @@ def exact(story: Story, step: Step) -> bool:
         case AskOutcome():
             return step == AskOutcome(attempt)
         case AwaitDecision():
-            return step.question == (outcome_key(KEY, attempt) if story.doubted else f"{KEY}~{number - 1}")
+            return step.question == (keys.outcome(KEY, attempt) if story.doubted else f"{KEY}~{number - 1}")
         case AwaitCredential():
             return step == AwaitCredential(WANTED)
         case Send():
