@@ -29,6 +29,7 @@ import attrs
 from ...runtime.context import Behaviour, Context
 from ...runtime.journal.errors import StreamDamaged, UnknownStream
 from ...runtime.journal.ownership import Held
+from ...runtime.journal.protocol import Commit
 from ...runtime.message import Message
 from ..common import errors
 from ..log import stored
@@ -164,7 +165,7 @@ async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage
             return
         keys = [command.key for command in inbox]
         services.tokens.drop(id, keys)
-        await journal.save(fence, row.last_seq, refuse=dict.fromkeys(keys, reply))
+        await journal.save(Commit(fence, row.last_seq, refuse=dict.fromkeys(keys, reply)))
         for key in keys:
             services.bus.publish(ReplyTopic(id, key), reply)
         services.bus.publish(ConversationTopic(id), Idle())

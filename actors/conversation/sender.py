@@ -13,7 +13,16 @@ import trio
 from ...runtime.errors import ActorError
 from ...runtime.event_bus import Subscription
 from ...runtime.journal.errors import Reading
-from ...runtime.journal.protocol import Accepted, Json, KeyReused, NotAccepted, Repeated
+from ...runtime.journal.protocol import (
+    Accepted,
+    Decided,
+    Delivered,
+    Delivery,
+    Json,
+    KeyReused,
+    NotAccepted,
+    Repeated,
+)
 from ...runtime.journal.question import Already, Question, Unknown, Won
 from ...runtime.journal.vote import Outdated, Vote, Voted
 from ..approvals.voting import subject_changed
@@ -27,9 +36,7 @@ from . import follow
 from .allowance import Allowance
 from .result import Result, result_of
 
-Outcome: TypeAlias = (
-    Accepted | Won | Voted | Already | Outdated | Repeated | KeyReused | NotAccepted | Unknown
-)
+Outcome: TypeAlias = Delivered | Decided
 
 
 @attrs.define(eq=False)
@@ -82,15 +89,17 @@ class Sender:
 
         async def deliver() -> Outcome:
             return await journal.deliver(
-                id,
-                key,
-                command.kind,
-                body_of(command),
-                new=new,
-                limit=limit,
-                unless=unless,
-                not_behind=not_behind,
-                follow=True,
+                Delivery(
+                    id,
+                    key,
+                    command.kind,
+                    body_of(command),
+                    new=new,
+                    limit=limit,
+                    unless=unless,
+                    not_behind=not_behind,
+                    follow=True,
+                )
             )
 
         return await self._send(id, key, token, wait, deliver)

@@ -32,7 +32,7 @@ import trio
 from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus
 from ...runtime.journal.lease import Lease
-from ...runtime.journal.protocol import Event, Journal, Json, NewEvent, NewIntent, SettleIntent
+from ...runtime.journal.protocol import Commit, Event, Journal, Json, NewEvent, NewIntent, SettleIntent
 from ...runtime.journal.question import CloseQuestion, NewQuestion
 from ..approvals.asked import Asked
 from ..approvals.decided import D, Expired
@@ -130,8 +130,7 @@ class ConversationLog(Waits):
             events = [e.undated(each) for each in new]
             written = [encode(each) for each in new]
             head = fold_head(self.state.head, events)
-            save = partial(
-                self.journal.save,
+            commit = Commit(
                 self.tenure.fence,
                 self.committed_seq,
                 (*pending.events, *written),
@@ -139,11 +138,11 @@ class ConversationLog(Waits):
                 settle=(*pending.settle, *settle),
                 questions=questions,
                 ack=(*pending.ack, *ack),
-                replies=replies,
-                refuse=refuse,
+                replies=replies or {},
+                refuse=refuse or {},
                 summary=head.summary() if head != self._stored_head else None,
             )
-            saved = await self.tenure.write(save)
+            saved = await self.tenure.write(partial(self.journal.save, commit))
             # No checkpoint from here on, so that other tasks see commit, fold and publication as one step.
             self.state.head = self._stored_head = head
             self._publish_pending(pending)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 import trio
 
-from ...runtime.journal.protocol import Journal, NewEvent
+from ...runtime.journal.protocol import Commit, Journal
 
 Edge: TypeAlias = Literal["before", "after"]
 EDGES: tuple[Edge, ...] = ("before", "after")
@@ -109,8 +109,7 @@ class KillingJournal:
             for _ in range(10):
                 await trio.lowlevel.checkpoint()
         self.dead = True
-        saved = (each for arg in args if isinstance(arg, list | tuple) for each in arg)
-        events = [each.type for each in saved if isinstance(each, NewEvent)]
+        events = [event.type for arg in args if isinstance(arg, Commit) for event in arg.events]
         self.point = f"{edge} write {number}, {name}{' of ' if events else ''}{', '.join(events)}"
         raise Killed
 

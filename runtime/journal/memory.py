@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import assert_never
 
 import attrs
@@ -17,25 +17,23 @@ from .ownership import Claim, Fence, Held
 from .protocol import (
     Accepted,
     Command,
+    Commit,
+    Decided,
+    Delivered,
+    Delivery,
     Event,
     Json,
-    KeyReused,
-    NewEvent,
-    NewIntent,
     NotAccepted,
-    Repeated,
     Saved,
-    SettleIntent,
 )
 from .question import (
-    Already,
     CloseQuestion,
     NewQuestion,
     Unknown,
     Won,
 )
-from .summary import Summary, is_full
-from .vote import Outdated, Vote, Voted
+from .summary import is_full
+from .vote import Vote, Voted
 
 
 def _same(one: Json, other: Json) -> bool:
@@ -52,42 +50,32 @@ class MemoryJournal(MemoryReads):
 
     # ------------------------------------------------------------- commands
 
-    async def deliver(
-        self,
-        stream: str,
-        key: str,
-        kind: str,
-        body: Json,
-        *,
-        new: bool = False,
-        limit: int | None = None,
-        unless: frozenset[str] = frozenset(),
-        not_behind: frozenset[str] = frozenset(),
-        follow: bool = False,
-    ) -> Accepted | Repeated | KeyReused | NotAccepted:
-        body = _copy(body)
+    async def deliver(self, delivery: Delivery) -> Delivered:
+        new = attrs.evolve(delivery, body=_copy(delivery.body))
         async with handed_over():
             now = self._wall()
-            kept = self._streams.get(stream)
+            kept = self._streams.get(new.stream)
             if kept is None:
-                if not new:
+                if not new.new:
                     return NotAccepted("unknown_stream")
-                kept = Stream(stream, next(self._stream_numbers), created=now, updated=now)
-            if known := kept.known(key, lambda first: first.kind == kind and _same(first.body, body)):
+                kept = Stream(new.stream, next(self._stream_numbers), created=now, updated=now)
+            if known := kept.known(
+                new.key, lambda first: first.kind == new.kind and _same(first.body, new.body)
+            ):
                 return known
-            if kept.summary.status in unless:
+            if kept.summary.status in new.unless:
                 return NotAccepted("status", kept.summary.status)
-            if any(each.kind in not_behind for each in kept.waiting()):
+            if any(each.kind in new.not_behind for each in kept.waiting()):
                 return NotAccepted("behind")
-            waiting = sum(each.kind == kind for each in kept.waiting())
-            if is_full(limit, waiting, starts=kept.starts):
+            waiting = sum(each.kind == new.kind for each in kept.waiting())
+            if is_full(new.limit, waiting, starts=kept.starts):
                 return NotAccepted("full")
-            self._check_version(stream, kept.demands)
-            kept.put(Command(stream, key, kind, body, now, self.node))
-            self._streams[stream] = kept
-            if follow and self._is_shared:
+            self._check_version(new.stream, kept.demands)
+            kept.put(Command(new.stream, new.key, new.kind, new.body, now, self.node))
+            self._streams[new.stream] = kept
+            if new.follow and self._is_shared:
                 self._follow(kept)
-            self._changed(stream)
+            self._changed(new.stream)
             return Accepted()
 
     def _follow(self, kept: Stream) -> None:
@@ -106,7 +94,7 @@ class MemoryJournal(MemoryReads):
         adds: Json | None = None,
         vote: Vote | None = None,
         follow: bool = False,
-    ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
+    ) -> Decided:
         decision, adds = _copy(decision), _copy(adds or {})
         async with handed_over():
             if question not in self._asked:
@@ -159,26 +147,15 @@ class MemoryJournal(MemoryReads):
                 self._changed(fence.stream)
             return True
 
-    async def save(
-        self,
-        fence: Fence,
-        expected_seq: int,
-        events: Sequence[NewEvent] = (),
-        *,
-        intents: Sequence[NewIntent] = (),
-        settle: Sequence[SettleIntent] = (),
-        questions: Sequence[NewQuestion | CloseQuestion] = (),
-        ack: Sequence[str] = (),
-        replies: Mapping[str, Json] | None = None,
-        refuse: Mapping[str, Json] | None = None,
-        summary: Summary | None = None,
-    ) -> Saved:
+    async def save(self, commit: Commit) -> Saved:
         # Copy now, because the caller may change its objects while the save waits.
-        events = [attrs.evolve(each, body=_copy(each.body)) for each in events]
-        intents = [attrs.evolve(each, body=_copy(each.body)) for each in intents]
-        questions = [_copy_question(each) for each in questions]
-        replies = {key: _copy(reply) for key, reply in (replies or {}).items()}
-        refuse = {key: _copy(reply) for key, reply in (refuse or {}).items()}
+        fence, expected_seq = commit.fence, commit.expected_seq
+        events = [attrs.evolve(each, body=_copy(each.body)) for each in commit.events]
+        intents = [attrs.evolve(each, body=_copy(each.body)) for each in commit.intents]
+        questions = [_copy_question(each) for each in commit.questions]
+        replies = {key: _copy(reply) for key, reply in commit.replies.items()}
+        refuse = {key: _copy(reply) for key, reply in commit.refuse.items()}
+        settle, ack, summary = tuple(commit.settle), tuple(commit.ack), commit.summary
         summary = summary and attrs.evolve(summary, body=_copy(summary.body))
         async with handed_over():
             draft = self._owned(fence).copy()

@@ -154,6 +154,55 @@ class NotAccepted:
 # ---------------------------------------------------------------------- protocol
 
 
+Delivered: TypeAlias = Accepted | Repeated | KeyReused | NotAccepted
+Decided: TypeAlias = Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown
+
+
+@attrs.frozen
+class Delivery:
+    """A command, and the conditions on which a stream's inbox takes it."""
+
+    stream: str
+    key: str
+    """Within the stream. The same key stands for the same command."""
+    kind: str
+    body: Json
+    new: bool = False
+    """Whether a missing stream is created, with an empty status and title and `open` false. Lists leave it
+    out until its first save."""
+    limit: int | None = None
+    """The maximum number of open commands of this kind that wait in the inbox; 0: none. If the summary
+    neither is open nor rests, one more is accepted, because the first is executed at once."""
+    unless: frozenset[str] = frozenset()
+    """The command is refused if the stream has one of these statuses."""
+    not_behind: frozenset[str] = frozenset()
+    """The command is refused if the inbox has an open command of one of these kinds."""
+    follow: bool = False
+    """Whether the same commit claims the stream for this node if it can (`ownership.py`)."""
+
+
+@attrs.frozen
+class Commit:
+    """The changes of a stream that are written together, or not at all."""
+
+    fence: Fence
+    expected_seq: int
+    """The last seq that the writer has folded."""
+    events: Sequence[NewEvent] = ()
+    intents: Sequence[NewIntent] = ()
+    settle: Sequence[SettleIntent] = ()
+    questions: Sequence[NewQuestion | CloseQuestion] = ()
+    ack: Sequence[str] = ()
+    """The keys of commands that leave the inbox."""
+    replies: Mapping[str, Json] = attrs.field(factory=dict)
+    """By the keys of commands, whether open or acknowledged. The first reply to a key is kept."""
+    refuse: Mapping[str, Json] = attrs.field(factory=dict)
+    """Replies, by the keys of commands that leave the inbox so that their keys can be used again. They can be
+    read for `REFUSAL_SECONDS`."""
+    summary: Summary | None = None
+    """None: as before."""
+
+
 class Notes(Protocol):
     """The part of a journal that stores notes. Each kind has its own keys.
 
@@ -189,28 +238,11 @@ class Notes(Protocol):
 class Journal(Notes, Protocol):
     """The protocol of a journal. The module's docstring has the rules for all methods."""
 
-    async def deliver(
-        self,
-        stream: str,
-        key: str,
-        kind: str,
-        body: Json,
-        *,
-        new: bool = False,
-        limit: int | None = None,
-        unless: frozenset[str] = frozenset(),
-        not_behind: frozenset[str] = frozenset(),
-        follow: bool = False,
-    ) -> Accepted | Repeated | KeyReused | NotAccepted:
+    async def deliver(self, delivery: Delivery) -> Delivered:
         """Put a command into a stream's inbox.
 
         A key that was used before is answered with `Repeated` or `KeyReused`, regardless of the other
-        conditions. With `new`, a missing stream is created, with an empty status and title and `open` false;
-        lists leave it out until its first save. `limit` is the maximum number of open commands of this kind
-        that wait in the inbox; 0 accepts none. If the summary neither is open nor rests, one more is
-        accepted, because the first is executed at once. The command is refused if the stream's status is in
-        `unless`, or if the inbox has an open command of a kind in `not_behind`. With `follow`, the same
-        commit claims the stream for this node if it can (`ownership.py`).
+        conditions.
 
         Raises:
             NeedsNewer: the stream demands a newer version than that of each living node.
@@ -226,14 +258,14 @@ class Journal(Notes, Protocol):
         adds: Json | None = None,
         vote: Vote | None = None,
         follow: bool = False,
-    ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
+    ) -> Decided:
         """Decide a pending question, or vote for its decision. At most one decision is accepted.
 
         `vote.py` has the rules, and the command that the same commit puts into the stream's inbox: without a
         vote, ``(key, "decision", {"question": id, "decision": decision})``. `adds` are fields to store with
         the decision; a repetition with the same key may have others. The key is checked first, as in
         `deliver`. The result is `Already` if the question has expired at the time of the write. `follow` is
-        as in `deliver`.
+        that of a `Delivery`.
 
         Raises:
             NeedsNewer: as `deliver`.
@@ -257,26 +289,8 @@ class Journal(Notes, Protocol):
         `leave`. A fence that is not valid has nothing to give up."""
         ...
 
-    async def save(
-        self,
-        fence: Fence,
-        expected_seq: int,
-        events: Sequence[NewEvent] = (),
-        *,
-        intents: Sequence[NewIntent] = (),
-        settle: Sequence[SettleIntent] = (),
-        questions: Sequence[NewQuestion | CloseQuestion] = (),
-        ack: Sequence[str] = (),
-        replies: Mapping[str, Json] | None = None,
-        refuse: Mapping[str, Json] | None = None,
-        summary: Summary | None = None,
-    ) -> Saved:
-        """Write all arguments in one commit, or nothing.
-
-        `expected_seq` is the last seq that the writer has folded. `ack` closes commands of the inbox.
-        `replies` stores the replies to commands by key, whether open or acknowledged; the first reply to a
-        key is kept. `refuse` closes commands so that their keys can be used again; the refusals can be read
-        for `REFUSAL_SECONDS`. Unknown keys are ignored.
+    async def save(self, commit: Commit) -> Saved:
+        """Write all of a commit, or nothing. Unknown keys of commands are ignored.
 
         Raises:
             Fenced: the fence is not the newest, or `expected_seq` is not the stream's last seq.

@@ -5,37 +5,35 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 
-import attrs
-
 from .. import json_text
 from . import rows
 from .errors import Reading, StreamDamaged, UnknownCommand, UnknownStream, shown
-from .protocol import REFUSAL_SECONDS, Accepted, Command, Json, KeyReused, NotAccepted, Repeated
+from .protocol import (
+    REFUSAL_SECONDS,
+    Accepted,
+    Command,
+    Delivered,
+    Delivery,
+    Json,
+    KeyReused,
+    NotAccepted,
+    Repeated,
+)
 from .sql_stream import Head, Streams
 from .summary import is_full
 
 
-@attrs.frozen
-class Conditions:
-    """The conditions of `Journal.deliver`."""
-
-    new: bool
-    limit: int | None
-    unless: frozenset[str]
-    not_behind: frozenset[str]
-
-
 def deliver(
-    db: sqlite3.Connection, streams: Streams, new: Command, body: str, conditions: Conditions
-) -> Accepted | Repeated | KeyReused | NotAccepted:
+    db: sqlite3.Connection, streams: Streams, new: Delivery, body: str, at: float, node: str
+) -> Delivered:
     """Put a command with this text of its body into the inbox, unless it is refused."""
     head = streams.find(new.stream)
-    if head is None and not conditions.new:
+    if head is None and not new.new:
         return NotAccepted("unknown_stream")
-    refused = _refused(db, head, new.kind, conditions)
+    refused = _refused(db, head, new)
     if refused is None:
-        head = head or streams.create(new.stream, new.at)
-        if put(db, head.id, new.key, new.kind, body, new.at, new.node):
+        head = head or streams.create(new.stream, at)
+        if put(db, head.id, new.key, new.kind, body, at, node):
             return Accepted()
 
     def is_same(first_kind: str, first_body: str) -> bool:
@@ -47,17 +45,15 @@ def deliver(
     return answer
 
 
-def _refused(
-    db: sqlite3.Connection, head: Head | None, kind: str, conditions: Conditions
-) -> NotAccepted | None:
+def _refused(db: sqlite3.Connection, head: Head | None, new: Delivery) -> NotAccepted | None:
     status, starts = (head.status, head.starts) if head else ("", False)
-    if status in conditions.unless:
+    if status in new.unless:
         return NotAccepted("status", status)
-    if conditions.limit is not None or conditions.not_behind:
+    if new.limit is not None or new.not_behind:
         kinds = waiting_kinds(db, head.id) if head else []
-        if not conditions.not_behind.isdisjoint(kinds):
+        if not new.not_behind.isdisjoint(kinds):
             return NotAccepted("behind")
-        if is_full(conditions.limit, kinds.count(kind), starts=starts):
+        if is_full(new.limit, kinds.count(new.kind), starts=starts):
             return NotAccepted("full")
     return None
 

@@ -17,7 +17,6 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
-from typing import TypeAlias
 
 import trio
 
@@ -29,32 +28,26 @@ from .files import Presence, check_directory, locked, make_directory, remove_unf
 from .ownership import Claim, Fence, Held
 from .protocol import (
     Accepted,
-    Command,
+    Commit,
+    Decided,
+    Delivered,
+    Delivery,
     Json,
-    KeyReused,
     NewEvent,
-    NewIntent,
-    NotAccepted,
-    Repeated,
     Saved,
-    SettleIntent,
 )
 from .question import (
-    Already,
     CloseQuestion,
     NewQuestion,
-    Unknown,
     Won,
 )
 from .sql_reader import Reader
 from .sql_stream import Head, Streams
 from .sqlite_reads import SqliteReads
-from .summary import Summary
-from .vote import Outdated, Vote, Voted
+from .vote import Vote, Voted
 from .writer import GroupWriter, InlineWriter, OnCommit, Writer, ignore_commit
 
 FILE = "journal.db"
-Decided: TypeAlias = Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown
 
 
 @asynccontextmanager
@@ -203,32 +196,18 @@ class SqliteJournal(SqliteReads):
 
     # ------------------------------------------------------------- commands
 
-    async def deliver(
-        self,
-        stream: str,
-        key: str,
-        kind: str,
-        body: Json,
-        *,
-        new: bool = False,
-        limit: int | None = None,
-        unless: frozenset[str] = frozenset(),
-        not_behind: frozenset[str] = frozenset(),
-        follow: bool = False,
-    ) -> Accepted | Repeated | KeyReused | NotAccepted:
-        text = json_text.dump(body)
-        conditions = sql_inbox.Conditions(new, limit, unless, not_behind)
+    async def deliver(self, delivery: Delivery) -> Delivered:
+        text = json_text.dump(delivery.body)
 
-        def write(db: sqlite3.Connection) -> Accepted | Repeated | KeyReused | NotAccepted:
-            command = Command(stream, key, kind, body, self._wall(), self.node)
-            result = sql_inbox.deliver(db, self._streams, command, text, conditions)
+        def write(db: sqlite3.Connection) -> Delivered:
+            result = sql_inbox.deliver(db, self._streams, delivery, text, self._wall(), self.node)
             if isinstance(result, Accepted):
-                self._put(db, stream, follow)
+                self._put(db, delivery.stream, delivery.follow)
             return result
 
         result = await self._writer.submit(write)
         if isinstance(result, Accepted):
-            self._changed(stream)
+            self._changed(delivery.stream)
         return result
 
     async def decide(
@@ -276,20 +255,7 @@ class SqliteJournal(SqliteReads):
 
         return await self._writer.inspect(release)
 
-    async def save(
-        self,
-        fence: Fence,
-        expected_seq: int,
-        events: Sequence[NewEvent] = (),
-        *,
-        intents: Sequence[NewIntent] = (),
-        settle: Sequence[SettleIntent] = (),
-        questions: Sequence[NewQuestion | CloseQuestion] = (),
-        ack: Sequence[str] = (),
-        replies: Mapping[str, Json] | None = None,
-        refuse: Mapping[str, Json] | None = None,
-        summary: Summary | None = None,
-    ) -> Saved:
+    async def save(self, commit: Commit) -> Saved:
         # Serialize now, because the caller may change its objects while the save waits.
         texts: dict[int, str] = {}
 
@@ -300,26 +266,32 @@ class SqliteJournal(SqliteReads):
                 known = texts[id(body)] = json_text.dump(body)
             return known
 
+        fence, expected_seq, events, summary = (
+            commit.fence,
+            commit.expected_seq,
+            commit.events,
+            commit.summary,
+        )
         event_texts = [(each.type, each.at, text(each.body)) for each in events]
         summary_text = json_text.dump(summary.body) if summary else ""
         more: list[Callable[[sqlite3.Connection, int, float], None]] = []
-        if intents:
-            begun = [(each, text(each.body)) for each in intents]
+        if commit.intents:
+            begun = [(each, text(each.body)) for each in commit.intents]
             more.append(lambda db, id, now: sql_stream.begin_intents(db, id, begun))
-        if settle:
-            ends = tuple(settle)
+        if commit.settle:
+            ends = tuple(commit.settle)
             more.append(lambda db, id, now: sql_stream.settle_intents(db, id, ends))
-        if questions:
-            asked = [(each, text(_content(each))) for each in questions]
+        if commit.questions:
+            asked = [(each, text(_content(each))) for each in commit.questions]
             more.append(lambda db, id, now: sql_question.change(db, id, fence.stream, asked, now))
-        if ack:
-            done = tuple(ack)
+        if commit.ack:
+            done = tuple(commit.ack)
             more.append(lambda db, id, now: sql_inbox.acknowledge(db, id, done))
-        if replies:
-            answers = {key: json_text.dump(reply) for key, reply in replies.items()}
+        if commit.replies:
+            answers = {key: json_text.dump(reply) for key, reply in commit.replies.items()}
             more.append(lambda db, id, now: sql_inbox.answer(db, id, answers))
-        if refuse:
-            refusals = {key: json_text.dump(reply) for key, reply in refuse.items()}
+        if commit.refuse:
+            refusals = {key: json_text.dump(reply) for key, reply in commit.refuse.items()}
             more.append(lambda db, id, now: sql_inbox.refuse(db, id, refusals, now))
 
         def write(db: sqlite3.Connection) -> Saved:

@@ -27,6 +27,7 @@ from stopgo.runtime.errors import ActorCrashed
 from stopgo.runtime.journal.errors import Fenced, JournalUnavailable, StreamDamaged
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST, Hint
+from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.conversation.test_approvers_tokens import BOSS
 from tests.actors.gate.test_halt import only
 from tests.actors.several_nodes import LEASE, YES, Nodes
@@ -349,10 +350,10 @@ async def test_open_work_that_stays_delays_no_other(nodes: Nodes, autojump_clock
         assert (await types(nodes.store, lost))[-1] == "run.waiting"
         saves, save = 0, nodes.store.save
 
-        async def counted(*args: Any, **kwargs: Any) -> Any:
+        async def counted(commit: Commit) -> Saved:
             nonlocal saves
             saves += 1
-            return await save(*args, **kwargs)
+            return await save(commit)
 
         nodes.store.save = counted  # type: ignore[method-assign]
         await trio.sleep(600)
@@ -508,9 +509,9 @@ async def test_call_whose_intent_was_committed_during_a_gap_in_the_lease(
     async with nodes.agents("a") as (a,):
         save = nodes.store.save
 
-        async def with_gap(*args: Any, **kwargs: Any) -> Any:
-            saved = await save(*args, **kwargs)
-            if kwargs.get("intents"):
+        async def with_gap(commit: Commit) -> Saved:
+            saved = await save(commit)
+            if commit.intents:
                 with trio.CancelScope(shield=True):
                     nodes.nodes["a"].suspended += 2 * LEASE
                     await a._cast.services.lease.renew()

@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from stopgo.runtime.journal.errors import JournalUnavailable
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Commit
 from tests.actors.world import World, answer, code_of, wall
 from tests.runtime.journal.kept import claimed, row_of
 
@@ -79,7 +80,7 @@ async def test_conversations_of_a_newer_version(
         id = (await agent.start_conversation()).conversation.id
     newer = journal.another("newer", version=2)
     fence = await claimed(newer, id)
-    await newer.save(fence, (await row_of(newer, id)).last_seq)
+    await newer.save(Commit(fence, (await row_of(newer, id)).last_seq))
     await newer.release(fence)
     async with world.agent() as agent:
         began = trio.current_time()

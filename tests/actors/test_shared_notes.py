@@ -16,6 +16,7 @@ from stopgo.actors.tools.known import KnownTools
 from stopgo.runtime.journal.errors import JournalUnavailable
 from stopgo.runtime.journal.followed_notes import LOOK
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.conversation.test_allowance import ANN, BOB, costing, limited
 from tests.actors.gate.test_halt import only
 from tests.actors.several_nodes import LEASE, YES, Nodes
@@ -42,11 +43,12 @@ async def test_halt_is_acknowledged_when_no_node_sends_any_more(
     save, halted = journal.save, False
     committed_after: list[bool] = []
 
-    async def slow(*args: Any, **options: Any) -> Any:
-        if options.get("intents"):
+    async def slow(commit: Commit) -> Saved:
+        if commit.intents:
             await trio.sleep(3)
             committed_after.append(halted)
-        return await save(*args, **options)
+        saved: Saved = await save(commit)
+        return saved
 
     async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         journal.save = slow

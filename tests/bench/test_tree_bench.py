@@ -17,7 +17,15 @@ from stopgo.actors.log import events as e
 from stopgo.actors.models.messages import Complete, ModelRequest, ToolMessage, UserMessage
 from stopgo.actors.tools.registry import Resolve, Resolved, Server
 from stopgo.actors.tools.tool import CallTool
-from stopgo.runtime.journal.protocol import Event, Journal, NewEvent, NewIntent, SettleIntent
+from stopgo.runtime.journal.protocol import (
+    Commit,
+    Delivery,
+    Event,
+    Journal,
+    NewEvent,
+    NewIntent,
+    SettleIntent,
+)
 from stopgo.runtime.journal.summary import Summary
 from tests.runtime.journal.kept import claimed
 
@@ -89,25 +97,27 @@ async def _by_hand(agent: Agent, journal: Journal, stream: str, history: tuple[E
         answered = ModelRequest("", (ToolMessage("1", "echo", result.content),), (), "go", "leaf", 1, number)
         assert (await model.ask(Complete(answered))).text == "said"
 
-    await journal.deliver(stream, "key", "create", {}, new=True)
+    await journal.deliver(Delivery(stream, "key", "create", {}, new=True))
     fence = await claimed(journal, stream)
     seq = 0
     for _, commit in groupby(history, key=lambda event: event.at):
         events = [NewEvent(event.type, event.body) for event in commit]
         await journal.save(
-            fence,
-            seq,
-            events,
-            intents=[
-                NewIntent(event.body["key"], 1, "read", event.body)
-                for event in events
-                if event.type == e.ToolStarted.type
-            ],
-            settle=[
-                SettleIntent(event.body["key"], 1, "finished")
-                for event in events
-                if event.type == e.ToolFinished.type
-            ],
-            summary=Summary("active", "go", open=True, body={}),
+            Commit(
+                fence,
+                seq,
+                events,
+                intents=[
+                    NewIntent(event.body["key"], 1, "read", event.body)
+                    for event in events
+                    if event.type == e.ToolStarted.type
+                ],
+                settle=[
+                    SettleIntent(event.body["key"], 1, "finished")
+                    for event in events
+                    if event.type == e.ToolFinished.type
+                ],
+                summary=Summary("active", "go", open=True, body={}),
+            )
         )
         seq += len(events)

@@ -1917,12 +1917,12 @@ MUTANTS = (
         (
             Edit(
                 "actors.log.log:ConversationLog.save",
-                "saved = await self.tenure.write(save)",
+                "saved = await self.tenure.write(partial(self.journal.save, commit))",
                 """
                 for n, event in enumerate(new, self.state.last_seq + 1):
                     told = Event(self.state.id, n, event.type, 0.0, event.body)
                     self.bus.publish(ConversationTopic(self.state.id), told)
-                saved = await self.tenure.write(save)
+                saved = await self.tenure.write(partial(self.journal.save, commit))
                 """,
             ),
             Edit("actors.log.log:ConversationLog._apply", "self._publish(stored)", ""),
@@ -1933,11 +1933,11 @@ MUTANTS = (
         (
             Edit(
                 "actors.log.log:ConversationLog.save",
-                "saved = await self.tenure.write(save)",
+                "saved = await self.tenure.write(partial(self.journal.save, commit))",
                 """
                 for key, reply in (replies or {}).items():
                     self.bus.publish(ReplyTopic(self.state.id, key), reply)
-                saved = await self.tenure.write(save)
+                saved = await self.tenure.write(partial(self.journal.save, commit))
                 """,
             ),
         ),
@@ -2047,8 +2047,14 @@ MUTANTS = (
         (
             Edit(
                 "runtime.journal.memory:MemoryJournal.deliver",
-                "(known := kept.known(key, lambda first: first.kind == kind and _same(first.body, body)))",
-                "False and (lambda first: _same(first.body, body))",
+                """
+                (
+                    known := kept.known(
+                        new.key, lambda first: first.kind == new.kind and _same(first.body, new.body)
+                    )
+                )
+                """,
+                "False and (lambda first: _same(first.body, new.body))",
             ),
             Words(
                 "runtime.journal.sql_inbox:put", "INSERT OR IGNORE INTO inbox", "INSERT OR REPLACE INTO inbox"
@@ -2122,14 +2128,14 @@ MUTANTS = (
     Mutant(
         "a reply is saved after the commit it belongs to",
         (
-            Words("actors.log.log:ConversationLog.save", "                replies=replies,\n", ""),
+            Words("actors.log.log:ConversationLog.save", "replies=replies or {},", ""),
             Edit(
                 "actors.log.log:ConversationLog.save",
                 "self._publish_pending(pending)",
                 """
                 if replies:
                     last = saved.first_seq + len(pending.events) + len(new) - 1
-                    await self.journal.save(self.fence, last, replies=replies)
+                    await self.journal.save(Commit(self.tenure.fence, last, replies=replies))
                 self._publish_pending(pending)
                 """,
             ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from stopgo.runtime.journal.protocol import Accepted, Journal, Json
+from stopgo.runtime.journal.protocol import Accepted, Delivered, Delivery, Journal, Json
 from stopgo.runtime.journal.question import Won
 from stopgo.runtime.journal.vote import Voted
 
@@ -20,10 +20,12 @@ class NotingJournal:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
-    async def deliver(self, stream: str, key: str, kind: str, *args: Any, **kwargs: Any) -> Any:
-        outcome = await self._journal.deliver(stream, key, kind, *args, **kwargs)
-        if isinstance(outcome, Accepted) and kind != "expire":  # the agent's own: no sender waits for it
-            self._commands.add((stream, key))
+    async def deliver(self, delivery: Delivery) -> Delivered:
+        outcome = await self._journal.deliver(delivery)
+        if (
+            isinstance(outcome, Accepted) and delivery.kind != "expire"
+        ):  # the agent's own: no sender waits for it
+            self._commands.add((delivery.stream, delivery.key))
         return outcome
 
     async def decide(self, question: str, decision: Json, key: str, *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from stopgo.runtime.journal.errors import JournalError
-from stopgo.runtime.journal.protocol import Journal
+from stopgo.runtime.journal.protocol import Commit, Journal, Saved
 
 BETWEEN = (20, 60)
 """Saves that succeed between two failures, so that a restarted conversation makes progress."""
@@ -28,14 +28,14 @@ class FailingJournal:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
-    async def save(self, *args: Any, **kwargs: Any) -> Any:
+    async def save(self, commit: Commit) -> Saved:
         self._left -= 1
         if not self._left:
             self._left = self._next()
             for _ in range(self._rng.choice([0, 1, 5])):
                 await trio.lowlevel.checkpoint()
             raise SaveFailed
-        return await self._journal.save(*args, **kwargs)
+        return await self._journal.save(commit)
 
     def _next(self) -> int:
         return self._rng.randint(*BETWEEN)

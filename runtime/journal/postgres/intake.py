@@ -15,10 +15,10 @@ from ... import json_text
 from .. import rows
 from .. import vote as votes
 from ..errors import JournalUnavailable, Reading, needs_newer
-from ..protocol import Accepted, Json, KeyReused, NotAccepted, Repeated
-from ..question import Already, Unknown, Won
+from ..protocol import Accepted, Decided, Delivered, Delivery, Json, KeyReused, NotAccepted, Repeated
+from ..question import Unknown, Won
 from ..summary import is_full
-from ..vote import Outdated, Vote, Voted
+from ..vote import Vote, Voted
 from .owners import OTHER_LIVES, OwnNode, newest
 from .reads import QUESTION, question
 from .tables import Connection, sql
@@ -42,22 +42,6 @@ _FOLLOW = f"""UPDATE stream SET node = %(node)s, epoch = nextval('epoch')
 
 
 @attrs.frozen
-class Delivery:
-    """The arguments of `Journal.deliver`."""
-
-    stream: str
-    key: str
-    kind: str
-    body: str
-    """The text of the body."""
-    new: bool
-    limit: int | None
-    unless: frozenset[str]
-    not_behind: frozenset[str]
-    follow: bool
-
-
-@attrs.frozen
 class _Locked:
     """A stream whose row this transaction has locked."""
 
@@ -78,7 +62,8 @@ class _Locked:
         return self.last_seq > 0 and not self.work
 
 
-def deliver(db: Connection, node: OwnNode, new: Delivery) -> Accepted | Repeated | KeyReused | NotAccepted:
+def deliver(db: Connection, node: OwnNode, new: Delivery, text: str) -> Delivered:
+    """`text`: of the body."""
     values = {"stream": new.stream, "key": new.key}
     with db.pipeline():
         db.execute("BEGIN")
@@ -92,13 +77,13 @@ def deliver(db: Connection, node: OwnNode, new: Delivery) -> Accepted | Repeated
         return NotAccepted("unknown_stream")
 
     def is_same(kind: str, body: str) -> bool:
-        return kind == new.kind and json_text.same(body, new.body)
+        return kind == new.kind and json_text.same(body, text)
 
     refused = _repeated(new.stream, new.key, kept, is_same) or _refused(kept, new)
     if refused is None:
         _check_version(db, node, new.stream, kept)
         with db.pipeline():
-            _put(db, node, kept, new.key, new.kind, new.body, follow=new.follow)
+            _put(db, node, kept, new.key, new.kind, text, follow=new.follow)
             db.execute("COMMIT")
     return refused or Accepted()
 
@@ -113,7 +98,7 @@ def decide(
     vote: Vote | None,
     *,
     follow: bool,
-) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
+) -> Decided:
     values = {"question": id, "key": key}
     with db.pipeline():
         db.execute("BEGIN")

@@ -38,35 +38,28 @@ from ..patience import until_available
 from ..protocol import (
     Accepted,
     Command,
+    Commit,
+    Decided,
+    Delivered,
+    Delivery,
     Event,
     Json,
-    KeyReused,
-    NewEvent,
-    NewIntent,
-    NotAccepted,
-    Repeated,
     Saved,
-    SettleIntent,
 )
 from ..question import (
-    Already,
-    CloseQuestion,
     Due,
     DuePage,
-    NewQuestion,
     Question,
     QuestionPage,
     QuestionState,
-    Unknown,
     Won,
 )
 from ..store_address import LEASE
-from ..summary import Among, Census, Named, Page, Row, Summary
-from ..vote import Outdated, Vote, Voted
+from ..summary import Among, Census, Named, Page, Row
+from ..vote import Vote, Voted
 from ..writer import OnCommit, ignore_commit
 from . import intake, note_table, owners, reads, save, tables
 from .hints import TOPIC, Hints
-from .intake import Delivery
 from .owners import OwnNode
 from .pool import LONGEST, Pool, check_sessions
 
@@ -145,24 +138,11 @@ class PostgresJournal:
 
     # ------------------------------------------------------------- commands
 
-    async def deliver(
-        self,
-        stream: str,
-        key: str,
-        kind: str,
-        body: Json,
-        *,
-        new: bool = False,
-        limit: int | None = None,
-        unless: frozenset[str] = frozenset(),
-        not_behind: frozenset[str] = frozenset(),
-        follow: bool = False,
-    ) -> Accepted | Repeated | KeyReused | NotAccepted:
-        text = json_text.dump(body)
-        it = Delivery(stream, key, kind, text, new, limit, unless, not_behind, follow)
-        result = await self._pool.run(lambda db: intake.deliver(db, self._node, it))
+    async def deliver(self, delivery: Delivery) -> Delivered:
+        text = json_text.dump(delivery.body)
+        result = await self._pool.run(lambda db: intake.deliver(db, self._node, delivery, text))
         if isinstance(result, Accepted):
-            self._changed(stream)
+            self._changed(delivery.stream)
         return result
 
     async def decide(
@@ -174,7 +154,7 @@ class PostgresJournal:
         adds: Json | None = None,
         vote: Vote | None = None,
         follow: bool = False,
-    ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
+    ) -> Decided:
         # Copied, because the caller may change its objects while the decision waits.
         plain, more = json_text.load(json_text.dump([decision, adds or {}]))
         result = await self._pool.run(
@@ -205,37 +185,12 @@ class PostgresJournal:
             self._changed(fence.stream)
         return released is not False
 
-    async def save(
-        self,
-        fence: Fence,
-        expected_seq: int,
-        events: Sequence[NewEvent] = (),
-        *,
-        intents: Sequence[NewIntent] = (),
-        settle: Sequence[SettleIntent] = (),
-        questions: Sequence[NewQuestion | CloseQuestion] = (),
-        ack: Sequence[str] = (),
-        replies: Mapping[str, Json] | None = None,
-        refuse: Mapping[str, Json] | None = None,
-        summary: Summary | None = None,
-    ) -> Saved:
-        it = save.prepare(
-            fence,
-            self._node.version,
-            expected_seq,
-            events,
-            intents,
-            settle,
-            questions,
-            ack,
-            replies or {},
-            refuse or {},
-            summary,
-        )
+    async def save(self, commit: Commit) -> Saved:
+        it = save.prepare(commit, self._node.version)
         began = time.perf_counter()
         saved = await self._pool.run(lambda db: save.save(db, it))
         self._on_commit(1, time.perf_counter() - began)
-        self._changed(fence.stream, expected_seq if events else None)
+        self._changed(commit.fence.stream, commit.expected_seq if commit.events else None)
         return saved
 
     async def delete(self, fence: Fence) -> tuple[str, ...]:

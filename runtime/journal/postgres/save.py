@@ -17,7 +17,7 @@ from ... import json_text
 from .. import repeated_save, rows
 from ..errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
 from ..ownership import Fence
-from ..protocol import REFUSAL_SECONDS, Json, NewEvent, NewIntent, Saved, SettleIntent
+from ..protocol import REFUSAL_SECONDS, Commit, Json, NewEvent, NewIntent, Saved, SettleIntent
 from ..question import CloseQuestion, NewQuestion
 from ..summary import Summary
 from . import reads
@@ -70,36 +70,25 @@ class Save:
     values: Mapping[str, Any]
 
 
-def prepare(
-    fence: Fence,
-    version: int,
-    expected_seq: int,
-    events: Sequence[NewEvent],
-    intents: Sequence[NewIntent],
-    settle: Sequence[SettleIntent],
-    questions: Sequence[NewQuestion | CloseQuestion],
-    ack: Sequence[str],
-    replies: Mapping[str, Json],
-    refuse: Mapping[str, Json],
-    summary: Summary | None,
-) -> Save:
-    parts = _Parts()
+def prepare(commit: Commit, version: int) -> Save:
+    """`version`: that of the node."""
+    fence, parts = commit.fence, _Parts()
     parts.values |= {"stream": fence.stream, "node": fence.owner, "epoch": fence.epoch}
-    parts.values |= {"expected": expected_seq, "version": version}
-    copies = parts.append(expected_seq, events)
-    if summary is not None:
-        parts.summarize(summary)
-    if intents:
-        parts.begin(intents)
-    if settle:
-        parts.settle(settle)
-    if asked := [each for each in questions if isinstance(each, NewQuestion)]:
+    parts.values |= {"expected": commit.expected_seq, "version": version}
+    copies = parts.append(commit.expected_seq, commit.events)
+    if commit.summary is not None:
+        parts.summarize(commit.summary)
+    if commit.intents:
+        parts.begin(commit.intents)
+    if commit.settle:
+        parts.settle(commit.settle)
+    if asked := [each for each in commit.questions if isinstance(each, NewQuestion)]:
         parts.ask(asked)
-    if closed := [each for each in questions if isinstance(each, CloseQuestion)]:
+    if closed := [each for each in commit.questions if isinstance(each, CloseQuestion)]:
         parts.close(closed)
-    if answered := _answers(ack, replies, refuse):
-        parts.answer(answered, forgets=bool(refuse))
-    return Save(fence, expected_seq, copies, parts.statement(), parts.values)
+    if answered := _answers(commit):
+        parts.answer(answered, forgets=bool(commit.refuse))
+    return Save(fence, commit.expected_seq, copies, parts.statement(), parts.values)
 
 
 @attrs.define(eq=False)
@@ -187,14 +176,14 @@ class _Parts:
         return f"WITH {parts} SELECT {', '.join(self._results)} FROM done"
 
 
-def _answers(
-    ack: Sequence[str], replies: Mapping[str, Json], refuse: Mapping[str, Json]
-) -> Mapping[str, tuple[int | None, Json | None]]:
+def _answers(commit: Commit) -> Mapping[str, tuple[int | None, Json | None]]:
     """The new values of `open` and `reply`, by the keys of the commands; None: as before."""
-    acknowledged = set(ack)
-    found: dict[str, tuple[int | None, Json | None]] = {key: (0, replies.get(key)) for key in ack}
-    found |= {key: (0 if key in acknowledged else None, reply) for key, reply in replies.items()}
-    return found | {key: (2, reply) for key, reply in refuse.items()}
+    acknowledged = set(commit.ack)
+    found: dict[str, tuple[int | None, Json | None]] = {
+        key: (0, commit.replies.get(key)) for key in commit.ack
+    }
+    found |= {key: (0 if key in acknowledged else None, reply) for key, reply in commit.replies.items()}
+    return found | {key: (2, reply) for key, reply in commit.refuse.items()}
 
 
 def save(db: Connection, it: Save) -> Saved:

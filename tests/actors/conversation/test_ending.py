@@ -17,6 +17,7 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log.past import NOT_SENT
 from stopgo.actors.log.state import fold
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Commit, Saved
 from stopgo.runtime.journal.summary import Row
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -172,11 +173,11 @@ async def test_cancel_while_an_intent_is_saved_sends_nothing(
     world.plan("agent", use(call("wipe")), say("never"), turn=1)
     save = world.journal.save
 
-    async def slow_disk(*arguments: Any, **more: Any) -> Any:
+    async def slow_disk(commit: Commit) -> Saved:
         with trio.CancelScope(shield=True):  # a commit is never cancelled half-way
-            saved = await save(*arguments, **more)
-            await trio.sleep(2 if more.get("intents") else 0)
-            return saved
+            saved = await save(commit)
+            await trio.sleep(2 if commit.intents else 0)
+        return saved
 
     monkeypatch.setattr(world.journal, "save", slow_disk)
     async with world.agent() as agent, trio.open_nursery() as nursery:

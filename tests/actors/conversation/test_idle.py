@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.conversation.conversation import IDLE
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Saved
+from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.world import DESTRUCTIVE, World, after, answer, call, use, wall
 
 
 class SlowJournal(MemoryJournal):
     """A journal so slow that a conversation seems idle during a save."""
 
-    async def save(self, *args: Any, **more: Any) -> Saved:
+    async def save(self, commit: Commit) -> Saved:
         await trio.sleep(0.7 * IDLE)
-        return await super().save(*args, **more)
+        return await super().save(commit)
 
 
 async def test_idle_timeout_during_announcement_is_retried(world: World, autojump_clock: MockClock) -> None:

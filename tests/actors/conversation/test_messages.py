@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,8 +15,7 @@ from stopgo.actors.conversation.result import Turn
 from stopgo.actors.log.events import RunFinished
 from stopgo.actors.tools.tokens import Token
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.ownership import Fence
-from stopgo.runtime.journal.protocol import NewEvent, Saved
+from stopgo.runtime.journal.protocol import Commit, Delivered, Delivery, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
     World,
@@ -209,8 +207,8 @@ class OneCommit(MemoryJournal):
         self.ends, self.may_end, self.both = trio.Event(), trio.Event(), trio.Event()
         self.delivered = 0
 
-    async def deliver(self, *command: Any, **rules: Any) -> Any:
-        outcome = await super().deliver(*command, **rules)
+    async def deliver(self, delivery: Delivery) -> Delivered:
+        outcome = await super().deliver(delivery)
         if self.ends.is_set() and not self.both.is_set():
             self.delivered += 1
             if self.delivered == 2:
@@ -218,13 +216,11 @@ class OneCommit(MemoryJournal):
             await self.both.wait()
         return outcome
 
-    async def save(
-        self, fence: Fence, expected_seq: int, events: Sequence[NewEvent] = (), **more: Any
-    ) -> Saved:
-        if any(event.type == RunFinished.type for event in events):
+    async def save(self, commit: Commit) -> Saved:
+        if any(event.type == RunFinished.type for event in commit.events):
             self.ends.set()
             await self.may_end.wait()
-        return await super().save(fence, expected_seq, events, **more)
+        return await super().save(commit)
 
 
 async def test_queued_message_runs_if_the_run_ends_during_a_look(
@@ -248,7 +244,7 @@ async def test_queued_message_runs_if_the_run_ends_during_a_look(
 async def test_message_after_a_queued_completion_is_refused(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
-        await world.journal.deliver(id, "c", "complete", {})  # and nobody has looked at it yet
+        await world.journal.deliver(Delivery(id, "c", "complete", {}))  # and nobody has looked at it yet
         assert await code_of(agent.send(id, "late", wait=False)) == "conversation_completed"
         agent._cast.services.wake(id)
         await trio.sleep(1)
@@ -267,7 +263,7 @@ async def test_completion_is_refused_while_a_message_is_queued(
         await agent.send(id, "queued", wait=False)
         await trio.sleep(1)
         for kind in ("cancel", "complete"):
-            await world.journal.deliver(id, kind, kind, {})
+            await world.journal.deliver(Delivery(id, kind, kind, {}))
         agent._cast.services.wake(id)
         await trio.sleep(1)
         conversation = await agent.get(id)
@@ -492,9 +488,9 @@ async def test_conversation_whose_create_was_refused_is_unknown(
 ) -> None:
     """Its id was taken, and the command that was to make it is gone."""
     async with world.agent() as agent:
-        await world.journal.deliver("x", "k", "create", {}, new=True)
+        await world.journal.deliver(Delivery("x", "k", "create", {}, new=True))
         fence = await claimed(world.journal, "x")
-        await world.journal.save(fence, 0, refuse={"k": {}})
+        await world.journal.save(Commit(fence, 0, refuse={"k": {}}))
         assert await code_of(agent.get("x")) == "conversation_not_found"
 
 

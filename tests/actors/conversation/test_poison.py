@@ -16,7 +16,7 @@ from stopgo.actors.log.topics import ReplyTopic
 from stopgo.actors.nodes import llm as module
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import NewEvent
+from stopgo.runtime.journal.protocol import Commit, Delivery, NewEvent, Saved
 from stopgo.runtime.journal.summary import Summary
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -40,7 +40,7 @@ async def write(world: World, id: str, *new: NewEvent, summary: Summary | None =
     """Write an event that no version of this code would write."""
     fence = await claimed(world.journal, id)
     last = len(await world.journal.events_since(id, 0))
-    await world.journal.save(fence, last, new, summary=summary)
+    await world.journal.save(Commit(fence, last, new, summary=summary))
 
 
 # --------------------------------------------------------------------- it cannot be read
@@ -111,7 +111,7 @@ async def test_unknown_command_is_refused(world: World, autojump_clock: MockCloc
     async with world.agent() as agent:
         id = (await agent.start_conversation("one")).conversation.id
         with agent._cast.services.bus.subscribe(ReplyTopic(id, "k")) as replies:
-            await world.journal.deliver(id, "k", "dance", {})
+            await world.journal.deliver(Delivery(id, "k", "dance", {}))
             agent._cast.services.wake(id)
             refused: Any = await anext(replies)
         assert refused["error"]["code"] == "invalid_request"
@@ -181,14 +181,14 @@ class Failing(MemoryJournal):
         super().__init__(wall)
         self.fails: dict[str, tuple[str, int]] = {}
 
-    async def save(self, fence: Any, expected_seq: int, events: Any = (), **more: Any) -> Any:
-        type, left = self.fails.get(fence.stream, ("", 0))
-        written = [*(event.type for event in events), *(["refusal"] if more.get("refuse") else [])]
+    async def save(self, commit: Commit) -> Saved:
+        type, left = self.fails.get(commit.fence.stream, ("", 0))
+        written = [*(event.type for event in commit.events), *(["refusal"] if commit.refuse else [])]
         if left and type in written:
-            self.fails[fence.stream] = (type, left - 1)
+            self.fails[commit.fence.stream] = (type, left - 1)
             await trio.lowlevel.checkpoint()
             raise JournalError("this row is cursed")
-        return await super().save(fence, expected_seq, events, **more)
+        return await super().save(commit)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent
 from stopgo.runtime.event_bus import ACTORS, Crashed
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
     READ_ONLY,
@@ -35,10 +36,10 @@ class Slow(MemoryJournal):
 
     slow = ""
 
-    async def save(self, *args: Any, **options: Any) -> Any:
-        if self.slow in [event.type for event in args[2]]:
+    async def save(self, commit: Commit) -> Saved:
+        if self.slow in [event.type for event in commit.events]:
             await trio.sleep(2)
-        return await super().save(*args, **options)
+        return await super().save(commit)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.gate.halt import NOTE, RULE
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
@@ -218,10 +219,10 @@ async def test_checkpoint_is_passed_while_halted(world: World, autojump_clock: M
 class Paced(MemoryJournal):
     """Every operation has several checkpoints before and after the moment at which it is durable."""
 
-    async def save(self, *args: Any, **options: Any) -> Any:
+    async def save(self, commit: Commit) -> Saved:
         await pause()
         try:
-            return await super().save(*args, **options)
+            return await super().save(commit)
         finally:
             await pause()
 
@@ -245,9 +246,9 @@ async def test_halt_at_every_checkpoint_of_a_turn(world: World, autojump_clock: 
     wrongs: list[str] = []
 
     class Watched(Paced):
-        async def save(self, *args: Any, **options: Any) -> Any:
-            saved = await super().save(*args, **options)
-            if acknowledged and options["intents"]:
+        async def save(self, commit: Commit) -> Saved:
+            saved = await super().save(commit)
+            if acknowledged and commit.intents:
                 wrongs.append("an intent was committed")
             return saved
 
@@ -289,10 +290,10 @@ async def test_halt_at_every_checkpoint_of_a_turn(world: World, autojump_clock: 
 
 async def test_halt_waits_for_a_commit_that_has_begun(world: World, autojump_clock: MockClock) -> None:
     class Slow(MemoryJournal):
-        async def save(self, *args: Any, **options: Any) -> Any:
-            if options["intents"]:
+        async def save(self, commit: Commit) -> Saved:
+            if commit.intents:
                 await trio.sleep(2)
-            return await super().save(*args, **options)
+            return await super().save(commit)
 
     world.journal = Slow(wall)
     world.tool("act", HARMLESS)

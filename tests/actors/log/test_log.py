@@ -34,7 +34,7 @@ from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
 from stopgo.runtime.journal.lease import Lease
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Event
+from stopgo.runtime.journal.protocol import Commit, Delivery, Event, Saved
 from stopgo.runtime.journal.question import CloseQuestion
 from tests.questions import asked
 from tests.runtime.journal.kept import reply_of
@@ -52,12 +52,12 @@ class Gated(MemoryJournal):
         self.fail: Exception | None = None
         self.saves = 0
 
-    async def save(self, *args: Any, **options: Any) -> Any:
+    async def save(self, commit: Commit) -> Saved:
         self.saves += 1
         await self.let.wait()
         if self.fail is not None:
             raise self.fail
-        return await super().save(*args, **options)
+        return await super().save(commit)
 
 
 @attrs.define(eq=False)
@@ -91,7 +91,7 @@ class Bench:
     async def begin(self) -> ConversationLog:
         """A log with a live run and one active branch."""
         body = {"message": None, "session_id": None, "token": False}
-        await self.journal.deliver(ID, "k", "create", body, new=True)
+        await self.journal.deliver(Delivery(ID, "k", "create", body, new=True))
         log = await self.open()
         await log.save(
             e.ConversationCreated("s", "p"),

@@ -16,6 +16,7 @@ from stopgo.actors.tools.tool import ToolOutcomeUnknown
 from stopgo.runtime.event_bus import ACTORS, Crashed
 from stopgo.runtime.journal.errors import Fenced, JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.world import (
     HARMLESS,
     READ_ONLY,
@@ -41,9 +42,9 @@ class Commits(MemoryJournal):
         super().__init__(wall)
         self.saved: list[list[str]] = []
 
-    async def save(self, *args: Any, **options: Any) -> Any:
-        self.saved.append([event.type for event in args[2]])
-        return await super().save(*args, **options)
+    async def save(self, commit: Commit) -> Saved:
+        self.saved.append([event.type for event in commit.events])
+        return await super().save(commit)
 
 
 @pytest.fixture
@@ -258,13 +259,13 @@ async def test_failing_flush_does_not_stop_other_flushes(world: World, autojump_
     saving = trio.Event()
 
     class Choosy(MemoryJournal):
-        async def save(self, *args: Any, **options: Any) -> Any:
-            if any(event.body.get("text") == "poison" for event in args[2]):
+        async def save(self, commit: Commit) -> Saved:
+            if any(event.body.get("text") == "poison" for event in commit.events):
                 saving.set()
                 for _ in range(20):  # meanwhile the other branch waits for its turn to save
                     await trio.lowlevel.checkpoint()
                 raise TypeError("this is not JSON")
-            return await super().save(*args, **options)
+            return await super().save(commit)
 
     thinks = trio.Event()
     world.journal = Choosy(wall)
@@ -292,12 +293,12 @@ class FailsOnce(MemoryJournal):
 
     failed = False
 
-    async def save(self, *args: Any, **options: Any) -> Any:
+    async def save(self, commit: Commit) -> Saved:
         await trio.lowlevel.checkpoint()
-        if not self.failed and any(event.body.get("text") == "too much" for event in args[2]):
+        if not self.failed and any(event.body.get("text") == "too much" for event in commit.events):
             self.failed = True
             raise JournalError("no")
-        return await super().save(*args, **options)
+        return await super().save(commit)
 
 
 @pytest.mark.repeat(5)
@@ -344,10 +345,10 @@ async def test_unsent_call_of_a_crashed_conversation_is_recorded(
 class SlowEnds(MemoryJournal):
     """The ends of calls take long to commit, and can be cancelled before."""
 
-    async def save(self, *args: Any, **options: Any) -> Any:
-        if options["settle"]:
+    async def save(self, commit: Commit) -> Saved:
+        if commit.settle:
             await trio.sleep(10)
-        return await super().save(*args, **options)
+        return await super().save(commit)
 
 
 async def test_call_whose_commit_is_cancelled_has_one_end(world: World, autojump_clock: MockClock) -> None:
@@ -368,11 +369,11 @@ class Lost(MemoryJournal):
     is_lost = False
     attempts = 0
 
-    async def save(self, *args: Any, **options: Any) -> Any:
+    async def save(self, commit: Commit) -> Saved:
         if self.is_lost:
             self.attempts += 1
             raise Fenced("another node owns it")
-        return await super().save(*args, **options)
+        return await super().save(commit)
 
     async def inbox(self, *args: Any, **options: Any) -> Any:
         if self.is_lost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -21,8 +21,7 @@ from stopgo.actors.models.messages import (
 from stopgo.actors.models.usage import Spent
 from stopgo.actors.nodes import ask_model
 from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult, ToolUnavailable
-from stopgo.runtime.journal.ownership import Fence
-from stopgo.runtime.journal.protocol import NewEvent, Saved
+from stopgo.runtime.journal.protocol import Commit, Saved
 from stopgo.runtime.json_text import MAX_DEPTH, depth
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -239,10 +238,10 @@ async def test_a_server_is_free_for_others_while_a_result_is_saved(
         await trio.sleep(1)
         return "ok"
 
-    async def slow_for_results(fence: Fence, seq: int, events: Sequence[NewEvent] = (), **more: Any) -> Saved:
-        if any(event.type == "tool.finished" for event in events):
+    async def slow_for_results(commit: Commit) -> Saved:
+        if any(event.type == "tool.finished" for event in commit.events):
             await trio.sleep(60)
-        return await save(fence, seq, events, **more)
+        return await save(commit)
 
     monkeypatch.setattr(world.journal, "save", slow_for_results)
     world.settings["mcp_servers"] = [{"name": "tools", "command": "none", "max_concurrency": 1}]

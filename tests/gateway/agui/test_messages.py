@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.models.messages import ModelFailed, TextDelta, Usage
-from stopgo.runtime.journal.protocol import NewEvent
+from stopgo.runtime.journal.protocol import Commit, NewEvent
 from tests.actors.world import Streamed, World, after, call, once, say, use
 from tests.actors.world import events as events_of
 from tests.runtime.journal.kept import claimed
@@ -188,7 +188,7 @@ async def test_stream_ends_with_error_when_message_refused_later(
     fence = await claimed(world.journal, id)
     # The status of the conversation, which a message is checked against first, stays as it is.
     last = (await events_of(world.journal, id))[-1].seq
-    await world.journal.save(fence, last, [NewEvent("conversation.completed", {})])
+    await world.journal.save(Commit(fence, last, [NewEvent("conversation.completed", {})]))
     async with shown(world) as ui:
         with trio.fail_after(60):
             events = await ui.run("t", "more")

@@ -17,21 +17,21 @@ import trio
 
 from stopgo.runtime.journal.errors import JournalBroken
 from stopgo.runtime.journal.ownership import Fence
-from stopgo.runtime.journal.protocol import Journal, NewEvent
+from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent
 from stopgo.runtime.journal.sqlite import open_sqlite
 
 STREAMS = 20
 
 
 async def save_for_ever(journal: Journal, stream: str) -> None:
-    await journal.deliver(stream, "k", "message", {}, new=True)
+    await journal.deliver(Delivery(stream, "k", "message", {}, new=True))
     fence = await journal.claim(stream)
     assert isinstance(fence, Fence)
     row = await journal.row(stream)
     assert row is not None
     seq = row.last_seq
     while True:
-        await journal.save(fence, seq, [NewEvent("e", {"text": "x" * 500})] * 2)
+        await journal.save(Commit(fence, seq, [NewEvent("e", {"text": "x" * 500})] * 2))
         seq += 2
         os.write(sys.stdout.fileno(), f"{stream} {seq}\n".encode())
 
@@ -39,12 +39,12 @@ async def save_for_ever(journal: Journal, stream: str) -> None:
 async def delete_for_ever(journal: Journal) -> None:
     """Leaves more free pages than are kept."""
     while True:
-        await journal.deliver("deleted", "k", "message", {}, new=True)
+        await journal.deliver(Delivery("deleted", "k", "message", {}, new=True))
         fence = await journal.claim("deleted")
         assert isinstance(fence, Fence)
         row = await journal.row("deleted")
         if row is not None and row.last_seq == 0:
-            await journal.save(fence, 0, [NewEvent("e", {"text": "x" * 1_200_000})])
+            await journal.save(Commit(fence, 0, [NewEvent("e", {"text": "x" * 1_200_000})]))
         await journal.delete(fence)
 
 

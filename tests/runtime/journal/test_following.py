@@ -9,7 +9,16 @@ import attrs
 import pytest
 
 from stopgo.runtime.journal.ownership import Fence, Held
-from stopgo.runtime.journal.protocol import Accepted, Journal, KeyReused, NewEvent, NotAccepted, Repeated
+from stopgo.runtime.journal.protocol import (
+    Accepted,
+    Commit,
+    Delivery,
+    Journal,
+    KeyReused,
+    NewEvent,
+    NotAccepted,
+    Repeated,
+)
 from stopgo.runtime.journal.question import Already, NewQuestion, Unknown, Won
 from stopgo.runtime.journal.summary import Summary
 from stopgo.runtime.journal.vote import Outdated, Vote, Voted
@@ -43,18 +52,20 @@ async def stream_in(nodes: Nodes, state: State) -> Fence:
     await c.renew()
     named: dict[str, Journal] = {"a": nodes.a, "b": nodes.b, "c": c}
     first = c if state.demands else nodes.a
-    await nodes.a.deliver("s", "first", "message", {}, new=True)
+    await nodes.a.deliver(Delivery("s", "first", "message", {}, new=True))
     fence = await claimed(first, "s")
     await first.save(
-        fence,
-        0,
-        [NewEvent("created", {})],
-        questions=[NewQuestion("q", "tool", {}), NewQuestion("voted", "tool", {})],
-        ack=["first"],
-        summary=Summary("active", "", state.open, {}, rests=state.rests),
+        Commit(
+            fence,
+            0,
+            [NewEvent("created", {})],
+            questions=[NewQuestion("q", "tool", {}), NewQuestion("voted", "tool", {})],
+            ack=["first"],
+            summary=Summary("active", "", state.open, {}, rests=state.rests),
+        )
     )
     await nodes.a.decide("voted", {}, "vote", vote=vote("v"))
-    await first.save(fence, 1, ack=["vote"])
+    await first.save(Commit(fence, 1, ack=["vote"]))
     assert await first.release(fence)
     if state.owner:
         owner = named[state.owner]
@@ -67,7 +78,7 @@ async def stream_in(nodes: Nodes, state: State) -> Fence:
                 if each is not owner:
                     await each.renew()
     if state.waits:
-        await nodes.a.deliver("s", "earlier", "message", {})
+        await nodes.a.deliver(Delivery("s", "earlier", "message", {}))
     return fence
 
 
@@ -85,7 +96,7 @@ Request = Callable[[Journal, bool], Awaitable[object]]
 
 
 async def _deliver(node: Journal, follow: bool) -> object:
-    return await node.deliver("s", "k", "message", {}, follow=follow)
+    return await node.deliver(Delivery("s", "k", "message", {}, follow=follow))
 
 
 async def _decide(node: Journal, follow: bool) -> object:
@@ -157,17 +168,17 @@ async def test_request_leaves_the_fence_of_its_own_node(
     fence = await stream_in(nodes, state)
     assert isinstance(await request(nodes.b, True), outcome)
     assert await nodes.b.holds(fence)
-    await nodes.b.save(fence, 1, [NewEvent("a", {})])
+    await nodes.b.save(Commit(fence, 1, [NewEvent("a", {})]))
 
 
 @pytest.mark.parametrize(
     ("request_", "answer"),
     [
-        (lambda b: b.deliver("s", "first", "message", {}, follow=True), Repeated(None)),
-        (lambda b: b.deliver("s", "first", "message", {"n": 1}, follow=True), KeyReused()),
-        (lambda b: b.deliver("s", "k", "message", {}, limit=0, follow=True), NotAccepted("full")),
+        (lambda b: b.deliver(Delivery("s", "first", "message", {}, follow=True)), Repeated(None)),
+        (lambda b: b.deliver(Delivery("s", "first", "message", {"n": 1}, follow=True)), KeyReused()),
+        (lambda b: b.deliver(Delivery("s", "k", "message", {}, limit=0, follow=True)), NotAccepted("full")),
         (
-            lambda b: b.deliver("s", "k", "message", {}, unless=frozenset({"active"}), follow=True),
+            lambda b: b.deliver(Delivery("s", "k", "message", {}, unless=frozenset({"active"}), follow=True)),
             NotAccepted("status", "active"),
         ),
         (lambda b: b.decide("nobody", {}, "k", follow=True), Unknown()),
@@ -181,16 +192,16 @@ async def test_request_that_puts_nothing_into_the_inbox_claims_nothing(
     nodes: Nodes, request_: Any, answer: Any
 ) -> None:
     fence = await stream_in(nodes, State("a"))
-    await nodes.a.save(fence, 1, questions=[NewQuestion("decided", "tool", {})])
+    await nodes.a.save(Commit(fence, 1, questions=[NewQuestion("decided", "tool", {})]))
     await nodes.a.decide("decided", {}, "d")
-    await nodes.a.save(fence, 1, ack=["d"])
+    await nodes.a.save(Commit(fence, 1, ack=["d"]))
     found = await request_(nodes.b)
     assert isinstance(found, answer) if isinstance(answer, type) else found == answer
     assert await nodes.a.holds(fence)
 
 
 async def test_request_that_creates_a_stream_claims_it(nodes: Nodes) -> None:
-    await nodes.b.deliver("s", "k", "create", {}, new=True, follow=True)
+    await nodes.b.deliver(Delivery("s", "k", "create", {}, new=True, follow=True))
     assert await owner_of(nodes) == "b"
 
 
@@ -198,9 +209,9 @@ async def test_request_after_an_earlier_one_was_executed_takes_the_stream(nodes:
     """Commands that are closed, answered or refused are not in the inbox."""
     fence = await begun(nodes.a)
     for key in ("closed", "refused"):
-        await nodes.a.deliver("s", key, "message", {})
-    await nodes.a.save(fence, 1, ack=["closed"], replies={"closed": {}}, refuse={"refused": {}})
-    await nodes.b.deliver("s", "refused", "message", {}, follow=True)
+        await nodes.a.deliver(Delivery("s", key, "message", {}))
+    await nodes.a.save(Commit(fence, 1, ack=["closed"], replies={"closed": {}}, refuse={"refused": {}}))
+    await nodes.b.deliver(Delivery("s", "refused", "message", {}, follow=True))
     assert await owner_of(nodes) == "b"
 
 
@@ -209,11 +220,11 @@ async def test_request_after_an_earlier_one_was_executed_takes_the_stream(nodes:
 )
 async def test_request_takes_a_free_stream_behind_another_command(nodes: Nodes, state: State) -> None:
     await stream_in(nodes, state)
-    await nodes.b.deliver("s", "k", "message", {}, follow=True)
+    await nodes.b.deliver(Delivery("s", "k", "message", {}, follow=True))
     assert await owner_of(nodes) == "b"
 
 
 async def test_request_leaves_the_fence_of_its_own_node_without_a_lease(nodes: Nodes) -> None:
     fence = await stream_in(nodes, State("b", dead=True))
-    await nodes.b.deliver("s", "k", "message", {}, follow=True)
+    await nodes.b.deliver(Delivery("s", "k", "message", {}, follow=True))
     assert await nodes.b.holds(fence)

@@ -16,7 +16,7 @@ from stopgo.runtime.journal import database
 from stopgo.runtime.journal.database import FreePages
 from stopgo.runtime.journal.errors import JournalBusy
 from stopgo.runtime.journal.ownership import Fence
-from stopgo.runtime.journal.protocol import Journal, NewEvent
+from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent
 from stopgo.runtime.journal.sqlite import compact, open_sqlite
 from tests.runtime.journal.kept import claimed
 from tests.waiting import until
@@ -27,9 +27,9 @@ _EVENTS = [NewEvent("added", {"text": "x" * 10_000})] * 400
 
 async def write(journal: Journal, stream: str) -> Fence:
     """A stream of 4 MB."""
-    await journal.deliver(stream, "k", "message", {}, new=True)
+    await journal.deliver(Delivery(stream, "k", "message", {}, new=True))
     fence = await claimed(journal, stream)
-    await journal.save(fence, 0, _EVENTS)
+    await journal.save(Commit(fence, 0, _EVENTS))
     return fence
 
 
@@ -61,7 +61,7 @@ async def test_space_of_deleted_streams_is_returned(tmp_path: Path, is_busy: boo
         if not is_busy:
             await until(lambda: size(tmp_path) < 6 * MB)
         while size(tmp_path) > 6 * MB:
-            await journal.save(kept, seq, [NewEvent("added", {})])
+            await journal.save(Commit(kept, seq, [NewEvent("added", {})]))
             seq += 1
         events = await journal.events_since("b", 0)
         assert [each.seq for each in events] == list(range(1, seq + 1))

@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import Fence
-from stopgo.runtime.journal.protocol import REFUSAL_SECONDS, Journal, NewEvent, NewIntent, SettleIntent
+from stopgo.runtime.journal.protocol import (
+    REFUSAL_SECONDS,
+    Commit,
+    Delivery,
+    Journal,
+    NewEvent,
+    NewIntent,
+    SettleIntent,
+)
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Among, Summary
@@ -105,7 +113,7 @@ class Driver:
     async def do(self, step: Step) -> object:
         match step:
             case ("deliver", node, stream, key, kind, body, options):
-                return await self.node(node).deliver(stream, key, kind, body, **options)
+                return await self.node(node).deliver(Delivery(stream, key, kind, body, **options))
             case ("decide", node, question, decision, key, follow):
                 return await self.node(node).decide(question, decision, key, follow=follow)
             case ("claim", node, stream):
@@ -126,7 +134,7 @@ class Driver:
             case ("save", stream, stale, parts):
                 row, fence = await self.journal.row(stream), self.fence(stream, stale)
                 seq = row.last_seq if row else 0
-                return await self.node(fence.owner).save(fence, seq, **parts)
+                return await self.node(fence.owner).save(Commit(fence, seq, **parts))
             case ("delete", stream, stale):
                 await self.journal.delete(self.fence(stream, stale))
                 return None

@@ -12,7 +12,7 @@ import pytest
 from stopgo.runtime.event_bus import Subscription
 from stopgo.runtime.journal.errors import Fenced, NeedsNewer, UnknownStream
 from stopgo.runtime.journal.ownership import Fence, Held, Hint
-from stopgo.runtime.journal.protocol import Journal, NewEvent
+from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent
 from stopgo.runtime.journal.question import NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
@@ -23,10 +23,10 @@ from tests.runtime.journal.kept import claimed, row_of
 
 async def begun(node: Journal, stream: str = "s", *, open: bool = False, rests: bool = False) -> Fence:
     """A stream with one event that the node owns."""
-    await node.deliver(stream, "first", "message", {}, new=True)
+    await node.deliver(Delivery(stream, "first", "message", {}, new=True))
     fence = await claimed(node, stream)
     summary = Summary("active", "", open, {}, rests=rests)
-    await node.save(fence, 0, [NewEvent("created", {})], ack=["first"], summary=summary)
+    await node.save(Commit(fence, 0, [NewEvent("created", {})], ack=["first"], summary=summary))
     return fence
 
 
@@ -40,7 +40,7 @@ def rebuilt(fence: Fence) -> Fence:
 async def test_fence_is_a_value(nodes: Nodes) -> None:
     fence = await begun(nodes.a)
     assert await nodes.b.holds(rebuilt(fence))
-    await nodes.a.save(rebuilt(fence), 1, [NewEvent("a", {})])
+    await nodes.a.save(Commit(rebuilt(fence), 1, [NewEvent("a", {})]))
     assert (await row_of(nodes.b, "s")).last_seq == 2
 
 
@@ -62,7 +62,7 @@ async def _release(nodes: Nodes, fence: Fence) -> None:
 
 async def _create_anew(nodes: Nodes, fence: Fence) -> None:
     await nodes.a.delete(fence)
-    await nodes.a.deliver("s", "first", "message", {}, new=True)
+    await nodes.a.deliver(Delivery("s", "first", "message", {}, new=True))
 
 
 async def _create_anew_and_claim(nodes: Nodes, fence: Fence) -> None:
@@ -77,7 +77,11 @@ async def test_earlier_fence_is_invalid(nodes: Nodes, replace: Replace) -> None:
     fence = await begun(nodes.a)
     await replace(nodes, fence)
     assert not await nodes.b.holds(rebuilt(fence))
-    for write in (nodes.a.save(fence, 1), nodes.b.save(rebuilt(fence), 1), nodes.a.delete(fence)):
+    for write in (
+        nodes.a.save(Commit(fence, 1)),
+        nodes.b.save(Commit(rebuilt(fence), 1)),
+        nodes.a.delete(fence),
+    ):
         with pytest.raises(Fenced):
             await write
 
@@ -85,7 +89,7 @@ async def test_earlier_fence_is_invalid(nodes: Nodes, replace: Replace) -> None:
 async def test_living_owner_keeps_its_stream(nodes: Nodes) -> None:
     fence = await begun(nodes.a)
     assert await nodes.b.claim("s") == Held("a")
-    await nodes.a.save(fence, 1, [NewEvent("a", {})])
+    await nodes.a.save(Commit(fence, 1, [NewEvent("a", {})]))
 
 
 @pytest.mark.parametrize(
@@ -107,10 +111,10 @@ async def test_stream_is_free_when_the_lease_of_its_owner_has_run_out(
 async def test_owner_may_save_until_its_stream_is_claimed(nodes: Nodes) -> None:
     fence = await begun(nodes.a)
     nodes.wall.now += 2 * LEASE
-    await nodes.a.save(fence, 1, [NewEvent("a", {})])
+    await nodes.a.save(Commit(fence, 1, [NewEvent("a", {})]))
     await claimed(nodes.b, "s")
     with pytest.raises(Fenced):
-        await nodes.a.save(fence, 2)
+        await nodes.a.save(Commit(fence, 2))
 
 
 async def test_node_that_leaves_gives_up_its_streams(nodes: Nodes) -> None:
@@ -139,7 +143,7 @@ async def test_version_that_a_stream_demands(nodes: Nodes) -> None:
     await old.release(await claimed(old, "s"))  # a claim alone demands nothing
     for node, held in ((middle, [old]), (new, [old, middle]), (new, [old, middle])):
         fence = await claimed(node, "s")
-        await node.save(fence, 1)
+        await node.save(Commit(fence, 1))
         await node.release(fence)
         for each in held:
             assert await each.claim("s") == Held("")
@@ -150,7 +154,7 @@ async def test_version_that_a_stream_demands(nodes: Nodes) -> None:
 Put = Callable[[Journal, str], Awaitable[object]]
 
 COMMANDS: dict[str, Put] = {
-    "message": lambda node, key: node.deliver("s", key, "message", {}),
+    "message": lambda node, key: node.deliver(Delivery("s", key, "message", {})),
     "decision": lambda node, key: node.decide("q", {}, key),
     "vote": lambda node, key: node.decide(
         "q", {}, key, vote=Vote(voter="v", credential="", shown="x", subject="x", needed=2)
@@ -163,7 +167,7 @@ async def test_commands_that_only_a_newer_node_could_execute(nodes: Nodes, put: 
     """They are refused while none lives, and wait for it while one does."""
     old, new = nodes.a, another(nodes.a, "n", version=2)
     fence = await begun(new)
-    await new.save(fence, 1, questions=[NewQuestion("q", "tool", {})])
+    await new.save(Commit(fence, 1, questions=[NewQuestion("q", "tool", {})]))
     await new.release(fence)
     assert await old.need_newer() == (await old.fleet()).need_newer == 1
     with pytest.raises(NeedsNewer):
@@ -180,7 +184,7 @@ async def test_commands_that_only_a_newer_node_could_execute(nodes: Nodes, put: 
     assert await old.need_newer() == 1
     await put(old, "k")  # a repetition is answered
     with pytest.raises(NeedsNewer):
-        await old.deliver("s", "l", "message", {})
+        await old.deliver(Delivery("s", "l", "message", {}))
     assert await new.need_newer() == 0
 
 
@@ -189,12 +193,12 @@ async def test_commands_that_only_a_newer_node_could_execute(nodes: Nodes, put: 
 
 async def test_stream_with_open_commands_is_not_released(nodes: Nodes) -> None:
     fence = await begun(nodes.a)
-    await nodes.b.deliver("s", "k", "message", {})
-    await nodes.b.deliver("s", "l", "message", {})
+    await nodes.b.deliver(Delivery("s", "k", "message", {}))
+    await nodes.b.deliver(Delivery("s", "l", "message", {}))
     assert not await nodes.a.release(fence)
     assert not await nodes.a.release(fence, ["l"])
     assert await nodes.b.claim("s") == Held("a")
-    await nodes.a.save(fence, 1, ack=["k"])
+    await nodes.a.save(Commit(fence, 1, ack=["k"]))
     assert await nodes.a.release(fence, ["k", "l"])
     assert await nodes.a.release(fence), "the answer to the first release may have been lost"
     await claimed(nodes.b, "s")
@@ -206,16 +210,16 @@ async def test_stream_with_open_commands_is_not_released(nodes: Nodes) -> None:
 @pytest.mark.parametrize("put", COMMANDS.values(), ids=COMMANDS.keys())
 async def test_open_command_holds_its_own_stream_until_it_ends(nodes: Nodes, put: Put, end: str) -> None:
     fence, other = await begun(nodes.a), await begun(nodes.a, "other")
-    await nodes.a.save(fence, 1, questions=[NewQuestion("q", "tool", {})])
+    await nodes.a.save(Commit(fence, 1, questions=[NewQuestion("q", "tool", {})]))
     await put(nodes.b, "k")
     assert not await nodes.a.release(fence)
     assert not await nodes.a.release(fence, ["first", "l"])
     assert await nodes.a.holds(fence)
     assert await nodes.a.release(other)
     if end == "ack":
-        await nodes.a.save(fence, 1, ack=["k"])
+        await nodes.a.save(Commit(fence, 1, ack=["k"]))
     else:
-        await nodes.a.save(fence, 1, refuse={"k": {"code": "no"}})
+        await nodes.a.save(Commit(fence, 1, refuse={"k": {"code": "no"}}))
     assert await nodes.a.release(fence)
     assert not await nodes.a.holds(fence)
     await claimed(nodes.b, "s")
@@ -238,8 +242,8 @@ async def test_open_work_is_what_a_node_may_own(nodes: Nodes, owner: str, is_lis
     if not owner:
         for fence in fences:
             await nodes.a.release(fence)
-    await nodes.a.deliver("asked", "k", "message", {})
-    await nodes.a.deliver("new", "k", "create", {}, new=True)
+    await nodes.a.deliver(Delivery("asked", "k", "message", {}))
+    await nodes.a.deliver(Delivery("new", "k", "create", {}, new=True))
     nodes.wall.now += LEASE
     await nodes.a.renew()
     await nodes.b.renew()
@@ -268,13 +272,13 @@ async def test_other_node_gets_hints(nodes: Nodes) -> None:
     with nodes.a.watch() as at_a, nodes.b.watch() as at_b:
         fence = await begun(nodes.a)
         assert hints_of(at_b) == [Hint("s", "a"), Hint("s", "a", 0)]
-        await nodes.a.save(fence, 1, [NewEvent("a", {})], questions=[NewQuestion("q", "tool", {})])
+        await nodes.a.save(Commit(fence, 1, [NewEvent("a", {})], questions=[NewQuestion("q", "tool", {})]))
         assert hints_of(at_b) == [Hint("s", "a", 1)]
-        await nodes.a.save(fence, 2, summary=Summary("active", "", False, {}))
+        await nodes.a.save(Commit(fence, 2, summary=Summary("active", "", False, {})))
         assert hints_of(at_b) == [Hint("s", "a")]
         await nodes.b.decide("q", {}, "d")
         assert (hints_of(at_a), hints_of(at_b)) == ([Hint("s", "b")], [])
-        await nodes.a.save(fence, 2, ack=["d"])
+        await nodes.a.save(Commit(fence, 2, ack=["d"]))
         await nodes.a.release(fence)
         assert hints_of(at_b) == [Hint("s", "a")] * 2
         await nodes.b.delete(await claimed(nodes.b, "s"))
@@ -285,10 +289,10 @@ async def test_other_node_gets_hints(nodes: Nodes) -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        lambda a: a.deliver("s", "first", "message", {}),
-        lambda a: a.deliver("s", "first", "message", {"n": 1}),
-        lambda a: a.deliver("s", "k", "message", {}, limit=0),
-        lambda a: a.deliver("nobody", "k", "message", {}),
+        lambda a: a.deliver(Delivery("s", "first", "message", {})),
+        lambda a: a.deliver(Delivery("s", "first", "message", {"n": 1})),
+        lambda a: a.deliver(Delivery("s", "k", "message", {}, limit=0)),
+        lambda a: a.deliver(Delivery("nobody", "k", "message", {})),
         lambda a: a.decide("nobody", {}, "k"),
         lambda a: a.decide("q", {}, "first"),
         lambda a: a.answer("s", "first"),
@@ -297,11 +301,11 @@ async def test_other_node_gets_hints(nodes: Nodes) -> None:
 )
 async def test_request_that_changes_nothing_gives_no_hint(nodes: Nodes, request_: Any) -> None:
     fence = await begun(nodes.a)
-    await nodes.a.save(fence, 1, questions=[NewQuestion("q", "tool", {})])
+    await nodes.a.save(Commit(fence, 1, questions=[NewQuestion("q", "tool", {})]))
     with nodes.b.watch() as live:
         await request_(nodes.a)
         with pytest.raises(Fenced):
-            await nodes.a.save(fence, 9, [NewEvent("a", {})])
+            await nodes.a.save(Commit(fence, 9, [NewEvent("a", {})]))
         assert hints_of(live) == []
 
 
@@ -309,7 +313,7 @@ async def test_request_that_changes_nothing_gives_no_hint(nodes: Nodes, request_
 async def test_too_many_hints_are_lost(nodes: Nodes) -> None:
     with nodes.b.watch() as live:
         for number in range(1000):
-            await nodes.a.deliver(f"s{number}", "k", "create", {}, new=True)
+            await nodes.a.deliver(Delivery(f"s{number}", "k", "create", {}, new=True))
         last = hints_of(live)[-1]
         assert last.stream == "s999"
         assert live.missed > 0
@@ -341,7 +345,7 @@ async def test_epoch_is_stored_with_the_first_save(directory: Path, wall: Any) -
         fence = await claimed(journal, "s")
         assert commits == [], "a claim writes nothing"
         assert epoch_in(directory) == stored
-        await journal.save(fence, 1, ack=["nobody"])
+        await journal.save(Commit(fence, 1, ack=["nobody"]))
         assert epoch_in(directory) == fence.epoch > stored
 
 
@@ -350,7 +354,7 @@ async def test_fences_end_with_the_process(directory: Path, wall: Any) -> None:
         old = await begun(journal)
     async with open_sqlite(directory, wall=wall, inline=True, node="b") as journal:
         with pytest.raises(Fenced):
-            await journal.save(old, 1)
+            await journal.save(Commit(old, 1))
         new = await claimed(journal, "s")
         assert new.epoch > old.epoch
 

@@ -14,7 +14,16 @@ import trio
 
 from stopgo.runtime.journal.errors import Fenced, QuestionTaken
 from stopgo.runtime.journal.ownership import Fence, Held
-from stopgo.runtime.journal.protocol import Accepted, Journal, KeyReused, NewEvent, NotAccepted, Repeated
+from stopgo.runtime.journal.protocol import (
+    Accepted,
+    Commit,
+    Delivery,
+    Journal,
+    KeyReused,
+    NewEvent,
+    NotAccepted,
+    Repeated,
+)
 from stopgo.runtime.journal.question import Already, CloseQuestion, NewQuestion, Won
 from tests.runtime.journal.conftest import LEASE, Nodes, another
 from tests.runtime.journal.kept import question_of
@@ -86,7 +95,7 @@ async def test_no_command_is_stranded(nodes: Nodes) -> None:
 
 async def test_there_is_one_valid_fence_at_any_time(nodes: Nodes) -> None:
     """Both nodes do anything in any order, and lose their leases: the saves make one history."""
-    await nodes.a.deliver("s", "first", "message", {}, new=True)
+    await nodes.a.deliver(Delivery("s", "first", "message", {}, new=True))
     fences: list[Fence] = []
     saved: list[int] = []
 
@@ -95,7 +104,7 @@ async def test_there_is_one_valid_fence_at_any_time(nodes: Nodes) -> None:
         assert row is not None
         try:
             event = NewEvent("a", {"by": node.node})
-            done = await node.save(fence, row.last_seq, [event], ack=[each.key for each in waiting])
+            done = await node.save(Commit(fence, row.last_seq, [event], ack=[each.key for each in waiting]))
         except Fenced:
             return
         saved.append(done.first_seq)
@@ -114,7 +123,7 @@ async def test_there_is_one_valid_fence_at_any_time(nodes: Nodes) -> None:
                 case 3:
                     await node.release(mine)
                 case 4 | 5:
-                    await node.deliver("s", f"{node.node}{number}", "message", {}, follow=True)
+                    await node.deliver(Delivery("s", f"{node.node}{number}", "message", {}, follow=True))
                 case 6:
                     nodes.wall.now += LEASE / 2
                     await node.renew()
@@ -132,7 +141,7 @@ async def test_there_is_one_valid_fence_at_any_time(nodes: Nodes) -> None:
 async def test_of_two_nodes_one_claims(nodes: Nodes) -> None:
     for attempt in range(20):
         stream = f"s{attempt}"
-        await nodes.a.deliver(stream, "k", "create", {}, new=True)
+        await nodes.a.deliver(Delivery(stream, "k", "create", {}, new=True))
         order = (nodes.a, nodes.b) if attempt % 2 else (nodes.b, nodes.a)
         found = await together(*[partial(node.claim, stream) for node in order])
         [fence] = [each for each in found if isinstance(each, Fence)]
@@ -155,7 +164,9 @@ async def test_stream_is_created_once(nodes: Nodes, keys: Any, bodies: Any, lost
 
         async def create(number: int, stream: str = stream) -> object:
             node = (nodes.a, nodes.b)[number]
-            return await node.deliver(stream, keys[number], "create", bodies[number], new=True, follow=True)
+            return await node.deliver(
+                Delivery(stream, keys[number], "create", bodies[number], new=True, follow=True)
+            )
 
         outcomes = await in_any_order(attempt, partial(create, 0), partial(create, 1))
         assert outcomes.count(Accepted()) == 2 - len(lost)
@@ -174,7 +185,7 @@ async def test_question_is_settled_once(nodes: Nodes, rival: str) -> None:
     ends: Counter[str] = Counter()
     for attempt in range(30):
         question, expires = f"q{attempt}", nodes.wall.now + 5
-        await nodes.a.save(fence, 1, questions=[NewQuestion(question, "tool", {}, expires=expires)])
+        await nodes.a.save(Commit(fence, 1, questions=[NewQuestion(question, "tool", {}, expires=expires)]))
 
         async def decide(node: Journal, question: str = question) -> Any:
             return await node.decide(question, {"by": node.node}, f"{question}/{node.node}")
@@ -183,7 +194,7 @@ async def test_question_is_settled_once(nodes: Nodes, rival: str) -> None:
             match rival:
                 case "void" | "expired" as state:
                     try:
-                        await nodes.a.save(fence, 1, questions=[CloseQuestion(question, state)])
+                        await nodes.a.save(Commit(fence, 1, questions=[CloseQuestion(question, state)]))
                     except QuestionTaken:
                         return False
                     return True
@@ -203,7 +214,7 @@ async def test_question_is_settled_once(nodes: Nodes, rival: str) -> None:
         kept = await question_of(nodes.b, question)
         if rival == "time" and not won:
             assert kept.state == "pending"
-            await nodes.a.save(fence, 1, questions=[CloseQuestion(question, "expired")])
+            await nodes.a.save(Commit(fence, 1, questions=[CloseQuestion(question, "expired")]))
         else:
             assert len(won) + closed == 1
             assert kept.state == ("decided" if won else rival)
@@ -232,15 +243,15 @@ async def test_limit_is_exact_on_two_nodes(
 
     async def deliver(number: int, start: int) -> object:
         node = (nodes.a, nodes.b)[number % 2]
-        return await node.deliver("s", f"k{start + number}", "message", {}, limit=limit)
+        return await node.deliver(Delivery("s", f"k{start + number}", "message", {}, limit=limit))
 
     async def deliver_all(start: int) -> list[object]:
         return await together(*[partial(deliver, number, start) for number in range(10)])
 
-    await nodes.b.deliver("s", "of another kind", "cancel", {})
+    await nodes.b.deliver(Delivery("s", "of another kind", "cancel", {}))
     outcomes = await deliver_all(0)
     assert outcomes.count(Accepted()) == accepted
     assert outcomes.count(NotAccepted("full")) == 10 - accepted
     # The place of a closed command is free again, for one of them.
-    await nodes.a.save(fence, 1, ack=[each.key for each in (await nodes.a.inbox("s"))[1:2]])
+    await nodes.a.save(Commit(fence, 1, ack=[each.key for each in (await nodes.a.inbox("s"))[1:2]]))
     assert (await deliver_all(10)).count(Accepted()) == min(accepted, 1)

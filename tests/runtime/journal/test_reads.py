@@ -10,7 +10,7 @@ import pytest
 
 from stopgo.runtime.journal import question
 from stopgo.runtime.journal.errors import BadCursor
-from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent
+from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent, NewIntent
 from stopgo.runtime.journal.question import MOST_DUE, CloseQuestion, NewQuestion
 from stopgo.runtime.journal.summary import MOST_BEGINNING, Among, Summary
 from tests.runtime.journal.kept import claimed, intents_of, reply_of, row_of
@@ -20,7 +20,7 @@ from tests.runtime.journal.kept import claimed, intents_of, reply_of, row_of
 
 async def test_events_are_read_after_a_seq_and_up_to_a_limit(journal: Journal, begin: Any) -> None:
     fence = await begin()
-    await journal.save(fence, 1, [NewEvent("e", {"n": number}) for number in range(2, 11)])
+    await journal.save(Commit(fence, 1, [NewEvent("e", {"n": number}) for number in range(2, 11)]))
 
     async def seqs(*args: Any) -> list[int]:
         return [each.seq for each in await journal.events_since("s", *args)]
@@ -39,11 +39,11 @@ async def test_long_streams_are_read_whole(journal: Journal, begin: Any) -> None
     fence = await begin()
     seq = 1
     for _ in range(5):
-        await journal.save(fence, seq, [NewEvent("e", {"text": "x" * 700}) for _ in range(90)])
+        await journal.save(Commit(fence, seq, [NewEvent("e", {"text": "x" * 700}) for _ in range(90)]))
         seq += 90
-    await journal.save(fence, seq, [NewEvent("e", {"text": "x" * 200_000})] * 2)
+    await journal.save(Commit(fence, seq, [NewEvent("e", {"text": "x" * 200_000})] * 2))
     seq += 2
-    await journal.save(fence, seq, [NewEvent("e", {})] * 350)
+    await journal.save(Commit(fence, seq, [NewEvent("e", {})] * 350))
     seq += 350
     assert [each.seq for each in await journal.events_since("s", 0)] == list(range(1, seq + 1))
     assert [each.seq for each in await journal.events_since("s", 5, 300)] == list(range(6, 306))
@@ -57,7 +57,9 @@ async def test_ids_that_begin_alike_are_found(journal: Journal, begin: Any) -> N
     others = ["0a1b2c3", "0a1b2c3c-ffff-4000-8000-000000000000", "0a1b2c3e-0000-4000-8000-000000000000"]
     for name in (*names, *others, "0a1b2c3dx"):
         fence = await begin(name)
-        await journal.save(fence, 1, [NewEvent("e", {})], questions=[NewQuestion(f"{name}!", "tool", {})])
+        await journal.save(
+            Commit(fence, 1, [NewEvent("e", {})], questions=[NewQuestion(f"{name}!", "tool", {})])
+        )
     assert {*await journal.beginning("0a1b2c3d", "stream")} == {*names}
     assert await journal.beginning(names[1][:13], "stream") == (names[1],)
     assert {*await journal.beginning("0a1b2c3d", "question")} == {f"{name}!" for name in names}
@@ -133,17 +135,17 @@ async def test_the_tally_follows_every_change(journal: Journal, begin: Any) -> N
         return dict((await journal.list()).tally)
 
     first, second = await begin("a", status="active"), await begin("b", status="active")
-    await journal.deliver("unwritten", "k", "message", {}, new=True)
+    await journal.deliver(Delivery("unwritten", "k", "message", {}, new=True))
     assert await tally() == {"active": 2}
-    await journal.save(first, 1, summary=Summary("done", "", open=False, body={}))
-    await journal.save(second, 1, [NewEvent("a", {})])
+    await journal.save(Commit(first, 1, summary=Summary("done", "", open=False, body={})))
+    await journal.save(Commit(second, 1, [NewEvent("a", {})]))
     assert await tally() == {"active": 1, "done": 1}
     await journal.delete(second)
     assert await tally() == {"done": 1}
     unwritten = await claimed(journal, "unwritten")
-    await journal.save(unwritten, 0, summary=Summary("early", "", open=False, body={}))
+    await journal.save(Commit(unwritten, 0, summary=Summary("early", "", open=False, body={})))
     assert await tally() == {"done": 1}, "a stream without event is not listed"
-    await journal.save(unwritten, 0, [NewEvent("a", {})])
+    await journal.save(Commit(unwritten, 0, [NewEvent("a", {})]))
     assert await tally() == {"done": 1, "early": 1}
     await journal.delete(first)
     assert await tally() == {"early": 1}
@@ -172,7 +174,7 @@ async def test_streams_of_an_owner_or_with_a_name_are_listed_and_counted(
         *(("d", "ann", "active"), ("e", "", "done")),
     ):
         await begin(name, owner=owner, status=status, title=f"Title {name}")
-    await journal.deliver("none", "k", "message", {}, new=True)
+    await journal.deliver(Delivery("none", "k", "message", {}, new=True))
     for limit in (1, 2, 50):
         listed = await pages(journal, among=among, limit=limit, **filters)
         assert "".join(name for page in listed for name in page) == found
@@ -185,13 +187,13 @@ async def test_an_owner_is_kept_and_can_change(journal: Journal, begin: Any) -> 
         return [row.stream for row in page.rows], dict(page.tally)
 
     fence = await begin("s", owner="ann", status="active")
-    await journal.save(fence, 1, [NewEvent("a", {})])
+    await journal.save(Commit(fence, 1, [NewEvent("a", {})]))
     assert await listed("ann") == (["s"], {"active": 1})
-    await journal.save(fence, 2, summary=Summary("active", "", open=False, body={}, owner="bob"))
+    await journal.save(Commit(fence, 2, summary=Summary("active", "", open=False, body={}, owner="bob")))
     assert (await row_of(journal, "s")).summary == Summary("active", "", open=False, body={}, owner="bob")
     assert (await listed("ann"), await listed("bob")) == (([], {}), (["s"], {"active": 1}))
     assert dict((await journal.list()).tally) == {"active": 1}
-    await journal.save(fence, 2, summary=Summary("done", "", open=False, body={}, owner="bob"))
+    await journal.save(Commit(fence, 2, summary=Summary("done", "", open=False, body={}, owner="bob")))
     assert await listed("bob") == (["s"], {"done": 1})
     await journal.delete(fence)
     assert await listed("bob") == ([], {})
@@ -259,12 +261,14 @@ async def test_questions_are_listed_oldest_first_in_pages(journal: Journal, begi
     fences = {name: await begin(name) for name in "ab"}
     for number in range(7):
         await journal.save(
-            fences["ab"[number % 2]],
-            1,
-            questions=[NewQuestion(f"q{number}", ("tool", "proxy")[number % 3 == 0], {})],
+            Commit(
+                fences["ab"[number % 2]],
+                1,
+                questions=[NewQuestion(f"q{number}", ("tool", "proxy")[number % 3 == 0], {})],
+            )
         )
     await journal.decide("q1", {}, "d")
-    await journal.save(fences["a"], 1, questions=[CloseQuestion("q2", "void")])
+    await journal.save(Commit(fences["a"], 1, questions=[CloseQuestion("q2", "void")]))
 
     async def ids(**filters: Any) -> list[str]:
         found: list[str] = []
@@ -294,7 +298,9 @@ async def test_a_page_of_questions_ends_at_its_bound_in_bytes(
     fence = await begin()
     texts = [100, 100, 100, 1000, 1, 1]
     for number, length in enumerate(texts):
-        await journal.save(fence, 1, questions=[NewQuestion(f"q{number}", "tool", {"text": "x" * length})])
+        await journal.save(
+            Commit(fence, 1, questions=[NewQuestion(f"q{number}", "tool", {"text": "x" * length})])
+        )
     found: list[list[str]] = []
     cursor: str | None = None
     while not found or cursor is not None:
@@ -320,10 +326,12 @@ async def test_a_page_can_end_behind_each_of_its_streams(journal: Journal, begin
 async def test_decided_questions_are_listed_newest_first(journal: Journal, begin: Any) -> None:
     fences = {name: await begin(name) for name in "ab"}
     for number in range(6):
-        await journal.save(fences["ab"[number % 2]], 1, questions=[NewQuestion(f"q{number}", "tool", {})])
+        await journal.save(
+            Commit(fences["ab"[number % 2]], 1, questions=[NewQuestion(f"q{number}", "tool", {})])
+        )
     for number in (4, 1, 3, 0):
         await journal.decide(f"q{number}", {}, f"d{number}")
-    await journal.save(fences["a"], 1, questions=[CloseQuestion("q2", "void")])
+    await journal.save(Commit(fences["a"], 1, questions=[CloseQuestion("q2", "void")]))
     assert [each.id for each in (await journal.decided(9)).questions] == ["q4", "q3", "q1", "q0"]
     page = await journal.decided(2)
     assert [each.id for each in page.questions] == ["q4", "q3"]
@@ -334,11 +342,13 @@ async def test_questions_put_after_others_were_deleted_are_not_taken_for_them(
     journal: Journal, begin: Any
 ) -> None:
     kept, deleted = await begin("kept"), await begin("deleted")
-    await journal.save(kept, 1, questions=[NewQuestion("a", "tool", {})])
-    await journal.save(deleted, 1, questions=[NewQuestion("b", "tool", {}), NewQuestion("c", "tool", {})])
+    await journal.save(Commit(kept, 1, questions=[NewQuestion("a", "tool", {})]))
+    await journal.save(
+        Commit(deleted, 1, questions=[NewQuestion("b", "tool", {}), NewQuestion("c", "tool", {})])
+    )
     first = await journal.questions(limit=2)
     await journal.delete(deleted)
-    await journal.save(kept, 1, questions=[NewQuestion("d", "tool", {})])
+    await journal.save(Commit(kept, 1, questions=[NewQuestion("d", "tool", {})]))
     second = await journal.questions(cursor=first.next_cursor)
     assert [each.id for each in second.questions] == ["d"]
 
@@ -347,18 +357,20 @@ async def test_due_returns_expired_pending_questions(journal: Journal, begin: An
     wall.now = 0.0
     fence = await begin()
     await journal.save(
-        fence,
-        1,
-        questions=[
-            NewQuestion("late", "tool", {}, expires=30.0),
-            NewQuestion("never", "tool", {}),
-            NewQuestion("early", "tool", {}, expires=10.0),
-            NewQuestion("decided", "tool", {}, expires=10.0),
-            NewQuestion("closed", "tool", {}, expires=10.0),
-        ],
+        Commit(
+            fence,
+            1,
+            questions=[
+                NewQuestion("late", "tool", {}, expires=30.0),
+                NewQuestion("never", "tool", {}),
+                NewQuestion("early", "tool", {}, expires=10.0),
+                NewQuestion("decided", "tool", {}, expires=10.0),
+                NewQuestion("closed", "tool", {}, expires=10.0),
+            ],
+        )
     )
     await journal.decide("decided", {}, "d")
-    await journal.save(fence, 1, questions=[CloseQuestion("closed", "expired")])
+    await journal.save(Commit(fence, 1, questions=[CloseQuestion("closed", "expired")]))
     for now, expired, next_in in (
         (9.5, [], 0.5),
         (10.0, ["early"], 20.0),
@@ -372,7 +384,7 @@ async def test_due_returns_expired_pending_questions(journal: Journal, begin: An
 async def test_due_questions_come_in_pages(journal: Journal, begin: Any) -> None:
     fence = await begin()
     questions = [NewQuestion(f"q{number}", "tool", {}, expires=200.0 - number // 3) for number in range(120)]
-    await journal.save(fence, 1, questions=questions)
+    await journal.save(Commit(fence, 1, questions=questions))
     first = (await journal.due()).questions
     second = (await journal.due(first[-1])).questions
     assert (len(first), len(second)) == (MOST_DUE, 20)
@@ -385,26 +397,28 @@ async def test_due_questions_come_in_pages(journal: Journal, begin: Any) -> None
 
 async def test_open_work_lists_streams_to_wake(journal: Journal, begin: Any) -> None:
     quiet, waiting, running = await begin("quiet"), await begin("waiting"), await begin("running", open=True)
-    await journal.deliver("waiting", "k", "message", {})
-    await journal.deliver("unwritten", "k", "message", {}, new=True)
+    await journal.deliver(Delivery("waiting", "k", "message", {}))
+    await journal.deliver(Delivery("unwritten", "k", "message", {}, new=True))
     assert await journal.open_work() == ("waiting", "running", "unwritten")
-    await journal.save(waiting, 1, ack=["k"])
-    await journal.save(running, 1, summary=Summary("", "", open=False, body={}))
-    await journal.save(quiet, 1, summary=Summary("", "", open=True, body={}))
+    await journal.save(Commit(waiting, 1, ack=["k"]))
+    await journal.save(Commit(running, 1, summary=Summary("", "", open=False, body={})))
+    await journal.save(Commit(quiet, 1, summary=Summary("", "", open=True, body={})))
     assert await journal.open_work() == ("quiet", "unwritten")
 
 
 async def test_deleting_forgets_everything_of_one_stream(journal: Journal, begin: Any) -> None:
     fence, other = await begin("s", status="active", open=True, title="T"), await begin("t", status="active")
     for name, owner in (("s", fence), ("t", other)):
-        await journal.deliver(name, "k", "message", {})
+        await journal.deliver(Delivery(name, "k", "message", {}))
         await journal.save(
-            owner,
-            1,
-            [NewEvent("a", {})],
-            questions=[NewQuestion(f"q-{name}", "tool", {}, expires=1.0)],
-            intents=[NewIntent("c", 1, "once", {})],
-            replies={"k": {}},
+            Commit(
+                owner,
+                1,
+                [NewEvent("a", {})],
+                questions=[NewQuestion(f"q-{name}", "tool", {}, expires=1.0)],
+                intents=[NewIntent("c", 1, "once", {})],
+                replies={"k": {}},
+            )
         )
     await journal.delete(fence)
     assert await journal.row("s") is None

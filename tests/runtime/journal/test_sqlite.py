@@ -28,7 +28,7 @@ from stopgo.runtime.journal.errors import (
 )
 from stopgo.runtime.journal.files import announce
 from stopgo.runtime.journal.ownership import Fence
-from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent, NotAccepted
+from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent, NewIntent, NotAccepted
 from stopgo.runtime.journal.question import NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Among, Summary
@@ -37,15 +37,17 @@ from tests.waiting import POLL
 
 
 async def write(journal: Journal, stream: str = "s", *, status: str = "active", owner: str = "") -> Fence:
-    await journal.deliver(stream, "k", "message", {}, new=True)
+    await journal.deliver(Delivery(stream, "k", "message", {}, new=True))
     fence = await claimed(journal, stream)
     await journal.save(
-        fence,
-        0,
-        [NewEvent("created", {})],
-        intents=[NewIntent("c", 1, "once", {})],
-        questions=[NewQuestion(f"q-{stream}", "tool", {}, expires=1.0)],
-        summary=Summary(status, "title", open=False, body={}, owner=owner),
+        Commit(
+            fence,
+            0,
+            [NewEvent("created", {})],
+            intents=[NewIntent("c", 1, "once", {})],
+            questions=[NewQuestion(f"q-{stream}", "tool", {}, expires=1.0)],
+            summary=Summary(status, "title", open=False, body={}, owner=owner),
+        )
     )
     return fence
 
@@ -123,7 +125,7 @@ async def test_a_journal_is_its_owners_in_a_folder_of_others(tmp_path: Path) -> 
     before = os.umask(0o022)
     try:
         async with open_sqlite(tmp_path) as journal:
-            await journal.deliver("s", "k", "x", {}, new=True)
+            await journal.deliver(Delivery("s", "k", "x", {}, new=True))
             rights = {file.name: stat.S_IMODE(file.stat().st_mode) for file in os.scandir(tmp_path)}
     finally:
         os.umask(before)
@@ -204,7 +206,7 @@ async def test_a_closed_journal_says_so(tmp_path: Path) -> None:
         with pytest.raises(JournalError, match="closed"):
             await journal.row("s")
         with pytest.raises(JournalError, match="closed"):
-            await journal.deliver("s", "k", "message", {}, new=True)
+            await journal.deliver(Delivery("s", "k", "message", {}, new=True))
 
 
 async def test_deleting_leaves_no_row_behind(tmp_path: Path) -> None:
@@ -391,7 +393,7 @@ async def test_a_search_goes_on_from_page_to_page(
         for number in range(9):
             await write(journal, f"s{number}", status="active" if number % 2 else "completed")
         fence = await claimed(journal, "s1")
-        await journal.save(fence, 1, [], summary=Summary("active", "wanted", open=False, body={}))
+        await journal.save(Commit(fence, 1, [], summary=Summary("active", "wanted", open=False, body={})))
 
         found: list[list[str]] = []
         cursor: str | None = None
@@ -423,7 +425,7 @@ async def test_a_long_read_lets_others_run(tmp_path: Path) -> None:
 
     async with open_sqlite(tmp_path, inline=True) as journal:
         fence = await write(journal)
-        await journal.save(fence, 1, [NewEvent("e", {"text": "x" * 1000})] * 1000)
+        await journal.save(Commit(fence, 1, [NewEvent("e", {"text": "x" * 1000})] * 1000))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(others)
             assert len(await journal.events_since("s", 0)) == 1001
@@ -443,7 +445,7 @@ async def test_others_run_while_long_questions_are_read(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path, inline=True) as journal:
         fence = await write(journal)
         asked = [NewQuestion(f"long {number}", "tool", {"text": "x" * 40_000}) for number in range(40)]
-        await journal.save(fence, 1, questions=asked)
+        await journal.save(Commit(fence, 1, questions=asked))
         for streams in (None, ["s"]):
             passes = 0
             async with trio.open_nursery() as nursery:
@@ -515,7 +517,7 @@ async def test_readers_that_overlap_do_not_make_the_write_ahead_log_grow(
         try:
             seq = 1
             for _ in range(60):
-                await journal.save(fence, seq, [NewEvent("long", {"text": "x" * 50_000})])
+                await journal.save(Commit(fence, seq, [NewEvent("long", {"text": "x" * 50_000})]))
                 seq += 1
                 longest = max(longest, (tmp_path / "journal.db-wal").stat().st_size)
         finally:
@@ -536,7 +538,7 @@ async def test_commits_do_not_wait_for_a_long_reader(tmp_path: Path, monkeypatch
         reader.execute("SELECT count(*) FROM stream").fetchone()
         journal._writer._db.set_trace_callback(asked.append)  # type: ignore[attr-defined]
         for seq in range(1, 41):
-            await journal.save(fence, seq, [NewEvent("long", {"text": "x" * 50_000})])
+            await journal.save(Commit(fence, seq, [NewEvent("long", {"text": "x" * 50_000})]))
         reader.close()
     assert 2 <= sum("wal_checkpoint" in each for each in asked) <= 8  # of 40 commits
 
@@ -544,8 +546,8 @@ async def test_commits_do_not_wait_for_a_long_reader(tmp_path: Path, monkeypatch
 async def test_a_page_ends_before_it_gets_long(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path, inline=True) as journal:
         fence = await write(journal)
-        await journal.save(fence, 1, [NewEvent("e", {"text": "x" * 40_000})] * 10)
-        await journal.save(fence, 11, [NewEvent("e", {})] * 1000)
+        await journal.save(Commit(fence, 1, [NewEvent("e", {"text": "x" * 40_000})] * 10))
+        await journal.save(Commit(fence, 11, [NewEvent("e", {})] * 1000))
         db = database.connect_reader(tmp_path / "journal.db")
         id = sql_stream.find_id(db, "s")
         assert id is not None
@@ -558,13 +560,13 @@ async def test_a_page_ends_before_it_gets_long(tmp_path: Path) -> None:
 async def test_a_stream_deleted_while_it_is_read_is_not_mixed_with_its_successor(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path, inline=True) as journal:
         fence = await write(journal)
-        await journal.save(fence, 1, [NewEvent("old", {})] * 500)
+        await journal.save(Commit(fence, 1, [NewEvent("old", {})] * 500))
         db = database.connect_reader(tmp_path / "journal.db")
         id = sql_stream.find_id(db, "s")
         assert id is not None
         await journal.delete(fence)
         fence = await write(journal)
-        await journal.save(fence, 1, [NewEvent("new", {})] * 500)
+        await journal.save(Commit(fence, 1, [NewEvent("new", {})] * 500))
         assert sql_stream.page_of_events(db, id, "s", 100, None) == ([], False)
         db.close()
 
@@ -576,15 +578,15 @@ async def test_a_stream_deleted_while_it_is_read_is_not_mixed_with_its_successor
 async def test_cache_forgets_rolled_back_values(tmp_path: Path, inline: bool) -> None:
     async with open_sqlite(tmp_path, inline=inline) as journal:
         with pytest.raises(UnicodeEncodeError):
-            await journal.deliver("new", "half a pair: \ud800", "message", {}, new=True)
-        assert await journal.deliver("new", "k", "message", {}) == NotAccepted("unknown_stream")
+            await journal.deliver(Delivery("new", "half a pair: \ud800", "message", {}, new=True))
+        assert await journal.deliver(Delivery("new", "k", "message", {})) == NotAccepted("unknown_stream")
         names = [f"s{number}" for number in range(10)]
         fences = {name: await write(journal, name) for name in names}
         failed: list[str] = []
 
         async def save(name: str, intents: list[NewIntent]) -> None:
             try:
-                await journal.save(fences[name], 1, [NewEvent("e", {})], intents=intents)
+                await journal.save(Commit(fences[name], 1, [NewEvent("e", {})], intents=intents))
             except IntentExists:
                 failed.append(name)
 
@@ -606,14 +608,14 @@ async def test_more_streams_than_are_remembered(tmp_path: Path, monkeypatch: pyt
         fences = {name: await write(journal, name) for name in names}
         for seq in (1, 2):
             for name in names:
-                await journal.save(fences[name], seq, [NewEvent("e", {})])
+                await journal.save(Commit(fences[name], seq, [NewEvent("e", {})]))
         assert len(journal._streams._heads) == 2
         old, fences["s0"] = fences["s0"], await claimed(journal, "s0")
         for name in names[1:]:
-            await journal.save(fences[name], 3)
+            await journal.save(Commit(fences[name], 3))
         with pytest.raises(Fenced, match="another owner"):
-            await journal.save(old, 3)
-        await journal.save(fences["s0"], 3)
+            await journal.save(Commit(old, 3))
+        await journal.save(Commit(fences["s0"], 3))
 
 
 # ------------------------------------------------------------------ a broken journal
@@ -630,7 +632,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def deliver(journal: Journal) -> None:
-    await journal.deliver("s", "k", "message", {}, new=True)
+    await journal.deliver(Delivery("s", "k", "message", {}, new=True))
 
 
 async def fail_and_wait(directory: Path, inline: bool) -> None:
@@ -713,7 +715,7 @@ async def test_removed_file_is_noticed_without_a_write_or_a_loss(tmp_path: Path,
         async with open_sqlite(tmp_path) as journal:
             fence = await write(journal)
             (tmp_path / f"journal.db-{name}").unlink()
-            await journal.save(fence, 1, [NewEvent("late", {})])
+            await journal.save(Commit(fence, 1, [NewEvent("late", {})]))
             await trio.sleep_forever()
 
     with pytest.raises(JournalBroken, match=rf"journal\.db-{name} was removed"):
@@ -783,7 +785,7 @@ async def test_no_page_costs_more_when_more_is_stored(tmp_path: Path) -> None:
                 status = "active" if number > 25 else "rare"
                 owner = "bob" if number == 30 else ("ann", "")[number % 2]
                 fence = await write(journal, f"s{number}", status=status, owner=owner)
-                await journal.save(fence, 1, ack=["k"])
+                await journal.save(Commit(fence, 1, ack=["k"]))
 
         def measure() -> dict[str, int]:
             db = database.connect_reader(tmp_path / "journal.db")

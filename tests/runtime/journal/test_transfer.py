@@ -10,7 +10,7 @@ import pytest
 
 from stopgo.runtime.journal.copied_rows import Row
 from stopgo.runtime.journal.errors import JournalBusy, JournalError
-from stopgo.runtime.journal.protocol import Journal, NewEvent, NewIntent
+from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent, NewIntent
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
@@ -28,26 +28,30 @@ ODD = {"text": "a\0b\x01\ud800 \U0001f600", "n": 10**30, "f": 0.1}
 
 async def fill(journal: Journal) -> None:
     for name in ("s", "t", "u"):
-        await journal.deliver(name, "k1", "message", ODD, new=True)
-        await journal.deliver(name, "k2", "message", {"n": 2})
+        await journal.deliver(Delivery(name, "k1", "message", ODD, new=True))
+        await journal.deliver(Delivery(name, "k2", "message", {"n": 2}))
         fence = await claimed(journal, name)
         await journal.save(
-            fence,
-            0,
-            [NewEvent("a", ODD), NewEvent("b", {}, at=5.0)],
-            intents=[NewIntent("z", 1, "once", {}), NewIntent("Y", 1, "read", ODD)],
-            questions=[NewQuestion(f"{name}{each}", "tool", ODD, 1e9 + each) for each in range(3)],
-            ack=["k1"],
-            replies={"k1": ODD},
-            refuse={},
-            summary=Summary(
-                "waiting", f"title {name}", open=True, body=ODD, owner="ann" if name == "t" else ""
-            ),
+            Commit(
+                fence,
+                0,
+                [NewEvent("a", ODD), NewEvent("b", {}, at=5.0)],
+                intents=[NewIntent("z", 1, "once", {}), NewIntent("Y", 1, "read", ODD)],
+                questions=[NewQuestion(f"{name}{each}", "tool", ODD, 1e9 + each) for each in range(3)],
+                ack=["k1"],
+                replies={"k1": ODD},
+                refuse={},
+                summary=Summary(
+                    "waiting", f"title {name}", open=True, body=ODD, owner="ann" if name == "t" else ""
+                ),
+            )
         )
         await journal.decide(f"{name}0", {"approved": True}, "d")
-        await journal.save(fence, 2, questions=[CloseQuestion(f"{name}1", "void", {"void_reason": "x"})])
+        await journal.save(
+            Commit(fence, 2, questions=[CloseQuestion(f"{name}1", "void", {"void_reason": "x"})])
+        )
         await journal.release(fence, leave=["k2", "d"])
-    await journal.deliver("empty", "k", "message", {}, new=True)
+    await journal.deliver(Delivery("empty", "k", "message", {}, new=True))
     await journal.write_notes("kind", {"x": ODD, "y": {}})
 
 
@@ -111,8 +115,10 @@ async def test_copies_to_a_database_and_back(tmp_path: Path, url: str) -> None:
             copy_journal(url, tmp_path / "b")
         assert (await database.note_revisions())["kind"] > 0
         fence = await claimed(database, "s")
-        await database.save(fence, 2, [NewEvent("c", {})])
-        await database.deliver("new", "k", "message", {}, new=True)  # the numbers of the copy are taken
+        await database.save(Commit(fence, 2, [NewEvent("c", {})]))
+        await database.deliver(
+            Delivery("new", "k", "message", {}, new=True)
+        )  # the numbers of the copy are taken
         await database.leave()
     assert copy_journal(url, tmp_path / "b") == Copied(5, 7, 2)
     async with open_sqlite(tmp_path / "b") as journal:

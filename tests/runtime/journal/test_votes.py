@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stopgo.runtime.journal import vote as votes
 from stopgo.runtime.journal.errors import StreamDamaged
-from stopgo.runtime.journal.protocol import Command, Journal, KeyReused, NewEvent, Repeated
+from stopgo.runtime.journal.protocol import Command, Commit, Delivery, Journal, KeyReused, NewEvent, Repeated
 from stopgo.runtime.journal.question import (
     Already,
     CastVote,
@@ -45,7 +45,7 @@ def vote(voter: str, subject: str = "h0", *, shown: str = "h0", needed: int = 2,
 @pytest.fixture
 async def asked(journal: Journal, begin: Any) -> Any:
     fence = await begin()
-    await journal.save(fence, 1, questions=[NewQuestion("q", "tool", {}, expires=2000.0)])
+    await journal.save(Commit(fence, 1, questions=[NewQuestion("q", "tool", {}, expires=2000.0)]))
     return fence
 
 
@@ -132,7 +132,7 @@ async def test_a_repeated_vote_is_answered_as_repeated(journal: Journal, asked: 
     }
     assert await decide(journal, "k2", vote("b")) == Repeated(None)
     assert await decide(journal, "k2", vote("b"), dict(won.question.decision)) == KeyReused()
-    await journal.save(asked, 1, [NewEvent("voted", {})], ack=["k1", "k2"], replies={"k1": {"n": 1}})
+    await journal.save(Commit(asked, 1, [NewEvent("voted", {})], ack=["k1", "k2"], replies={"k1": {"n": 1}}))
     assert await decide(journal, "k1", vote("a")) == Repeated({"n": 1})
 
 
@@ -142,7 +142,7 @@ async def test_no_vote_counts_after_the_expiry(journal: Journal, asked: Any, wal
     wall.now = 2000.0
     question = await question_of(journal, "q")
     assert await decide(journal, "k2", vote("b")) == Already(question)
-    await journal.save(asked, 1, questions=[CloseQuestion("q", "expired")])
+    await journal.save(Commit(asked, 1, questions=[CloseQuestion("q", "expired")]))
     assert (await question_of(journal, "q")).state == "expired"
     assert await voters(journal) == ["a"]
 
@@ -151,7 +151,7 @@ async def test_of_many_votes_at_once_exactly_one_decides(journal: Journal, begin
     fence = await begin()
     for attempt in range(20):
         name = f"q{attempt}"
-        await journal.save(fence, 1, questions=[NewQuestion(name, "tool", {})])
+        await journal.save(Commit(fence, 1, questions=[NewQuestion(name, "tool", {})]))
         results: list[Any] = []
 
         async def cast(voter: str, number: int, name: str = name, results: list[Any] = results) -> None:
@@ -173,8 +173,8 @@ async def test_of_many_votes_at_once_exactly_one_decides(journal: Journal, begin
 )
 async def test_damaged_votes_are_noticed(tmp_path: Path, damage: str) -> None:
     async with open_sqlite(tmp_path, wall=lambda: 1.0) as journal:
-        await journal.deliver("s", "k", "message", {}, new=True)
-        await journal.save(await claimed(journal, "s"), 0, questions=[NewQuestion("q", "tool", {})])
+        await journal.deliver(Delivery("s", "k", "message", {}, new=True))
+        await journal.save(Commit(await claimed(journal, "s"), 0, questions=[NewQuestion("q", "tool", {})]))
         await decide(journal, "k1", vote("a"))
     db = sqlite3.connect(tmp_path / "journal.db")
     db.execute(f"UPDATE question SET votes = {damage}")
