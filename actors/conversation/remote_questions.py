@@ -20,7 +20,7 @@ from ...runtime.context import Behaviour, background
 from ...runtime.errors import ActorError
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.patience import until_available
-from ...runtime.journal.protocol import Accepted, Delivery, Journal
+from ...runtime.journal.protocol import Accepted, Journal, NewCommand
 from ...runtime.message import Message
 from ...runtime.ref import ActorRef
 from ..approvals.kinds import Approval
@@ -107,7 +107,7 @@ class RemoteQuestions:
                 if withdraw is None:
                     return
                 outcome = await self._journal.deliver(
-                    Delivery(approval.stream, withdraw_key(withdraw), withdraw.kind, body_of(withdraw))
+                    NewCommand(approval.stream, withdraw_key(withdraw), withdraw.kind, body_of(withdraw))
                 )
             except JournalError as error:
                 logger.warning("could not check whether another agent still asks a question: %s", error)

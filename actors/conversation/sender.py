@@ -15,11 +15,11 @@ from ...runtime.event_bus import Subscription
 from ...runtime.journal.errors import Reading
 from ...runtime.journal.protocol import (
     Accepted,
-    Decided,
-    Delivered,
-    Delivery,
+    DecisionOutcome,
+    DeliveryOutcome,
     Json,
     KeyReused,
+    NewCommand,
     NotAccepted,
     Repeated,
 )
@@ -36,7 +36,7 @@ from . import follow
 from .allowance import Allowance
 from .result import Result, result_of
 
-Outcome: TypeAlias = Delivered | Decided
+Outcome: TypeAlias = DeliveryOutcome | DecisionOutcome
 
 
 @attrs.define(eq=False)
@@ -89,7 +89,7 @@ class Sender:
 
         async def deliver() -> Outcome:
             return await journal.deliver(
-                Delivery(
+                NewCommand(
                     id,
                     key,
                     command.kind,

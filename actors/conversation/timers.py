@@ -18,7 +18,7 @@ from ...runtime.context import Behaviour, background
 from ...runtime.event_bus import EventBus, Subscription
 from ...runtime.journal.errors import NeedsNewer
 from ...runtime.journal.patience import until_available
-from ...runtime.journal.protocol import Accepted, Delivery, Journal
+from ...runtime.journal.protocol import Accepted, Journal, NewCommand
 from ...runtime.journal.question import MOST_DUE, Due
 from ...runtime.message import Message
 from ..log.inbox import Expire, body_of
@@ -83,9 +83,9 @@ class _Deadlines:
     async def _expire(self, due: Sequence[Due]) -> None:
         for question in due:
             expire, key = Expire(question.id), f"expire/{question.id}"
-            delivery = Delivery(question.stream, key, expire.kind, body_of(expire))
+            command = NewCommand(question.stream, key, expire.kind, body_of(expire))
             try:
-                outcome = await until_available(partial(self._journal.deliver, delivery))
+                outcome = await until_available(partial(self._journal.deliver, command))
             except NeedsNewer:  # a node that can execute the command delivers it when it starts
                 continue
             if isinstance(outcome, Accepted):

@@ -133,7 +133,7 @@ def delegated(call: str, name: str, number: int) -> str:
 
 
 @attrs.frozen
-class Key:
+class ParsedKey:
     """A key, taken apart."""
 
     node: str
@@ -154,14 +154,14 @@ class Key:
         return next((number for mark, number in reversed(self.path) if mark == "@"), None)
 
 
-def parse(key: str) -> Key:
+def parse(key: str) -> ParsedKey:
     """Raises ValueError for a text that is no key."""
     found = _KEY.fullmatch(key)
     if found is None:
         raise ValueError(f"{key!r} is not a key")
     turn, path, mark, reply, call = found.groups()[:5]
     end = found.end(5) if call else found.end(4) if reply else found.end(3) if mark else found.end(2)
-    return Key(
+    return ParsedKey(
         node=key[: found.end(2)],
         turn=int(turn),
         path=[(each[1], int(each[2])) for each in _MARK.finditer(path)],  # type: ignore[misc]

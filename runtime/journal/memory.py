@@ -18,11 +18,11 @@ from .protocol import (
     Accepted,
     Command,
     Commit,
-    Decided,
-    Delivered,
-    Delivery,
+    DecisionOutcome,
+    DeliveryOutcome,
     Event,
     Json,
+    NewCommand,
     NotAccepted,
     Saved,
 )
@@ -50,8 +50,8 @@ class MemoryJournal(MemoryReads):
 
     # ------------------------------------------------------------- commands
 
-    async def deliver(self, delivery: Delivery) -> Delivered:
-        new = attrs.evolve(delivery, body=_copy(delivery.body))
+    async def deliver(self, command: NewCommand) -> DeliveryOutcome:
+        new = attrs.evolve(command, body=_copy(command.body))
         async with handed_over():
             now = self._wall()
             kept = self._streams.get(new.stream)
@@ -94,7 +94,7 @@ class MemoryJournal(MemoryReads):
         adds: Json | None = None,
         vote: Vote | None = None,
         follow: bool = False,
-    ) -> Decided:
+    ) -> DecisionOutcome:
         decision, adds = _copy(decision), _copy(adds or {})
         async with handed_over():
             if question not in self._asked:

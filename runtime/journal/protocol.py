@@ -134,7 +134,7 @@ class Repeated:
     """The key was delivered before, with the same kind and body."""
 
     reply: Json | None
-    """None if the first delivery has no reply yet."""
+    """None if the first command has no reply yet."""
 
 
 @attrs.frozen
@@ -154,12 +154,12 @@ class NotAccepted:
 # ---------------------------------------------------------------------- protocol
 
 
-Delivered: TypeAlias = Accepted | Repeated | KeyReused | NotAccepted
-Decided: TypeAlias = Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown
+DeliveryOutcome: TypeAlias = Accepted | Repeated | KeyReused | NotAccepted
+DecisionOutcome: TypeAlias = Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown
 
 
 @attrs.frozen
-class Delivery:
+class NewCommand:
     """A command, and the conditions on which a stream's inbox takes it."""
 
     stream: str
@@ -238,7 +238,7 @@ class Notes(Protocol):
 class Journal(Notes, Protocol):
     """The protocol of a journal. The module's docstring has the rules for all methods."""
 
-    async def deliver(self, delivery: Delivery) -> Delivered:
+    async def deliver(self, command: NewCommand) -> DeliveryOutcome:
         """Put a command into a stream's inbox.
 
         A key that was used before is answered with `Repeated` or `KeyReused`, regardless of the other
@@ -258,14 +258,14 @@ class Journal(Notes, Protocol):
         adds: Json | None = None,
         vote: Vote | None = None,
         follow: bool = False,
-    ) -> Decided:
+    ) -> DecisionOutcome:
         """Decide a pending question, or vote for its decision. At most one decision is accepted.
 
         `vote.py` has the rules, and the command that the same commit puts into the stream's inbox: without a
         vote, ``(key, "decision", {"question": id, "decision": decision})``. `adds` are fields to store with
         the decision; a repetition with the same key may have others. The key is checked first, as in
         `deliver`. The result is `Already` if the question has expired at the time of the write. `follow` is
-        that of a `Delivery`.
+        that of a `NewCommand`.
 
         Raises:
             NeedsNewer: as `deliver`.

@@ -12,10 +12,10 @@ from .protocol import (
     REFUSAL_SECONDS,
     Accepted,
     Command,
-    Delivered,
-    Delivery,
+    DeliveryOutcome,
     Json,
     KeyReused,
+    NewCommand,
     NotAccepted,
     Repeated,
 )
@@ -24,8 +24,8 @@ from .summary import is_full
 
 
 def deliver(
-    db: sqlite3.Connection, streams: Streams, new: Delivery, body: str, at: float, node: str
-) -> Delivered:
+    db: sqlite3.Connection, streams: Streams, new: NewCommand, body: str, at: float, node: str
+) -> DeliveryOutcome:
     """Put a command with this text of its body into the inbox, unless it is refused."""
     head = streams.find(new.stream)
     if head is None and not new.new:
@@ -45,7 +45,7 @@ def deliver(
     return answer
 
 
-def _refused(db: sqlite3.Connection, head: Head | None, new: Delivery) -> NotAccepted | None:
+def _refused(db: sqlite3.Connection, head: Head | None, new: NewCommand) -> NotAccepted | None:
     status, starts = (head.status, head.starts) if head else ("", False)
     if status in new.unless:
         return NotAccepted("status", status)

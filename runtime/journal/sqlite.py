@@ -29,10 +29,10 @@ from .ownership import Claim, Fence, Held
 from .protocol import (
     Accepted,
     Commit,
-    Decided,
-    Delivered,
-    Delivery,
+    DecisionOutcome,
+    DeliveryOutcome,
     Json,
+    NewCommand,
     NewEvent,
     Saved,
 )
@@ -196,18 +196,18 @@ class SqliteJournal(SqliteReads):
 
     # ------------------------------------------------------------- commands
 
-    async def deliver(self, delivery: Delivery) -> Delivered:
-        text = json_text.dump(delivery.body)
+    async def deliver(self, command: NewCommand) -> DeliveryOutcome:
+        text = json_text.dump(command.body)
 
-        def write(db: sqlite3.Connection) -> Delivered:
-            result = sql_inbox.deliver(db, self._streams, delivery, text, self._wall(), self.node)
+        def write(db: sqlite3.Connection) -> DeliveryOutcome:
+            result = sql_inbox.deliver(db, self._streams, command, text, self._wall(), self.node)
             if isinstance(result, Accepted):
-                self._put(db, delivery.stream, delivery.follow)
+                self._put(db, command.stream, command.follow)
             return result
 
         result = await self._writer.submit(write)
         if isinstance(result, Accepted):
-            self._changed(delivery.stream)
+            self._changed(command.stream)
         return result
 
     async def decide(
@@ -219,11 +219,11 @@ class SqliteJournal(SqliteReads):
         adds: Json | None = None,
         vote: Vote | None = None,
         follow: bool = False,
-    ) -> Decided:
+    ) -> DecisionOutcome:
         # Copied, because the caller may change its objects while the decision waits.
         plain, more = json_text.load(json_text.dump([decision, adds or {}]))
 
-        def write(db: sqlite3.Connection) -> Decided:
+        def write(db: sqlite3.Connection) -> DecisionOutcome:
             result = sql_question.decide(db, question, plain, more, key, vote, self._wall(), self.node)
             if isinstance(result, Won | Voted):
                 self._put(db, result.question.stream, follow)

@@ -16,7 +16,7 @@ from stopgo.actors import open_agent, supervisor
 from stopgo.actors.conversation import startup
 from stopgo.runtime import supervision
 from stopgo.runtime.journal import sqlite
-from stopgo.runtime.journal.protocol import Delivery
+from stopgo.runtime.journal.protocol import NewCommand
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.actors.world import World, wall
 
@@ -53,7 +53,7 @@ def test_it_strikes_in_nothing_that_opens_or_closes(world: World, function: Call
     async def program() -> None:
         async with open_sqlite(world.folder, wall=wall, inline=True) as world.journal:
             body = {"message": None, "session_id": None, "token": False}
-            await world.journal.deliver(Delivery("x", "k", "create", body, new=True))
+            await world.journal.deliver(NewCommand("x", "k", "create", body, new=True))
             async with world.agent():
                 await trio.sleep(1)
 

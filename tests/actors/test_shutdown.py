@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.tools.tool import Hints, ToolOutcomeUnknown
-from stopgo.runtime.journal.protocol import Delivery
+from stopgo.runtime.journal.protocol import NewCommand
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
@@ -261,7 +261,7 @@ async def accepted(world: World, count: int) -> None:
     """Conversations whose first command was on disk when the process ended, and nothing else."""
     for number in range(count):
         body = {"message": "go", "session_id": None, "token": False}
-        await world.journal.deliver(Delivery(f"c-{number}", "k", "create", body, new=True))
+        await world.journal.deliver(NewCommand(f"c-{number}", "k", "create", body, new=True))
 
 
 @pytest.mark.parametrize("left_open", [interrupted, accepted])
@@ -371,7 +371,7 @@ async def test_command_during_shutdown_waits_for_the_next_start(
     async with world.agent() as agent:
         id = (await agent.start_conversation("first")).conversation.id
         agent.draining.set()
-        await world.journal.deliver(Delivery(id, "m", "message", {"message": "second", "token": False}))
+        await world.journal.deliver(NewCommand(id, "m", "message", {"message": "second", "token": False}))
         agent._cast.services.wake(id)
         await trio.sleep(1)
         assert [command.key for command in await world.journal.inbox(id)] == ["m"]

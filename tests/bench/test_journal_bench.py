@@ -17,7 +17,7 @@ from statistics import median
 import pytest
 import trio
 
-from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent
+from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
 from stopgo.runtime.journal.sqlite import SqliteJournal, open_sqlite
 from stopgo.runtime.journal.summary import Summary
 from stopgo.runtime.journal.writer import GroupWriter
@@ -71,7 +71,7 @@ async def saves_per_second(journal: Journal, conversations: int, prefix: str) ->
 
     async def converse(stream: str) -> None:
         nonlocal saves
-        await journal.deliver(Delivery(stream, "k", "message", {}, new=True))
+        await journal.deliver(NewCommand(stream, "k", "message", {}, new=True))
         fence = await claimed(journal, stream)
         seq = 0
         while trio.current_time() < end:

@@ -25,7 +25,7 @@ from stopgo.actors.tools.tool import CallTool, ToolResult
 from stopgo.config.agent_config import AgentConfig
 from stopgo.config.mcp import McpServerConfig
 from stopgo.runtime.event_bus import EventBus
-from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent, NewIntent, SettleIntent
+from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent, NewIntent, SettleIntent
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.supervision import open_supervisor
 from tests.bench.inprocess import agent_config, no_collection
@@ -88,7 +88,7 @@ async def call_all(callers: int, call: Call) -> None:
 
 async def call_between_saves(journal: Journal, stream: str, callers: int, call: Call) -> None:
     """The same, with the intent on disk before each and the result after it; the saves are one stream's."""
-    await journal.deliver(Delivery(stream, "k", "message", {}, new=True))
+    await journal.deliver(NewCommand(stream, "k", "message", {}, new=True))
     fence = await claimed(journal, stream)
     turn = trio.Lock()
     seq, number = 0, 0

@@ -19,9 +19,9 @@ from stopgo.actors.tools.registry import Resolve, Resolved, Server
 from stopgo.actors.tools.tool import CallTool
 from stopgo.runtime.journal.protocol import (
     Commit,
-    Delivery,
     Event,
     Journal,
+    NewCommand,
     NewEvent,
     NewIntent,
     SettleIntent,
@@ -97,7 +97,7 @@ async def _by_hand(agent: Agent, journal: Journal, stream: str, history: tuple[E
         answered = ModelRequest("", (ToolMessage("1", "echo", result.content),), (), "go", "leaf", 1, number)
         assert (await model.ask(Complete(answered))).text == "said"
 
-    await journal.deliver(Delivery(stream, "key", "create", {}, new=True))
+    await journal.deliver(NewCommand(stream, "key", "create", {}, new=True))
     fence = await claimed(journal, stream)
     seq = 0
     for _, commit in groupby(history, key=lambda event: event.at):

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from stopgo.runtime.journal.protocol import Accepted, Delivered, Delivery, Journal, Json
+from stopgo.runtime.journal.protocol import Accepted, DeliveryOutcome, Journal, Json, NewCommand
 from stopgo.runtime.journal.question import Won
 from stopgo.runtime.journal.vote import Voted
 
@@ -20,12 +20,12 @@ class NotingJournal:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
-    async def deliver(self, delivery: Delivery) -> Delivered:
-        outcome = await self._journal.deliver(delivery)
+    async def deliver(self, command: NewCommand) -> DeliveryOutcome:
+        outcome = await self._journal.deliver(command)
         if (
-            isinstance(outcome, Accepted) and delivery.kind != "expire"
+            isinstance(outcome, Accepted) and command.kind != "expire"
         ):  # the agent's own: no sender waits for it
-            self._commands.add((delivery.stream, delivery.key))
+            self._commands.add((command.stream, command.key))
         return outcome
 
     async def decide(self, question: str, decision: Json, key: str, *args: Any, **kwargs: Any) -> Any:

@@ -25,7 +25,7 @@ import pytest
 import trio
 
 from stopgo.runtime.journal.postgres.journal import open_postgres
-from stopgo.runtime.journal.protocol import Commit, Delivery, NewEvent
+from stopgo.runtime.journal.protocol import Commit, NewCommand, NewEvent
 from stopgo.runtime.journal.summary import Summary
 from tests.bench.served import (
     STOPGO,
@@ -141,7 +141,7 @@ def test_saves_in_a_second(url: str, tasks: int) -> None:
 
             async def each(name: str) -> None:
                 nonlocal done
-                await store.deliver(Delivery(name, "k", "message", {}, new=True))
+                await store.deliver(NewCommand(name, "k", "message", {}, new=True))
                 fence = await claimed(store, name)
                 for seq in range(100_000):
                     summary = Summary("active", "t", open=True, body={"n": seq})
@@ -277,7 +277,8 @@ def test_many_stored_conversations(url: str) -> None:
                 figures[name] = (time.perf_counter() - began) / 20 * 1000
 
             await timed(
-                "deliver", lambda n: journal.deliver(Delivery(f"s{n + 1}", "key", "message", {}, follow=True))
+                "deliver",
+                lambda n: journal.deliver(NewCommand(f"s{n + 1}", "key", "message", {}, follow=True)),
             )
             await timed("claim", lambda n: journal.claim(f"s{n + 1}"))
             await timed("row", lambda n: journal.row(f"s{n + 1}"))

@@ -16,7 +16,7 @@ from stopgo.gateway.cli.fleet_command import lines_of
 from stopgo.gateway.fleet.fleet_key import FleetKey
 from stopgo.runtime.journal.followed_notes import FollowedNotes
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Delivery, Journal
+from stopgo.runtime.journal.protocol import Journal, NewCommand
 from stopgo.runtime.stores.open_journal import open_journal
 from tests.actors.world import World
 from tests.gateway.conftest import InProcess
@@ -26,9 +26,9 @@ async def test_processes_of_a_journal(serve: Any, tmp_path: Path, autojump_clock
     journal = MemoryJournal(lease=10.0, node="a")
     other = journal.another("b")
     await other.renew()
-    await other.deliver(Delivery("of-b", "k", "message", {}, new=True))
+    await other.deliver(NewCommand("of-b", "k", "message", {}, new=True))
     await other.claim("of-b")
-    await other.deliver(Delivery("of-none", "k", "unknown", {}, new=True))
+    await other.deliver(NewCommand("of-none", "k", "unknown", {}, new=True))
     async with World(tmp_path, journal).agent() as agent, serve(agent) as (_, client):
         fleet = (await client.get("/fleet")).json()
     this, that = fleet["nodes"]

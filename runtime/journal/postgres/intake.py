@@ -15,7 +15,16 @@ from ... import json_text
 from .. import rows
 from .. import vote as votes
 from ..errors import JournalUnavailable, Reading, needs_newer
-from ..protocol import Accepted, Decided, Delivered, Delivery, Json, KeyReused, NotAccepted, Repeated
+from ..protocol import (
+    Accepted,
+    DecisionOutcome,
+    DeliveryOutcome,
+    Json,
+    KeyReused,
+    NewCommand,
+    NotAccepted,
+    Repeated,
+)
 from ..question import Unknown, Won
 from ..summary import is_full
 from ..vote import Vote, Voted
@@ -62,7 +71,7 @@ class _Locked:
         return self.last_seq > 0 and not self.work
 
 
-def deliver(db: Connection, node: OwnNode, new: Delivery, text: str) -> Delivered:
+def deliver(db: Connection, node: OwnNode, new: NewCommand, text: str) -> DeliveryOutcome:
     """`text`: of the body."""
     values = {"stream": new.stream, "key": new.key}
     with db.pipeline():
@@ -98,7 +107,7 @@ def decide(
     vote: Vote | None,
     *,
     follow: bool,
-) -> Decided:
+) -> DecisionOutcome:
     values = {"question": id, "key": key}
     with db.pipeline():
         db.execute("BEGIN")
@@ -165,7 +174,7 @@ def _repeated(
     return KeyReused()
 
 
-def _refused(kept: _Locked, new: Delivery) -> NotAccepted | None:
+def _refused(kept: _Locked, new: NewCommand) -> NotAccepted | None:
     if kept.status in new.unless:
         return NotAccepted("status", kept.status)
     if not new.not_behind.isdisjoint(kept.kinds):

@@ -39,11 +39,11 @@ from ..protocol import (
     Accepted,
     Command,
     Commit,
-    Decided,
-    Delivered,
-    Delivery,
+    DecisionOutcome,
+    DeliveryOutcome,
     Event,
     Json,
+    NewCommand,
     Saved,
 )
 from ..question import (
@@ -138,11 +138,11 @@ class PostgresJournal:
 
     # ------------------------------------------------------------- commands
 
-    async def deliver(self, delivery: Delivery) -> Delivered:
-        text = json_text.dump(delivery.body)
-        result = await self._pool.run(lambda db: intake.deliver(db, self._node, delivery, text))
+    async def deliver(self, command: NewCommand) -> DeliveryOutcome:
+        text = json_text.dump(command.body)
+        result = await self._pool.run(lambda db: intake.deliver(db, self._node, command, text))
         if isinstance(result, Accepted):
-            self._changed(delivery.stream)
+            self._changed(command.stream)
         return result
 
     async def decide(
@@ -154,7 +154,7 @@ class PostgresJournal:
         adds: Json | None = None,
         vote: Vote | None = None,
         follow: bool = False,
-    ) -> Decided:
+    ) -> DecisionOutcome:
         # Copied, because the caller may change its objects while the decision waits.
         plain, more = json_text.load(json_text.dump([decision, adds or {}]))
         result = await self._pool.run(

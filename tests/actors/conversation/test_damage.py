@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError, broken
 from stopgo.actors.conversation.conversation import IDLE
-from stopgo.runtime.journal.protocol import Delivery
+from stopgo.runtime.journal.protocol import NewCommand
 from stopgo.runtime.journal.sqlite import open_sqlite
 from tests.actors.world import DESTRUCTIVE, World, answer, call, code_of, say, use, wall
 
@@ -95,7 +95,7 @@ async def test_damaged_conversation_is_refused_and_others_work(
     world.plan("agent", use(call("wipe")), say("done"))
     async with life(world) as agent:
         sound, bad = [(await agent.start_conversation("go")).conversation for _ in range(2)]
-        await world.journal.deliver(Delivery(bad.id, "k", "message", {"message": "late", "token": False}))
+        await world.journal.deliver(NewCommand(bad.id, "k", "message", {"message": "late", "token": False}))
     [asked], [lost] = sound.head.pending, bad.head.pending
     damage(world.folder, statement, bad.id)
     async with life(world) as agent:

@@ -15,7 +15,7 @@ from stopgo.actors.conversation.result import Turn
 from stopgo.actors.log.events import RunFinished
 from stopgo.actors.tools.tokens import Token
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Commit, Delivered, Delivery, Saved
+from stopgo.runtime.journal.protocol import Commit, DeliveryOutcome, NewCommand, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
     World,
@@ -207,8 +207,8 @@ class OneCommit(MemoryJournal):
         self.ends, self.may_end, self.both = trio.Event(), trio.Event(), trio.Event()
         self.delivered = 0
 
-    async def deliver(self, delivery: Delivery) -> Delivered:
-        outcome = await super().deliver(delivery)
+    async def deliver(self, command: NewCommand) -> DeliveryOutcome:
+        outcome = await super().deliver(command)
         if self.ends.is_set() and not self.both.is_set():
             self.delivered += 1
             if self.delivered == 2:
@@ -244,7 +244,7 @@ async def test_queued_message_runs_if_the_run_ends_during_a_look(
 async def test_message_after_a_queued_completion_is_refused(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
-        await world.journal.deliver(Delivery(id, "c", "complete", {}))  # and nobody has looked at it yet
+        await world.journal.deliver(NewCommand(id, "c", "complete", {}))  # and nobody has looked at it yet
         assert await code_of(agent.send(id, "late", wait=False)) == "conversation_completed"
         agent._cast.services.wake(id)
         await trio.sleep(1)
@@ -263,7 +263,7 @@ async def test_completion_is_refused_while_a_message_is_queued(
         await agent.send(id, "queued", wait=False)
         await trio.sleep(1)
         for kind in ("cancel", "complete"):
-            await world.journal.deliver(Delivery(id, kind, kind, {}))
+            await world.journal.deliver(NewCommand(id, kind, kind, {}))
         agent._cast.services.wake(id)
         await trio.sleep(1)
         conversation = await agent.get(id)
@@ -488,7 +488,7 @@ async def test_conversation_whose_create_was_refused_is_unknown(
 ) -> None:
     """Its id was taken, and the command that was to make it is gone."""
     async with world.agent() as agent:
-        await world.journal.deliver(Delivery("x", "k", "create", {}, new=True))
+        await world.journal.deliver(NewCommand("x", "k", "create", {}, new=True))
         fence = await claimed(world.journal, "x")
         await world.journal.save(Commit(fence, 0, refuse={"k": {}}))
         assert await code_of(agent.get("x")) == "conversation_not_found"

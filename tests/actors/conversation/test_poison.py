@@ -16,7 +16,7 @@ from stopgo.actors.log.topics import ReplyTopic
 from stopgo.actors.nodes import llm as module
 from stopgo.runtime.journal.errors import JournalError
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Commit, Delivery, NewEvent, Saved
+from stopgo.runtime.journal.protocol import Commit, NewCommand, NewEvent, Saved
 from stopgo.runtime.journal.summary import Summary
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -111,7 +111,7 @@ async def test_unknown_command_is_refused(world: World, autojump_clock: MockCloc
     async with world.agent() as agent:
         id = (await agent.start_conversation("one")).conversation.id
         with agent._cast.services.bus.subscribe(ReplyTopic(id, "k")) as replies:
-            await world.journal.deliver(Delivery(id, "k", "dance", {}))
+            await world.journal.deliver(NewCommand(id, "k", "dance", {}))
             agent._cast.services.wake(id)
             refused: Any = await anext(replies)
         assert refused["error"]["code"] == "invalid_request"

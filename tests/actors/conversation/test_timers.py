@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from stopgo.actors.conversation.timers import LONGEST_SLEEP, timers
 from stopgo.actors.log.topics import EXPIRIES
 from stopgo.runtime.event_bus import EventBus
-from stopgo.runtime.journal.protocol import Accepted, Delivery, Journal
+from stopgo.runtime.journal.protocol import Accepted, Journal, NewCommand
 from stopgo.runtime.journal.question import MOST_DUE, Due, DuePage, Question
 from stopgo.runtime.supervision import open_supervisor
 
@@ -57,7 +57,7 @@ class Asked:
         next_in = min((expires - now for expires, *_ in asked if expires > now), default=math.inf)
         return DuePage(tuple(late[:MOST_DUE]), next_in)
 
-    async def deliver(self, expire: Delivery) -> Accepted:
+    async def deliver(self, expire: NewCommand) -> Accepted:
         await trio.lowlevel.checkpoint()
         [question] = [each for each in self.asked if each.id == expire.body["question"]]
         assert (expire.stream, expire.kind) == (question.stream, "expire")

@@ -18,7 +18,7 @@ from stopgo.actors.gate.gate import PolicyScope, Verdict
 from stopgo.actors.gate.off_loop import judge_off_loop
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Commit, Delivery, Saved
+from stopgo.runtime.journal.protocol import Commit, NewCommand, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
@@ -508,7 +508,7 @@ async def test_decision_beats_unprocessed_expire_command(world: World, autojump_
         id, [question] = turn.conversation.id, turn.conversation.head.pending
         await trio.sleep(10)
         assert not agent._cast.conversations.active  # what is put into its inbox now is found together
-        await world.journal.deliver(Delivery(id, f"expire/{question}", "expire", {"question": question}))
+        await world.journal.deliver(NewCommand(id, f"expire/{question}", "expire", {"question": question}))
         turn = await agent.decide(question, {"approved": True})
         assert answer(turn).response == "done"
         assert await world.journal.inbox(id) == ()

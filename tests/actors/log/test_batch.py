@@ -18,7 +18,7 @@ from stopgo.actors.log.state import fold
 from stopgo.actors.models.messages import ModelReply, ModelRequest
 from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Commit, Delivery, NewEvent
+from stopgo.runtime.journal.protocol import Commit, NewCommand, NewEvent
 from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, answer, call, events, say, use, wall
 from tests.runtime.journal.kept import claimed
 
@@ -125,7 +125,7 @@ async def test_batch_event_is_written_after_restart(world: World, autojump_clock
     cut = whole[: 1 + [event.type for event in whole].index("tool.finished")]
     world.journal = MemoryJournal(wall)
     body = {"message": None, "session_id": None, "token": False}
-    await world.journal.deliver(Delivery(turn.conversation.id, "k", "create", body, new=True))
+    await world.journal.deliver(NewCommand(turn.conversation.id, "k", "create", body, new=True))
     await world.journal.save(
         Commit(
             await claimed(world.journal, turn.conversation.id),

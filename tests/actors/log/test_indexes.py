@@ -15,7 +15,7 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log.state import fold
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Commit, Delivery, Event, Saved
+from stopgo.runtime.journal.protocol import Commit, Event, NewCommand, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
     READ_ONLY,
@@ -146,7 +146,7 @@ async def test_lists_have_the_times_of_the_events(
     world: World, checked: Checked, autojump_clock: MockClock
 ) -> None:
     body = {"message": "go", "session_id": None, "token": False}
-    await checked.deliver(Delivery("c", "k", "create", body, new=True))
+    await checked.deliver(NewCommand("c", "k", "create", body, new=True))
     asked_for = wall()
     await trio.sleep(60)  # no process takes it up before
     async with world.agent() as agent:

@@ -34,7 +34,7 @@ from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
 from stopgo.runtime.journal.lease import Lease
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Commit, Delivery, Event, Saved
+from stopgo.runtime.journal.protocol import Commit, Event, NewCommand, Saved
 from stopgo.runtime.journal.question import CloseQuestion
 from tests.questions import asked
 from tests.runtime.journal.kept import reply_of
@@ -91,7 +91,7 @@ class Bench:
     async def begin(self) -> ConversationLog:
         """A log with a live run and one active branch."""
         body = {"message": None, "session_id": None, "token": False}
-        await self.journal.deliver(Delivery(ID, "k", "create", body, new=True))
+        await self.journal.deliver(NewCommand(ID, "k", "create", body, new=True))
         log = await self.open()
         await log.save(
             e.ConversationCreated("s", "p"),

@@ -11,7 +11,7 @@ from stopgo.runtime.journal.local_node import LocalNode
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
-from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, Json, NewEvent
+from stopgo.runtime.journal.protocol import Commit, Journal, Json, NewCommand, NewEvent
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
 from tests.postgres_server import Database
@@ -126,7 +126,7 @@ def begin(journal: Journal) -> Begin:
         body: Json | None = None,
         owner: str = "",
     ) -> Fence:
-        await journal.deliver(Delivery(stream, "first", "message", {}, new=True))
+        await journal.deliver(NewCommand(stream, "first", "message", {}, new=True))
         fence = await claimed(journal, stream)
         await journal.save(
             Commit(

@@ -17,14 +17,14 @@ import trio
 
 from stopgo.runtime.journal.errors import JournalBroken
 from stopgo.runtime.journal.ownership import Fence
-from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent
+from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
 from stopgo.runtime.journal.sqlite import open_sqlite
 
 STREAMS = 20
 
 
 async def save_for_ever(journal: Journal, stream: str) -> None:
-    await journal.deliver(Delivery(stream, "k", "message", {}, new=True))
+    await journal.deliver(NewCommand(stream, "k", "message", {}, new=True))
     fence = await journal.claim(stream)
     assert isinstance(fence, Fence)
     row = await journal.row(stream)
@@ -39,7 +39,7 @@ async def save_for_ever(journal: Journal, stream: str) -> None:
 async def delete_for_ever(journal: Journal) -> None:
     """Leaves more free pages than are kept."""
     while True:
-        await journal.deliver(Delivery("deleted", "k", "message", {}, new=True))
+        await journal.deliver(NewCommand("deleted", "k", "message", {}, new=True))
         fence = await journal.claim("deleted")
         assert isinstance(fence, Fence)
         row = await journal.row("deleted")

@@ -14,8 +14,8 @@ from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Commit,
-    Delivery,
     KeyReused,
+    NewCommand,
     NewEvent,
     NewIntent,
     Repeated,
@@ -35,7 +35,7 @@ from tests.runtime.journal.test_ownership import begun
 async def test_answers_are_read_on_the_other_node(nodes: Nodes) -> None:
     fence = await begun(nodes.a)
     for key in ("early", "late", "refused"):
-        await nodes.b.deliver(Delivery("s", key, "message", {}))
+        await nodes.b.deliver(NewCommand("s", key, "message", {}))
         assert await nodes.b.answer("s", key) is None
     await nodes.a.save(Commit(fence, 1, replies={"early": {"result": 1}}))
     await nodes.a.save(Commit(fence, 1, ack=["late"]))
@@ -44,9 +44,9 @@ async def test_answers_are_read_on_the_other_node(nodes: Nodes) -> None:
     await nodes.a.save(Commit(fence, 1, refuse={"refused": {"error": {}}}))
     answers = [await nodes.b.answer("s", key) for key in ("early", "late", "refused")]
     assert answers == [{"result": 1}, {"result": 2}, {"error": {}}]
-    assert await nodes.b.deliver(Delivery("s", "early", "message", {})) == Repeated({"result": 1})
-    assert await nodes.b.deliver(Delivery("s", "early", "message", {"n": 1})) == KeyReused()
-    assert await nodes.b.deliver(Delivery("s", "refused", "message", {"n": 1})) == Accepted()
+    assert await nodes.b.deliver(NewCommand("s", "early", "message", {})) == Repeated({"result": 1})
+    assert await nodes.b.deliver(NewCommand("s", "early", "message", {"n": 1})) == KeyReused()
+    assert await nodes.b.deliver(NewCommand("s", "refused", "message", {"n": 1})) == Accepted()
 
 
 async def test_there_is_no_answer_without_command_or_stream(nodes: Nodes) -> None:
@@ -56,7 +56,7 @@ async def test_there_is_no_answer_without_command_or_stream(nodes: Nodes) -> Non
     await nodes.a.delete(fence)
     with pytest.raises(UnknownStream):
         await nodes.b.answer("s", "first")
-    await nodes.b.deliver(Delivery("s", "again", "create", {}, new=True))
+    await nodes.b.deliver(NewCommand("s", "again", "create", {}, new=True))
     with pytest.raises(UnknownCommand):
         await nodes.a.answer("s", "first")
 
@@ -106,10 +106,10 @@ NAMES = ["a\0b", "\0", "é" * 200, "\U0001f6d1\uffff", " "]
 @pytest.mark.parametrize("name", NAMES)
 async def test_strange_values_pass_unchanged(nodes: Nodes, name: str) -> None:
     fence = await begun(nodes.a, name)
-    await nodes.a.deliver(Delivery(name, name, name, STRANGE))
+    await nodes.a.deliver(NewCommand(name, name, name, STRANGE))
     [command] = await nodes.b.inbox(name)
     assert (command.stream, command.key, command.kind, command.body) == (name, name, name, STRANGE)
-    assert await nodes.b.deliver(Delivery(name, name, name, STRANGE)) == Repeated(None)
+    assert await nodes.b.deliver(NewCommand(name, name, name, STRANGE)) == Repeated(None)
     summary = Summary(name, "a\0b\ud800", False, STRANGE, owner=name)
     await nodes.a.save(
         Commit(
@@ -139,7 +139,7 @@ async def test_strange_values_pass_unchanged(nodes: Nodes, name: str) -> None:
 
 async def test_repeated_save_has_the_outcome_of_the_first(nodes: Nodes) -> None:
     fence = await begun(nodes.a)
-    await nodes.a.deliver(Delivery("s", "k", "message", {}))
+    await nodes.a.deliver(NewCommand("s", "k", "message", {}))
     summary = Summary("active", "t", False, {"n": 1})
 
     async def save() -> Saved:
@@ -218,12 +218,12 @@ VOTE = Vote(voter="v", credential="", shown="x", subject="x", needed=2)
     ("ask", "first", "again"),
     [
         (
-            lambda nodes, fence: nodes.b.deliver(Delivery("s", "k", "message", {"n": 1})),
+            lambda nodes, fence: nodes.b.deliver(NewCommand("s", "k", "message", {"n": 1})),
             Accepted(),
             Repeated(None),
         ),
         (
-            lambda nodes, fence: nodes.a.deliver(Delivery("new", "k", "create", {}, new=True)),
+            lambda nodes, fence: nodes.a.deliver(NewCommand("new", "k", "create", {}, new=True)),
             Accepted(),
             Repeated(None),
         ),
@@ -265,10 +265,10 @@ async def everything(nodes: Nodes) -> list[object]:
 
 async def test_deletion_is_repeated_before_the_stream_exists_again(nodes: Nodes) -> None:
     fence = await begun(nodes.a)
-    await nodes.b.deliver(Delivery("s", "k", "message", {}))
+    await nodes.b.deliver(NewCommand("s", "k", "message", {}))
     assert await nodes.a.delete(fence) == ("k",)
     assert await nodes.a.delete(fence) == ()
-    await nodes.b.deliver(Delivery("s", "k", "create", {}, new=True))
+    await nodes.b.deliver(NewCommand("s", "k", "create", {}, new=True))
     with pytest.raises(Fenced):
         await nodes.a.delete(fence)
 
@@ -277,11 +277,11 @@ async def test_request_is_repeated_by_the_other_node_after_its_answer(nodes: Nod
     """A client that was cut off asks the other node, also after the command was executed."""
     fence = await begun(nodes.a)
     await nodes.a.save(Commit(fence, 1, questions=[NewQuestion("q", "tool", {})]))
-    await nodes.a.deliver(Delivery("s", "k", "message", {}))
+    await nodes.a.deliver(NewCommand("s", "k", "message", {}))
     await nodes.a.decide("q", {"yes": 1}, "d")
     await nodes.a.save(Commit(fence, 1, ack=["k", "d"], replies={"k": {"n": 1}, "d": {"n": 2}}))
     await nodes.a.release(fence)
-    assert await nodes.b.deliver(Delivery("s", "k", "message", {}, follow=True)) == Repeated({"n": 1})
+    assert await nodes.b.deliver(NewCommand("s", "k", "message", {}, follow=True)) == Repeated({"n": 1})
     assert await nodes.b.decide("q", {"yes": 1}, "d", follow=True) == Repeated({"n": 2})
     assert await nodes.b.decide("q", {"yes": 0}, "d") == KeyReused()
     assert await nodes.b.inbox("s") == ()
@@ -296,4 +296,4 @@ async def test_failed_save_leaves_nothing(nodes: Nodes) -> None:
             )
         )
     assert (await row_of(nodes.b, "s")).last_seq == 1
-    assert await nodes.b.deliver(Delivery("s", "first", "message", {})) == Repeated(None)
+    assert await nodes.b.deliver(NewCommand("s", "first", "message", {})) == Repeated(None)

@@ -17,7 +17,7 @@ import trio
 
 from stopgo.runtime.journal import database
 from stopgo.runtime.journal.errors import JournalBroken
-from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent
+from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
 from stopgo.runtime.journal.question import NewQuestion, Won
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
@@ -74,7 +74,7 @@ class Load:
                 nursery.start_soon(self._write, journal, f"s{number}", saves, nursery.cancel_scope)
 
     async def _write(self, journal: Journal, stream: str, enough: int, scope: trio.CancelScope) -> None:
-        await journal.deliver(Delivery(stream, "k", "message", {}, new=True))
+        await journal.deliver(NewCommand(stream, "k", "message", {}, new=True))
         fence = await claimed(journal, stream)
         row = await row_of(journal, stream)
         seq = row.last_seq

@@ -12,9 +12,9 @@ from stopgo.runtime.journal.ownership import Fence, Held
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Commit,
-    Delivery,
     Journal,
     KeyReused,
+    NewCommand,
     NewEvent,
     NotAccepted,
     Repeated,
@@ -52,7 +52,7 @@ async def stream_in(nodes: Nodes, state: State) -> Fence:
     await c.renew()
     named: dict[str, Journal] = {"a": nodes.a, "b": nodes.b, "c": c}
     first = c if state.demands else nodes.a
-    await nodes.a.deliver(Delivery("s", "first", "message", {}, new=True))
+    await nodes.a.deliver(NewCommand("s", "first", "message", {}, new=True))
     fence = await claimed(first, "s")
     await first.save(
         Commit(
@@ -78,7 +78,7 @@ async def stream_in(nodes: Nodes, state: State) -> Fence:
                 if each is not owner:
                     await each.renew()
     if state.waits:
-        await nodes.a.deliver(Delivery("s", "earlier", "message", {}))
+        await nodes.a.deliver(NewCommand("s", "earlier", "message", {}))
     return fence
 
 
@@ -96,7 +96,7 @@ Request = Callable[[Journal, bool], Awaitable[object]]
 
 
 async def _deliver(node: Journal, follow: bool) -> object:
-    return await node.deliver(Delivery("s", "k", "message", {}, follow=follow))
+    return await node.deliver(NewCommand("s", "k", "message", {}, follow=follow))
 
 
 async def _decide(node: Journal, follow: bool) -> object:
@@ -174,11 +174,13 @@ async def test_request_leaves_the_fence_of_its_own_node(
 @pytest.mark.parametrize(
     ("request_", "answer"),
     [
-        (lambda b: b.deliver(Delivery("s", "first", "message", {}, follow=True)), Repeated(None)),
-        (lambda b: b.deliver(Delivery("s", "first", "message", {"n": 1}, follow=True)), KeyReused()),
-        (lambda b: b.deliver(Delivery("s", "k", "message", {}, limit=0, follow=True)), NotAccepted("full")),
+        (lambda b: b.deliver(NewCommand("s", "first", "message", {}, follow=True)), Repeated(None)),
+        (lambda b: b.deliver(NewCommand("s", "first", "message", {"n": 1}, follow=True)), KeyReused()),
+        (lambda b: b.deliver(NewCommand("s", "k", "message", {}, limit=0, follow=True)), NotAccepted("full")),
         (
-            lambda b: b.deliver(Delivery("s", "k", "message", {}, unless=frozenset({"active"}), follow=True)),
+            lambda b: b.deliver(
+                NewCommand("s", "k", "message", {}, unless=frozenset({"active"}), follow=True)
+            ),
             NotAccepted("status", "active"),
         ),
         (lambda b: b.decide("nobody", {}, "k", follow=True), Unknown()),
@@ -201,7 +203,7 @@ async def test_request_that_puts_nothing_into_the_inbox_claims_nothing(
 
 
 async def test_request_that_creates_a_stream_claims_it(nodes: Nodes) -> None:
-    await nodes.b.deliver(Delivery("s", "k", "create", {}, new=True, follow=True))
+    await nodes.b.deliver(NewCommand("s", "k", "create", {}, new=True, follow=True))
     assert await owner_of(nodes) == "b"
 
 
@@ -209,9 +211,9 @@ async def test_request_after_an_earlier_one_was_executed_takes_the_stream(nodes:
     """Commands that are closed, answered or refused are not in the inbox."""
     fence = await begun(nodes.a)
     for key in ("closed", "refused"):
-        await nodes.a.deliver(Delivery("s", key, "message", {}))
+        await nodes.a.deliver(NewCommand("s", key, "message", {}))
     await nodes.a.save(Commit(fence, 1, ack=["closed"], replies={"closed": {}}, refuse={"refused": {}}))
-    await nodes.b.deliver(Delivery("s", "refused", "message", {}, follow=True))
+    await nodes.b.deliver(NewCommand("s", "refused", "message", {}, follow=True))
     assert await owner_of(nodes) == "b"
 
 
@@ -220,11 +222,11 @@ async def test_request_after_an_earlier_one_was_executed_takes_the_stream(nodes:
 )
 async def test_request_takes_a_free_stream_behind_another_command(nodes: Nodes, state: State) -> None:
     await stream_in(nodes, state)
-    await nodes.b.deliver(Delivery("s", "k", "message", {}, follow=True))
+    await nodes.b.deliver(NewCommand("s", "k", "message", {}, follow=True))
     assert await owner_of(nodes) == "b"
 
 
 async def test_request_leaves_the_fence_of_its_own_node_without_a_lease(nodes: Nodes) -> None:
     fence = await stream_in(nodes, State("b", dead=True))
-    await nodes.b.deliver(Delivery("s", "k", "message", {}, follow=True))
+    await nodes.b.deliver(NewCommand("s", "k", "message", {}, follow=True))
     assert await nodes.b.holds(fence)

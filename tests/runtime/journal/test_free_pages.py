@@ -16,7 +16,7 @@ from stopgo.runtime.journal import database
 from stopgo.runtime.journal.database import FreePages
 from stopgo.runtime.journal.errors import JournalBusy
 from stopgo.runtime.journal.ownership import Fence
-from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent
+from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
 from stopgo.runtime.journal.sqlite import compact, open_sqlite
 from tests.runtime.journal.kept import claimed
 from tests.waiting import until
@@ -27,7 +27,7 @@ _EVENTS = [NewEvent("added", {"text": "x" * 10_000})] * 400
 
 async def write(journal: Journal, stream: str) -> Fence:
     """A stream of 4 MB."""
-    await journal.deliver(Delivery(stream, "k", "message", {}, new=True))
+    await journal.deliver(NewCommand(stream, "k", "message", {}, new=True))
     fence = await claimed(journal, stream)
     await journal.save(Commit(fence, 0, _EVENTS))
     return fence

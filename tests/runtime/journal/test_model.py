@@ -19,8 +19,8 @@ from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import (
     REFUSAL_SECONDS,
     Commit,
-    Delivery,
     Journal,
+    NewCommand,
     NewEvent,
     NewIntent,
     SettleIntent,
@@ -113,7 +113,7 @@ class Driver:
     async def do(self, step: Step) -> object:
         match step:
             case ("deliver", node, stream, key, kind, body, options):
-                return await self.node(node).deliver(Delivery(stream, key, kind, body, **options))
+                return await self.node(node).deliver(NewCommand(stream, key, kind, body, **options))
             case ("decide", node, question, decision, key, follow):
                 return await self.node(node).decide(question, decision, key, follow=follow)
             case ("claim", node, stream):

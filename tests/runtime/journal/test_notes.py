@@ -9,7 +9,7 @@ import trio
 
 from stopgo.runtime.journal.followed_notes import LOOK, FollowedNotes
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.protocol import Delivery, Journal, Json
+from stopgo.runtime.journal.protocol import Journal, Json, NewCommand
 from tests.runtime.journal.conftest import Nodes
 
 
@@ -100,9 +100,9 @@ async def test_followers_see_what_other_nodes_write(autojump_clock: trio.testing
 
 @pytest.mark.parametrize("owned", [0, 2])
 async def test_nodes_are_listed_with_their_work(nodes: Nodes, owned: int) -> None:
-    await nodes.b.deliver(Delivery("unowned", "k", "message", {}, new=True))
+    await nodes.b.deliver(NewCommand("unowned", "k", "message", {}, new=True))
     for name in "xyz"[:owned]:
-        await nodes.a.deliver(Delivery(name, "k", "message", {}, new=True))
+        await nodes.a.deliver(NewCommand(name, "k", "message", {}, new=True))
         await nodes.a.claim(name)
     a, b = (await nodes.a.fleet()).nodes
     assert (a.name, a.streams, a.open) == ("a", owned, owned)

@@ -12,7 +12,7 @@ import pytest
 from stopgo.runtime.event_bus import Subscription
 from stopgo.runtime.journal.errors import Fenced, NeedsNewer, UnknownStream
 from stopgo.runtime.journal.ownership import Fence, Held, Hint
-from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent
+from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
 from stopgo.runtime.journal.question import NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
@@ -23,7 +23,7 @@ from tests.runtime.journal.kept import claimed, row_of
 
 async def begun(node: Journal, stream: str = "s", *, open: bool = False, rests: bool = False) -> Fence:
     """A stream with one event that the node owns."""
-    await node.deliver(Delivery(stream, "first", "message", {}, new=True))
+    await node.deliver(NewCommand(stream, "first", "message", {}, new=True))
     fence = await claimed(node, stream)
     summary = Summary("active", "", open, {}, rests=rests)
     await node.save(Commit(fence, 0, [NewEvent("created", {})], ack=["first"], summary=summary))
@@ -62,7 +62,7 @@ async def _release(nodes: Nodes, fence: Fence) -> None:
 
 async def _create_anew(nodes: Nodes, fence: Fence) -> None:
     await nodes.a.delete(fence)
-    await nodes.a.deliver(Delivery("s", "first", "message", {}, new=True))
+    await nodes.a.deliver(NewCommand("s", "first", "message", {}, new=True))
 
 
 async def _create_anew_and_claim(nodes: Nodes, fence: Fence) -> None:
@@ -154,7 +154,7 @@ async def test_version_that_a_stream_demands(nodes: Nodes) -> None:
 Put = Callable[[Journal, str], Awaitable[object]]
 
 COMMANDS: dict[str, Put] = {
-    "message": lambda node, key: node.deliver(Delivery("s", key, "message", {})),
+    "message": lambda node, key: node.deliver(NewCommand("s", key, "message", {})),
     "decision": lambda node, key: node.decide("q", {}, key),
     "vote": lambda node, key: node.decide(
         "q", {}, key, vote=Vote(voter="v", credential="", shown="x", subject="x", needed=2)
@@ -184,7 +184,7 @@ async def test_commands_that_only_a_newer_node_could_execute(nodes: Nodes, put: 
     assert await old.need_newer() == 1
     await put(old, "k")  # a repetition is answered
     with pytest.raises(NeedsNewer):
-        await old.deliver(Delivery("s", "l", "message", {}))
+        await old.deliver(NewCommand("s", "l", "message", {}))
     assert await new.need_newer() == 0
 
 
@@ -193,8 +193,8 @@ async def test_commands_that_only_a_newer_node_could_execute(nodes: Nodes, put: 
 
 async def test_stream_with_open_commands_is_not_released(nodes: Nodes) -> None:
     fence = await begun(nodes.a)
-    await nodes.b.deliver(Delivery("s", "k", "message", {}))
-    await nodes.b.deliver(Delivery("s", "l", "message", {}))
+    await nodes.b.deliver(NewCommand("s", "k", "message", {}))
+    await nodes.b.deliver(NewCommand("s", "l", "message", {}))
     assert not await nodes.a.release(fence)
     assert not await nodes.a.release(fence, ["l"])
     assert await nodes.b.claim("s") == Held("a")
@@ -242,8 +242,8 @@ async def test_open_work_is_what_a_node_may_own(nodes: Nodes, owner: str, is_lis
     if not owner:
         for fence in fences:
             await nodes.a.release(fence)
-    await nodes.a.deliver(Delivery("asked", "k", "message", {}))
-    await nodes.a.deliver(Delivery("new", "k", "create", {}, new=True))
+    await nodes.a.deliver(NewCommand("asked", "k", "message", {}))
+    await nodes.a.deliver(NewCommand("new", "k", "create", {}, new=True))
     nodes.wall.now += LEASE
     await nodes.a.renew()
     await nodes.b.renew()
@@ -289,10 +289,10 @@ async def test_other_node_gets_hints(nodes: Nodes) -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        lambda a: a.deliver(Delivery("s", "first", "message", {})),
-        lambda a: a.deliver(Delivery("s", "first", "message", {"n": 1})),
-        lambda a: a.deliver(Delivery("s", "k", "message", {}, limit=0)),
-        lambda a: a.deliver(Delivery("nobody", "k", "message", {})),
+        lambda a: a.deliver(NewCommand("s", "first", "message", {})),
+        lambda a: a.deliver(NewCommand("s", "first", "message", {"n": 1})),
+        lambda a: a.deliver(NewCommand("s", "k", "message", {}, limit=0)),
+        lambda a: a.deliver(NewCommand("nobody", "k", "message", {})),
         lambda a: a.decide("nobody", {}, "k"),
         lambda a: a.decide("q", {}, "first"),
         lambda a: a.answer("s", "first"),
@@ -313,7 +313,7 @@ async def test_request_that_changes_nothing_gives_no_hint(nodes: Nodes, request_
 async def test_too_many_hints_are_lost(nodes: Nodes) -> None:
     with nodes.b.watch() as live:
         for number in range(1000):
-            await nodes.a.deliver(Delivery(f"s{number}", "k", "create", {}, new=True))
+            await nodes.a.deliver(NewCommand(f"s{number}", "k", "create", {}, new=True))
         last = hints_of(live)[-1]
         assert last.stream == "s999"
         assert live.missed > 0

@@ -17,9 +17,9 @@ from stopgo.runtime.journal.ownership import Fence, Held
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Commit,
-    Delivery,
     Journal,
     KeyReused,
+    NewCommand,
     NewEvent,
     NotAccepted,
     Repeated,
@@ -95,7 +95,7 @@ async def test_no_command_is_stranded(nodes: Nodes) -> None:
 
 async def test_there_is_one_valid_fence_at_any_time(nodes: Nodes) -> None:
     """Both nodes do anything in any order, and lose their leases: the saves make one history."""
-    await nodes.a.deliver(Delivery("s", "first", "message", {}, new=True))
+    await nodes.a.deliver(NewCommand("s", "first", "message", {}, new=True))
     fences: list[Fence] = []
     saved: list[int] = []
 
@@ -123,7 +123,7 @@ async def test_there_is_one_valid_fence_at_any_time(nodes: Nodes) -> None:
                 case 3:
                     await node.release(mine)
                 case 4 | 5:
-                    await node.deliver(Delivery("s", f"{node.node}{number}", "message", {}, follow=True))
+                    await node.deliver(NewCommand("s", f"{node.node}{number}", "message", {}, follow=True))
                 case 6:
                     nodes.wall.now += LEASE / 2
                     await node.renew()
@@ -141,7 +141,7 @@ async def test_there_is_one_valid_fence_at_any_time(nodes: Nodes) -> None:
 async def test_of_two_nodes_one_claims(nodes: Nodes) -> None:
     for attempt in range(20):
         stream = f"s{attempt}"
-        await nodes.a.deliver(Delivery(stream, "k", "create", {}, new=True))
+        await nodes.a.deliver(NewCommand(stream, "k", "create", {}, new=True))
         order = (nodes.a, nodes.b) if attempt % 2 else (nodes.b, nodes.a)
         found = await together(*[partial(node.claim, stream) for node in order])
         [fence] = [each for each in found if isinstance(each, Fence)]
@@ -165,7 +165,7 @@ async def test_stream_is_created_once(nodes: Nodes, keys: Any, bodies: Any, lost
         async def create(number: int, stream: str = stream) -> object:
             node = (nodes.a, nodes.b)[number]
             return await node.deliver(
-                Delivery(stream, keys[number], "create", bodies[number], new=True, follow=True)
+                NewCommand(stream, keys[number], "create", bodies[number], new=True, follow=True)
             )
 
         outcomes = await in_any_order(attempt, partial(create, 0), partial(create, 1))
@@ -243,12 +243,12 @@ async def test_limit_is_exact_on_two_nodes(
 
     async def deliver(number: int, start: int) -> object:
         node = (nodes.a, nodes.b)[number % 2]
-        return await node.deliver(Delivery("s", f"k{start + number}", "message", {}, limit=limit))
+        return await node.deliver(NewCommand("s", f"k{start + number}", "message", {}, limit=limit))
 
     async def deliver_all(start: int) -> list[object]:
         return await together(*[partial(deliver, number, start) for number in range(10)])
 
-    await nodes.b.deliver(Delivery("s", "of another kind", "cancel", {}))
+    await nodes.b.deliver(NewCommand("s", "of another kind", "cancel", {}))
     outcomes = await deliver_all(0)
     assert outcomes.count(Accepted()) == accepted
     assert outcomes.count(NotAccepted("full")) == 10 - accepted

@@ -24,7 +24,7 @@ from stopgo.runtime.journal.postgres.hints import parsed, payloads
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
 from stopgo.runtime.journal.postgres.pool import Pool, check_sessions, connect
 from stopgo.runtime.journal.postgres.tables import STEPS, Connection, migrate, sql
-from stopgo.runtime.journal.protocol import Accepted, Commit, Delivery, NewEvent, NewIntent, Saved
+from stopgo.runtime.journal.protocol import Accepted, Commit, NewCommand, NewEvent, NewIntent, Saved
 from stopgo.runtime.journal.question import NewQuestion, Won
 from tests.postgres_server import Database, PostgresServer, pooler
 from tests.postgres_wire import Wire, wire_to
@@ -74,7 +74,7 @@ async def _hears(sender: PostgresJournal, receiver: PostgresJournal, name: str =
     with receiver.watch() as live:
 
         async def heard() -> bool:
-            await sender.deliver(Delivery(f"{name} {next(numbers)}", "k", "create", {}, new=True))
+            await sender.deliver(NewCommand(f"{name} {next(numbers)}", "k", "create", {}, new=True))
             return any(isinstance(each, Hint) and each.stream.startswith(name) for each in live._events)
 
         await until(heard)
@@ -160,7 +160,7 @@ async def test_any_text_is_stored_whatever_encoding_the_client_asks_for(
 ) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     async with opened(f"{database.dsn} client_encoding=SQL_ASCII", "a") as a:
-        await a.deliver(Delivery("s", "k", "create", {"text": "\u2014 \u20ac \U0001f600"}, new=True))
+        await a.deliver(NewCommand("s", "k", "create", {"text": "\u2014 \u20ac \U0001f600"}, new=True))
         [command] = await a.inbox("s")
     assert command.body == {"text": "\u2014 \u20ac \U0001f600"}
 
@@ -355,7 +355,7 @@ async def test_node_that_is_suspended_in_a_transaction_keeps_no_stream_from_othe
             accepted = None
             for _ in range(4):
                 with suppress(JournalUnavailable):
-                    accepted = accepted or await b.deliver(Delivery("s", "k", "message", {}))
+                    accepted = accepted or await b.deliver(NewCommand("s", "k", "message", {}))
             resumed.set()
         assert accepted == Accepted()
 
@@ -376,7 +376,7 @@ async def test_start_waits_for_the_server(wire: Wire, monkeypatch: pytest.Monkey
 
 async def test_write_whose_answer_was_lost_can_be_repeated(database: Database, wire: Wire) -> None:
     async with opened(wire.dsn, "a") as a:
-        await a.deliver(Delivery("s", "first", "create", {}, new=True))
+        await a.deliver(NewCommand("s", "first", "create", {}, new=True))
         fence = await claimed(a, "s")
         events, intents = [NewEvent("a", {"n": 1})], [NewIntent("call", 1, "once", {})]
         questions = [NewQuestion("q", "tool", {})]
@@ -391,8 +391,8 @@ async def test_write_whose_answer_was_lost_can_be_repeated(database: Database, w
         assert len(await a.events_since("s", 0)) == len(await intents_of(a, "s")) == 1
         # The first round trip of these gets no answer, so they are rolled back.
         with wire.losing_answers(), pytest.raises(JournalUnavailable):
-            await a.deliver(Delivery("s", "k", "message", {}))
-        assert await a.deliver(Delivery("s", "k", "message", {})) == Accepted()
+            await a.deliver(NewCommand("s", "k", "message", {}))
+        assert await a.deliver(NewCommand("s", "k", "message", {})) == Accepted()
         with wire.losing_answers(), pytest.raises(JournalUnavailable):
             await a.decide("q", {}, "d")
         assert isinstance(await a.decide("q", {}, "d"), Won)

@@ -10,7 +10,7 @@ import pytest
 
 from stopgo.runtime.journal import question
 from stopgo.runtime.journal.errors import BadCursor
-from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent, NewIntent
+from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent, NewIntent
 from stopgo.runtime.journal.question import MOST_DUE, CloseQuestion, NewQuestion
 from stopgo.runtime.journal.summary import MOST_BEGINNING, Among, Summary
 from tests.runtime.journal.kept import claimed, intents_of, reply_of, row_of
@@ -135,7 +135,7 @@ async def test_the_tally_follows_every_change(journal: Journal, begin: Any) -> N
         return dict((await journal.list()).tally)
 
     first, second = await begin("a", status="active"), await begin("b", status="active")
-    await journal.deliver(Delivery("unwritten", "k", "message", {}, new=True))
+    await journal.deliver(NewCommand("unwritten", "k", "message", {}, new=True))
     assert await tally() == {"active": 2}
     await journal.save(Commit(first, 1, summary=Summary("done", "", open=False, body={})))
     await journal.save(Commit(second, 1, [NewEvent("a", {})]))
@@ -174,7 +174,7 @@ async def test_streams_of_an_owner_or_with_a_name_are_listed_and_counted(
         *(("d", "ann", "active"), ("e", "", "done")),
     ):
         await begin(name, owner=owner, status=status, title=f"Title {name}")
-    await journal.deliver(Delivery("none", "k", "message", {}, new=True))
+    await journal.deliver(NewCommand("none", "k", "message", {}, new=True))
     for limit in (1, 2, 50):
         listed = await pages(journal, among=among, limit=limit, **filters)
         assert "".join(name for page in listed for name in page) == found
@@ -397,8 +397,8 @@ async def test_due_questions_come_in_pages(journal: Journal, begin: Any) -> None
 
 async def test_open_work_lists_streams_to_wake(journal: Journal, begin: Any) -> None:
     quiet, waiting, running = await begin("quiet"), await begin("waiting"), await begin("running", open=True)
-    await journal.deliver(Delivery("waiting", "k", "message", {}))
-    await journal.deliver(Delivery("unwritten", "k", "message", {}, new=True))
+    await journal.deliver(NewCommand("waiting", "k", "message", {}))
+    await journal.deliver(NewCommand("unwritten", "k", "message", {}, new=True))
     assert await journal.open_work() == ("waiting", "running", "unwritten")
     await journal.save(Commit(waiting, 1, ack=["k"]))
     await journal.save(Commit(running, 1, summary=Summary("", "", open=False, body={})))
@@ -409,7 +409,7 @@ async def test_open_work_lists_streams_to_wake(journal: Journal, begin: Any) -> 
 async def test_deleting_forgets_everything_of_one_stream(journal: Journal, begin: Any) -> None:
     fence, other = await begin("s", status="active", open=True, title="T"), await begin("t", status="active")
     for name, owner in (("s", fence), ("t", other)):
-        await journal.deliver(Delivery(name, "k", "message", {}))
+        await journal.deliver(NewCommand(name, "k", "message", {}))
         await journal.save(
             Commit(
                 owner,

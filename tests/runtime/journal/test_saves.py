@@ -22,9 +22,9 @@ from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import (
     LONGEST_NOTE,
     Commit,
-    Delivery,
     Event,
     Journal,
+    NewCommand,
     NewEvent,
     NewIntent,
     Saved,
@@ -137,7 +137,7 @@ async def test_there_must_be_a_stream_to_write_to(journal: Journal, begin: Any) 
 async def test_a_fence_does_not_outlive_its_stream(journal: Journal, begin: Any) -> None:
     old = await begin()
     await journal.delete(old)
-    await journal.deliver(Delivery("s", "again", "message", {}, new=True))
+    await journal.deliver(NewCommand("s", "again", "message", {}, new=True))
     with pytest.raises(Fenced):
         await journal.save(Commit(old, 0, [NewEvent("a", {})]))
     assert await claimed(journal, "s") != old
@@ -148,7 +148,7 @@ async def test_a_fence_does_not_outlive_its_stream(journal: Journal, begin: Any)
 async def test_a_hundred_writers_leave_no_gap(journal: Journal) -> None:
     names = [f"s{number}" for number in range(10)]
     for name in names:
-        await journal.deliver(Delivery(name, "k", "message", {}, new=True))
+        await journal.deliver(NewCommand(name, "k", "message", {}, new=True))
     fences = {name: await claimed(journal, name) for name in names}
     given: dict[str, list[int]] = {name: [] for name in names}
 
@@ -174,7 +174,7 @@ async def test_a_hundred_writers_leave_no_gap(journal: Journal) -> None:
 
 async def test_all_or_nothing(journal: Journal, begin: Any) -> None:
     fence = await begin(status="active")
-    await journal.deliver(Delivery("s", "open", "message", {}))
+    await journal.deliver(NewCommand("s", "open", "message", {}))
     await journal.save(Commit(fence, 1, intents=[NewIntent("call", 1, "once", {})]))
     with pytest.raises(IntentExists):
         await journal.save(
@@ -204,7 +204,7 @@ async def test_all_or_nothing(journal: Journal, begin: Any) -> None:
 async def test_a_refused_save_does_not_hurt_the_ones_beside_it(journal: Journal) -> None:
     names = [f"s{number}" for number in range(20)]
     for name in names:
-        await journal.deliver(Delivery(name, "k", "message", {}, new=True))
+        await journal.deliver(NewCommand(name, "k", "message", {}, new=True))
     fences = {name: await claimed(journal, name) for name in names}
     refused: list[str] = []
 
@@ -381,7 +381,7 @@ async def test_a_call_that_was_handed_over_has_its_outcome(journal: Journal, beg
 async def test_a_call_yields_before_it_acts(journal: Journal, begin: Any) -> None:
     fence = await begin()
     calls: list[Callable[[], Awaitable[object]]] = [
-        lambda: journal.deliver(Delivery("s", "x", "message", {})),
+        lambda: journal.deliver(NewCommand("s", "x", "message", {})),
         lambda: journal.save(Commit(fence, 1)),
         lambda: journal.claim("s"),
         lambda: journal.decide("q", {}, "k"),
@@ -410,7 +410,7 @@ async def test_saved_values_do_not_follow_the_callers_objects(journal: Journal, 
     fence = await begin()
     body: dict[str, Any] = {"list": [1]}
     events = [NewEvent("a", body)]
-    await journal.deliver(Delivery("s", "k", "message", body))
+    await journal.deliver(NewCommand("s", "k", "message", body))
     await journal.save(
         Commit(
             fence,

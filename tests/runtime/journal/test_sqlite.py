@@ -28,7 +28,7 @@ from stopgo.runtime.journal.errors import (
 )
 from stopgo.runtime.journal.files import announce
 from stopgo.runtime.journal.ownership import Fence
-from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent, NewIntent, NotAccepted
+from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent, NewIntent, NotAccepted
 from stopgo.runtime.journal.question import NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Among, Summary
@@ -37,7 +37,7 @@ from tests.waiting import POLL
 
 
 async def write(journal: Journal, stream: str = "s", *, status: str = "active", owner: str = "") -> Fence:
-    await journal.deliver(Delivery(stream, "k", "message", {}, new=True))
+    await journal.deliver(NewCommand(stream, "k", "message", {}, new=True))
     fence = await claimed(journal, stream)
     await journal.save(
         Commit(
@@ -125,7 +125,7 @@ async def test_a_journal_is_its_owners_in_a_folder_of_others(tmp_path: Path) -> 
     before = os.umask(0o022)
     try:
         async with open_sqlite(tmp_path) as journal:
-            await journal.deliver(Delivery("s", "k", "x", {}, new=True))
+            await journal.deliver(NewCommand("s", "k", "x", {}, new=True))
             rights = {file.name: stat.S_IMODE(file.stat().st_mode) for file in os.scandir(tmp_path)}
     finally:
         os.umask(before)
@@ -206,7 +206,7 @@ async def test_a_closed_journal_says_so(tmp_path: Path) -> None:
         with pytest.raises(JournalError, match="closed"):
             await journal.row("s")
         with pytest.raises(JournalError, match="closed"):
-            await journal.deliver(Delivery("s", "k", "message", {}, new=True))
+            await journal.deliver(NewCommand("s", "k", "message", {}, new=True))
 
 
 async def test_deleting_leaves_no_row_behind(tmp_path: Path) -> None:
@@ -578,8 +578,8 @@ async def test_a_stream_deleted_while_it_is_read_is_not_mixed_with_its_successor
 async def test_cache_forgets_rolled_back_values(tmp_path: Path, inline: bool) -> None:
     async with open_sqlite(tmp_path, inline=inline) as journal:
         with pytest.raises(UnicodeEncodeError):
-            await journal.deliver(Delivery("new", "half a pair: \ud800", "message", {}, new=True))
-        assert await journal.deliver(Delivery("new", "k", "message", {})) == NotAccepted("unknown_stream")
+            await journal.deliver(NewCommand("new", "half a pair: \ud800", "message", {}, new=True))
+        assert await journal.deliver(NewCommand("new", "k", "message", {})) == NotAccepted("unknown_stream")
         names = [f"s{number}" for number in range(10)]
         fences = {name: await write(journal, name) for name in names}
         failed: list[str] = []
@@ -632,7 +632,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def deliver(journal: Journal) -> None:
-    await journal.deliver(Delivery("s", "k", "message", {}, new=True))
+    await journal.deliver(NewCommand("s", "k", "message", {}, new=True))
 
 
 async def fail_and_wait(directory: Path, inline: bool) -> None:

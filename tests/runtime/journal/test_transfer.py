@@ -10,7 +10,7 @@ import pytest
 
 from stopgo.runtime.journal.copied_rows import Row
 from stopgo.runtime.journal.errors import JournalBusy, JournalError
-from stopgo.runtime.journal.protocol import Commit, Delivery, Journal, NewEvent, NewIntent
+from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent, NewIntent
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
 from stopgo.runtime.journal.sqlite import open_sqlite
 from stopgo.runtime.journal.summary import Summary
@@ -28,8 +28,8 @@ ODD = {"text": "a\0b\x01\ud800 \U0001f600", "n": 10**30, "f": 0.1}
 
 async def fill(journal: Journal) -> None:
     for name in ("s", "t", "u"):
-        await journal.deliver(Delivery(name, "k1", "message", ODD, new=True))
-        await journal.deliver(Delivery(name, "k2", "message", {"n": 2}))
+        await journal.deliver(NewCommand(name, "k1", "message", ODD, new=True))
+        await journal.deliver(NewCommand(name, "k2", "message", {"n": 2}))
         fence = await claimed(journal, name)
         await journal.save(
             Commit(
@@ -51,7 +51,7 @@ async def fill(journal: Journal) -> None:
             Commit(fence, 2, questions=[CloseQuestion(f"{name}1", "void", {"void_reason": "x"})])
         )
         await journal.release(fence, leave=["k2", "d"])
-    await journal.deliver(Delivery("empty", "k", "message", {}, new=True))
+    await journal.deliver(NewCommand("empty", "k", "message", {}, new=True))
     await journal.write_notes("kind", {"x": ODD, "y": {}})
 
 
@@ -117,7 +117,7 @@ async def test_copies_to_a_database_and_back(tmp_path: Path, url: str) -> None:
         fence = await claimed(database, "s")
         await database.save(Commit(fence, 2, [NewEvent("c", {})]))
         await database.deliver(
-            Delivery("new", "k", "message", {}, new=True)
+            NewCommand("new", "k", "message", {}, new=True)
         )  # the numbers of the copy are taken
         await database.leave()
     assert copy_journal(url, tmp_path / "b") == Copied(5, 7, 2)

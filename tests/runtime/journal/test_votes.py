@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from stopgo.runtime.journal import vote as votes
 from stopgo.runtime.journal.errors import StreamDamaged
-from stopgo.runtime.journal.protocol import Command, Commit, Delivery, Journal, KeyReused, NewEvent, Repeated
+from stopgo.runtime.journal.protocol import (
+    Command,
+    Commit,
+    Journal,
+    KeyReused,
+    NewCommand,
+    NewEvent,
+    Repeated,
+)
 from stopgo.runtime.journal.question import (
     Already,
     CastVote,
@@ -173,7 +181,7 @@ async def test_of_many_votes_at_once_exactly_one_decides(journal: Journal, begin
 )
 async def test_damaged_votes_are_noticed(tmp_path: Path, damage: str) -> None:
     async with open_sqlite(tmp_path, wall=lambda: 1.0) as journal:
-        await journal.deliver(Delivery("s", "k", "message", {}, new=True))
+        await journal.deliver(NewCommand("s", "k", "message", {}, new=True))
         await journal.save(Commit(await claimed(journal, "s"), 0, questions=[NewQuestion("q", "tool", {})]))
         await decide(journal, "k1", vote("a"))
     db = sqlite3.connect(tmp_path / "journal.db")
