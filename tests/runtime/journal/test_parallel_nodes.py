@@ -79,7 +79,7 @@ async def test_no_command_is_stranded(nodes: Nodes) -> None:
         released, _, taken = await in_any_order(
             attempt,
             partial(after, releases, nodes.a.release, fence),
-            partial(after, delivers, nodes.b.deliver, stream, "k", "message", {}, follow=True),
+            partial(after, delivers, nodes.b.deliver, NewCommand(stream, "k", "message", {}, follow=True)),
             partial(after, claims, nodes.b.claim, stream),
         )
         owner = await another(nodes.a, "probe").claim(stream)
