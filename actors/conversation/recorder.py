@@ -32,7 +32,6 @@ from ..models.messages import ToolCall
 
 # ----------------------------------------------------------------- the text of a script, pure
 
-"""The iteration of the nearest loop, in the key of an execution."""
 _BREAKS = re.compile("[\r\x85\u2028\u2029]")
 _NUMBER = re.compile(r"\d+")
 _OWN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

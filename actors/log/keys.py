@@ -156,9 +156,7 @@ class ParsedKey:
 
 def parse(key: str) -> ParsedKey:
     """Raises ValueError for a text that is no key."""
-    found = _KEY.fullmatch(key)
-    if found is None:
-        raise ValueError(f"{key!r} is not a key")
+    found = _matched(key)
     turn, path, mark, reply, call = found.groups()[:5]
     end = found.end(5) if call else found.end(4) if reply else found.end(3) if mark else found.end(2)
     return ParsedKey(
@@ -172,8 +170,16 @@ def parse(key: str) -> ParsedKey:
     )
 
 
+def _matched(key: str) -> re.Match[str]:
+    found = _KEY.fullmatch(key)
+    if found is None:
+        raise ValueError(f"{key!r} is not a key")
+    return found
+
+
 def node_of(key: str) -> str:
-    return parse(key).node
+    """Raises ValueError for a text that is no key."""
+    return key[: _matched(key).end(2)]
 
 
 def descent(key: str) -> Iterator[tuple[str, int | None]]:
@@ -204,8 +210,8 @@ def attempt_of(failure: str) -> str:
 
 def without_attempt(node: str) -> str:
     """The node in its first attempt."""
-    last = max(map(node.rfind, ".@!/"))
-    return node[:last] if node[last] == "!" else node
+    first, mark, number = node.rpartition("!")
+    return first if mark and number.isdecimal() else node
 
 
 def around(node: str) -> str | None:

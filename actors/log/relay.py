@@ -60,7 +60,7 @@ class Relay:
     _others_exist: bool
     """Whether other nodes can exist."""
     _last: OrderedDict[str, _Last] = attrs.field(factory=OrderedDict)
-    """Of conversations that are not loaded here, as far as it is known."""
+    """Of conversations that are not loaded here, or whose log here is older than another node's events."""
     _unsure: OrderedDict[str, int] = attrs.field(factory=OrderedDict)
     """By conversation: the last of the events of which some may not have been published."""
     _complete_since: float = math.inf

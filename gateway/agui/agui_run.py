@@ -251,7 +251,7 @@ class AGUIRun:
     def _calls(self, key: str, calls: Sequence[ToolCall]) -> Iterator[ag.AGUIEvent]:
         owner, message = self._owner(key), self._open.message_of(key)
         for index, call in enumerate(calls):
-            place = f"{key}.{index}"
+            place = keys.call(key, index)
             id = self._open.id_of(place)
             self._arguments[place] = call.arguments
             yield ag.ToolCallStart(

@@ -92,4 +92,4 @@ def _unfinished(conversation: Conversation, run: Run, at: float) -> dict[str, Op
 def batch_of(run: Run, call: str) -> str | None:
     """The key of the batch that anything with the key of a call belongs to; None: the call is alone."""
     reply = keys.reply_of(call)
-    return reply if f"{reply}.1" in run.calls else None
+    return reply if keys.call(reply, 1) in run.calls else None

@@ -19,11 +19,18 @@ from tests.actors.log.rebuilt_keys import keys_of, rebuilt
 UPGRADE = Path(__file__).parents[3] / "testdata" / "upgrade"
 
 NUMBER = st.integers(0, 20)
+LATER = st.integers(2, 9)
 Below = Callable[[str], str]
 CHILD: st.SearchStrategy[Below] = st.one_of(
     st.builds(lambda n: lambda node: keys.child(node, n), NUMBER),
     st.builds(lambda i, n: lambda node: keys.child(keys.iteration(node, i), n), NUMBER, NUMBER),
-    st.builds(lambda a, n: lambda node: keys.child(keys.attempt(node, a), n), st.integers(2, 9), NUMBER),
+    st.builds(lambda a, n: lambda node: keys.child(keys.attempt(node, a), n), LATER, NUMBER),
+    st.builds(
+        lambda a, i, n: lambda node: keys.child(keys.iteration(keys.attempt(node, a), i), n),
+        LATER,
+        NUMBER,
+        NUMBER,
+    ),
 )
 """From a node to one of its children, which may be that of an iteration or of a later attempt."""
 STEP: st.SearchStrategy[Below] = st.one_of(
@@ -75,6 +82,11 @@ def test_every_key_is_built_again(
         asked = keys.delegated(call, name, index)
         assert rebuilt(asked, name) == asked
         assert keys.is_asked_during(asked, call)
+
+
+def test_first_attempt_of_what_has_none() -> None:
+    firsts = {"1/.0!2": "1/.0", "1/!2": "1/", "1/.0": "1/.0", "1/.0!2.1": "1/.0!2.1", "1/.0!2:3": "1/.0!2:3"}
+    assert {key: keys.without_attempt(key) for key in firsts} == firsts
 
 
 def test_attempt_contains_no_other() -> None:
