@@ -25,7 +25,7 @@ from .approvals.kinds import Approval
 from .approvals.voting import agreed_edit, vote_of
 from .common import errors
 from .common.errors import AgentError
-from .common.fleet import Fleet, read_fleet
+from .common.fleet import FleetView, read_fleet
 from .conversation import follow
 from .conversation.halted import refuse_if_halted
 from .conversation.lists import ListedTool
@@ -39,7 +39,7 @@ from .log.events import Origin
 from .log.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from .log.topics import EVERYTHING
 from .tools.pictures import Picture
-from .tools.registry import Accept, NotFound
+from .tools.registry import AcceptTools, NotFound
 from .tools.tokens import Token
 
 QUEUE_LIMIT = 16
@@ -67,7 +67,7 @@ class Agent(AgentReads):
     """Whether the credential with this id (`Principal.credential`) is valid. A vote lapses with its
     credential."""
 
-    async def fleet(self) -> Fleet:
+    async def fleet(self) -> FleetView:
         """Return the processes that share the journal of this one."""
         self._require("look")
         with errors.journal_as_agent_error():
@@ -357,7 +357,7 @@ class Agent(AgentReads):
         """
         self._require("administer")
         with self._sender.serving():
-            found = await self._cast.services.registry.ask(Accept(name, hash))
+            found = await self._cast.services.registry.ask(AcceptTools(name, hash))
         if isinstance(found, NotFound):
             raise errors.no_tool(found.name, found.nearest)
         if found == "changed":

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from .a2a import API_KEY_HEADER, REMOTE_NAME, RemoteAgentConfig
 from .agent_config import AgentConfig
-from .delegates import Delegate, delegates
+from .delegates import ConfiguredDelegate, delegates
 from .mcp import McpServerConfig, plain_server_name
 from .models import PROVIDERS, UnknownModel, parse_model, prices_of, reachable_models
 from .nodes import LoopNode
@@ -235,7 +235,7 @@ def _entries(root: Table, section: str, servers: tuple[S, ...]) -> Iterator[tupl
 
 def check_delegates(reader: Reader, root: Table, config: AgentConfig) -> None:
     """Report names that mean two agents, and names of nodes that cannot be names of agents."""
-    first: dict[str, Delegate] = {}
+    first: dict[str, ConfiguredDelegate] = {}
     for each in delegates(config, root):
         mark, at = _mark_of_name(each), (*each.path, "name")
         if not re.fullmatch(REMOTE_NAME["pattern"], each.agent.name):
@@ -255,7 +255,7 @@ def check_delegates(reader: Reader, root: Table, config: AgentConfig) -> None:
         reader.report("duplicate_name", message, mark, at, hint=hint)
 
 
-def _mark_of_name(delegate: Delegate) -> Mark | None:
+def _mark_of_name(delegate: ConfiguredDelegate) -> Mark | None:
     name = entry(delegate.written, "name")
     return None if name is None else name.mark
 

@@ -16,7 +16,7 @@ from .values import KeyPath, Scalar, Table, Value, entry, items
 
 
 @attrs.frozen
-class Delegate:
+class ConfiguredDelegate:
     """A remote agent, as configured at one place of the file."""
 
     agent: RemoteAgentConfig
@@ -25,21 +25,21 @@ class Delegate:
     path: KeyPath
 
 
-def delegates(config: AgentConfig, written: Table) -> Iterator[Delegate]:
+def delegates(config: AgentConfig, written: Table) -> Iterator[ConfiguredDelegate]:
     """Every place that gives an agent a url: the top-level `a2a`, then entries of nodes, then nodes.
 
     `written` is the file of `config`, with `a2a` as a list.
     """
     for index, (agent, at) in enumerate(zip(config.a2a, items(entry(written, "a2a")), strict=True)):
-        yield Delegate(agent, at, ("a2a", index))
+        yield ConfiguredDelegate(agent, at, ("a2a", index))
     nodes = list(placed_nodes(config, written))
     for node, at, path in nodes:
         for index, (named, value) in enumerate(zip(node.a2a or (), items(entry(at, "a2a")), strict=True)):
             if named.url is not None:
-                yield Delegate(_agent(config, named, named.url), value, (*path, "a2a", index))
+                yield ConfiguredDelegate(_agent(config, named, named.url), value, (*path, "a2a", index))
     for node, at, path in nodes:
         if isinstance(node, RemoteAgentNode) and node.url is not None:
-            yield Delegate(_agent(config, node, node.url), at, path)
+            yield ConfiguredDelegate(_agent(config, node, node.url), at, path)
 
 
 def remote_agents(

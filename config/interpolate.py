@@ -35,8 +35,8 @@ class Reference:
     default: str | None = None
 
 
-Part: TypeAlias = str | Reference
-Lookup: TypeAlias = Callable[[str], str | None]
+TextPart: TypeAlias = str | Reference
+VariableLookup: TypeAlias = Callable[[str], str | None]
 """Returns the value of a reference by its name; None if it is a variable that is not set."""
 
 
@@ -52,9 +52,9 @@ class UnsetVariable(Exception):
         self.name = name
 
 
-def parse(text: str) -> tuple[Part, ...]:
+def parse(text: str) -> tuple[TextPart, ...]:
     """Split a text into literal texts, unescaped, and references. Raises `MalformedReference`."""
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     literal = ""
     end = 0
     for token in _TOKEN.finditer(text):
@@ -73,7 +73,7 @@ def parse(text: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def fill(parts: tuple[Part, ...], lookup: Lookup) -> str:
+def fill(parts: tuple[TextPart, ...], lookup: VariableLookup) -> str:
     """Replace references by the values of variables. Raises `UnsetVariable`."""
     return "".join(part if isinstance(part, str) else _value(part, lookup) for part in parts)
 
@@ -83,7 +83,7 @@ def escape(text: str) -> str:
     return text.replace("${", "$${")
 
 
-def whole_reference(parts: tuple[Part, ...]) -> Reference | None:
+def whole_reference(parts: tuple[TextPart, ...]) -> Reference | None:
     """The only reference of a text; None if the text has anything else."""
     match parts:
         case (Reference() as reference,):
@@ -98,7 +98,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def _value(reference: Reference, lookup: Lookup) -> str:
+def _value(reference: Reference, lookup: VariableLookup) -> str:
     value = lookup(reference.name)
     if reference.default is not None and not value:
         return reference.default

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from .interpolate import FILE, Part, Reference, escape
+from .interpolate import FILE, Reference, TextPart, escape
 from .secrets import SHORTEST, says_secret, secrets_in, secrets_of_argument
 
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
@@ -114,9 +114,9 @@ class PastedTexts:
         self._whys.setdefault(name, f"a secret of {one_line(server)}{known}")
         return name
 
-    def _parts(self, text: str) -> tuple[Part, ...]:
+    def _parts(self, text: str) -> tuple[TextPart, ...]:
         """A text with the references of an agent file."""
-        parts: list[Part] = []
+        parts: list[TextPart] = []
         end = 0
         for found in _REFERENCE.finditer(text):
             parts.append(text[end : found.start()])
@@ -125,7 +125,7 @@ class PastedTexts:
         parts.append(text[end:])
         return tuple(part for part in parts if part != "")
 
-    def _reference(self, inside: str, written: str) -> Part:
+    def _reference(self, inside: str, written: str) -> TextPart:
         if inside in _SIGNS:
             return _SIGNS[inside]
         if inside.startswith(FILE) and inside != FILE:
@@ -154,8 +154,8 @@ class PastedTexts:
         return Reference(name)
 
 
-def _replaced(parts: tuple[Part, ...], secret: str, variable: str) -> tuple[Part, ...]:
-    found: list[Part] = []
+def _replaced(parts: tuple[TextPart, ...], secret: str, variable: str) -> tuple[TextPart, ...]:
+    found: list[TextPart] = []
     for part in parts:
         if isinstance(part, Reference):
             found.append(part)
@@ -165,7 +165,7 @@ def _replaced(parts: tuple[Part, ...], secret: str, variable: str) -> tuple[Part
     return tuple(found)
 
 
-def _written(parts: tuple[Part, ...]) -> str:
+def _written(parts: tuple[TextPart, ...]) -> str:
     """Parts as an agent file has them."""
     return "".join(
         escape(part)

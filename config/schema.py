@@ -32,18 +32,18 @@ from .shape import (
     type_word,
 )
 
-Json: TypeAlias = dict[str, Any]
+JsonSchema: TypeAlias = dict[str, Any]
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_REFERENCE: Json = {"type": "string", "pattern": WHOLE_REFERENCE_PATTERN}
-_WITH_REFERENCE: Json = {"type": "string", "pattern": r"\$\{"}
+_REFERENCE: JsonSchema = {"type": "string", "pattern": WHOLE_REFERENCE_PATTERN}
+_WITH_REFERENCE: JsonSchema = {"type": "string", "pattern": r"\$\{"}
 
 
-def json_schema(cls: type = AgentConfig, title: str = "Agent file") -> Json:
+def json_schema(cls: type = AgentConfig, title: str = "Agent file") -> JsonSchema:
     """The JSON Schema 2020-12. It does not cover relations between places, such as duplicate names, and the
     values of variables.
     """
-    definitions: dict[str, Json] = {}
+    definitions: dict[str, JsonSchema] = {}
     root = _section(cls, definitions)
     return {
         "$schema": _DRAFT,
@@ -53,15 +53,15 @@ def json_schema(cls: type = AgentConfig, title: str = "Agent file") -> Json:
     }
 
 
-def _section(cls: type, definitions: dict[str, Json]) -> Json:
+def _section(cls: type, definitions: dict[str, JsonSchema]) -> JsonSchema:
     keys = keys_of(cls)
-    properties: Json = {}
+    properties: JsonSchema = {}
     required = [key.name for key in keys.values() if key.required]
     if word := type_word(cls):
         properties["type"] = {"const": word}
         required.insert(0, "type")
     properties.update((key.name, _key(key, definitions)) for key in keys.values())
-    schema: Json = {
+    schema: JsonSchema = {
         "description": inspect.cleandoc(cls.__doc__ or ""),
         "type": "object",
         "properties": properties,
@@ -80,13 +80,13 @@ def _section(cls: type, definitions: dict[str, Json]) -> Json:
     return schema
 
 
-def _aliases(cls: type) -> Iterator[Json]:
+def _aliases(cls: type) -> Iterator[JsonSchema]:
     for key in keys_of(cls).values():
         if key.alias_of:
             yield {"not": {"required": [key.name, key.alias_of]}}
 
 
-def _words(cls: type) -> Iterator[Json]:
+def _words(cls: type) -> Iterator[JsonSchema]:
     for name, word, needed in needed_by_words(cls):
         for key in names_of(cls, name):
             shape = keys_of(cls)[key].shape
@@ -96,25 +96,25 @@ def _words(cls: type) -> Iterator[Json]:
             yield {"if": given, "then": _given(cls, needed)}
 
 
-def _given(cls: type, name: str) -> Json:
+def _given(cls: type, name: str) -> JsonSchema:
     """That a key is there, under one of its names."""
     names = [{"required": [each]} for each in names_of(cls, name)]
     return names[0] if len(names) == 1 else {"anyOf": names}
 
 
-def _key(key: Key, definitions: dict[str, Json]) -> Json:
+def _key(key: Key, definitions: dict[str, JsonSchema]) -> JsonSchema:
     schema = _shape(key.shape, definitions)
     if key.needs_content:
         schema = {**schema, "minItems": 1, "minProperties": 1}
     if key.may_be_blank:
         schema = {"anyOf": [schema, {"type": "null"}]}
-    described: Json = {"description": key.about.text, **schema}
+    described: JsonSchema = {"description": key.about.text, **schema}
     if key.default is not None:
         described["default"] = str(key.default) if isinstance(key.default, Path) else key.default
     return described
 
 
-def _shape(shape: Shape, definitions: dict[str, Json]) -> Json:
+def _shape(shape: Shape, definitions: dict[str, JsonSchema]) -> JsonSchema:
     match shape:
         case Text():
             return _text(shape)
@@ -149,8 +149,8 @@ def _shape(shape: Shape, definitions: dict[str, Json]) -> Json:
             assert_never(shape)
 
 
-def _list(shape: ListOf, definitions: dict[str, Json]) -> Json:
-    schema: Json = {"type": "array", "items": _shape(shape.item, definitions)}
+def _list(shape: ListOf, definitions: dict[str, JsonSchema]) -> JsonSchema:
+    schema: JsonSchema = {"type": "array", "items": _shape(shape.item, definitions)}
     if not shape.by_name:
         return schema
     assert isinstance(shape.item, Section)
@@ -162,15 +162,15 @@ def _list(shape: ListOf, definitions: dict[str, Json]) -> Json:
     return {"anyOf": [schema, named]}
 
 
-def _map(shape: MapOf, definitions: dict[str, Json]) -> Json:
-    schema: Json = {"type": "object", "additionalProperties": _shape(shape.item, definitions)}
+def _map(shape: MapOf, definitions: dict[str, JsonSchema]) -> JsonSchema:
+    schema: JsonSchema = {"type": "object", "additionalProperties": _shape(shape.item, definitions)}
     if shape.key.pattern:
         schema["propertyNames"] = {"pattern": f"^(?:{shape.key.pattern})$"}
     return {"anyOf": [schema, {"type": "array", "items": _text(PAIR)}]} if shape.pairs else schema
 
 
-def _text(shape: Text) -> Json:
-    schema: Json = {"type": "string"}
+def _text(shape: Text) -> JsonSchema:
+    schema: JsonSchema = {"type": "string"}
     if shape.not_empty:
         schema["minLength"] = 1
     if shape.regex:
@@ -180,7 +180,7 @@ def _text(shape: Text) -> Json:
     return {"anyOf": [{**schema, "pattern": f"^(?:{shape.pattern})$"}, _WITH_REFERENCE]}
 
 
-def _reference(cls: type, definitions: dict[str, Json]) -> Json:
+def _reference(cls: type, definitions: dict[str, JsonSchema]) -> JsonSchema:
     if cls.__name__ not in definitions:
         # Enter it first, because nodes contain nodes.
         definitions[cls.__name__] = {}

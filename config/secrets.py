@@ -21,7 +21,7 @@ from urllib.parse import unquote, unquote_plus
 
 from .a2a import RemoteAgentConfig
 from .address import USER
-from .interpolate import FILE, MalformedReference, Part, Reference, parse
+from .interpolate import FILE, MalformedReference, Reference, TextPart, parse
 from .mcp import McpServerConfig
 from .values import Scalar, Sequence, Table, Value
 
@@ -170,7 +170,7 @@ _STEP = re.compile("(?<![:/])/[^/]+")
 _ARGUMENT = re.compile("([?&#])([^=&#]*=)?([^&#]*)")
 
 
-def shown_address(parts: tuple[Part, ...]) -> str:
+def shown_address(parts: tuple[TextPart, ...]) -> str:
     """An address as logs show it: the user, values in the query and path segments that look like a key are
     masked. References stay; where a secret could be, without their defaults."""
     references = [part for part in parts if isinstance(part, Reference)]

@@ -20,12 +20,12 @@ from .values import KeyPath, Mark, Scalar, Table, Value, entry, items, quoted
 from .wildcards import has_wildcards, is_named
 from .wording import nearest
 
-Named: TypeAlias = tuple[str, str]
+NamedAt: TypeAlias = tuple[str, str]
 """A name, and its text in the file."""
 PlacedRule: TypeAlias = tuple[Rule, Value, KeyPath]
 """A rule, its value in the file, and its path."""
 
-Kind: TypeAlias = Literal["server", "node", "agent"]
+NameKind: TypeAlias = Literal["server", "node", "agent"]
 
 _SILENT = "only llm and a2a nodes make calls, and this node is neither"
 _NO_ENTRY = "add it to the top-level a2a, or give its url here"
@@ -35,7 +35,7 @@ _ITS_OWN = "for the calls of all nodes below it, move the rule into the approval
 
 @attrs.frozen
 class UnknownName:
-    kind: Kind
+    kind: NameKind
     message: str
     hint: str | None
     """The most similar name, as a question."""
@@ -60,9 +60,9 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
     for rules, below in rule_lists(config, written):
         named = [(node.name, name_in_file(at)) for node, at, _ in below if isinstance(node, _CALLERS)]
         silent = {node.name for node, _, _ in below if not isinstance(node, _CALLERS)}
-        known: dict[Kind, list[Named]] = {"server": callees, "node": named}
+        known: dict[NameKind, list[NamedAt]] = {"server": callees, "node": named}
         for rule, at, path in rules:
-            patterns: dict[Kind, str | None] = {"server": rule.server, "node": rule.node}
+            patterns: dict[NameKind, str | None] = {"server": rule.server, "node": rule.node}
             for kind, pattern in patterns.items():
                 if pattern is None or rule.optional:
                     continue
@@ -75,7 +75,7 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
                 yield found
 
 
-def _unknown_receivers(config: AgentConfig, written: Table, callees: list[Named]) -> Iterator[UnknownName]:
+def _unknown_receivers(config: AgentConfig, written: Table, callees: list[NamedAt]) -> Iterator[UnknownName]:
     """Unknown servers and agents in `auth.forward_credential`."""
     names = {name for name, _ in callees}
     given = () if config.auth is None else config.auth.forward_credential
@@ -104,7 +104,7 @@ def _placed_rules(rules: tuple[Rule, ...], written: Value, path: KeyPath) -> lis
     ]
 
 
-def _servers(config: AgentConfig, written: Table) -> list[Named]:
+def _servers(config: AgentConfig, written: Table) -> list[NamedAt]:
     entries = items(written.entries.get("mcp_servers"))
     # Further servers come from the command line, where there are no variables.
     beyond = [server.name for server in config.mcp_servers[len(entries) :]]
@@ -132,13 +132,13 @@ def _unknown_agents(config: AgentConfig, written: Table, placed: Placed) -> Iter
             yield attrs.evolve(found, hint=found.hint or _NO_ENTRY)
 
 
-def _agent_ids(config: AgentConfig, written: Table) -> Iterator[Named]:
+def _agent_ids(config: AgentConfig, written: Table) -> Iterator[NamedAt]:
     for each in delegates(config, written):
         yield each.agent.id, remote_id(name_in_file(each.written))
 
 
 def _unknown(
-    kind: Kind, written: Value | None, path: KeyPath, known: list[Named], *, is_mistake: bool
+    kind: NameKind, written: Value | None, path: KeyPath, known: list[NamedAt], *, is_mistake: bool
 ) -> UnknownName:
     text = str(written.value) if isinstance(written, Scalar) else ""
     here = " here" if "rules" in path else ""

@@ -29,7 +29,7 @@ from .refused_request import named_on_error
 from .secured_operation import schemes_of
 from .short_ids import with_whole_ids
 from .system_routes import System, docs_page
-from .web.page_routes import Page
+from .web.page_routes import WebPage
 
 
 def make_app(
@@ -80,7 +80,7 @@ def make_app(
                 view = with_whole_ids(agent, view)
             app.add(operation.path, operation.id, view, [operation.method], public=operation.is_public)
     A2A.of(agent, offered, push).add_to(app)
-    Page(agent).add_to(app)
+    WebPage(agent).add_to(app)
     if deltas is not None:
         deltas.add_to(app)
     if login is not None:

@@ -15,7 +15,7 @@ from . import views
 from .conversation_routes import accepted, turn_reply
 from .http import headers, query
 from .http.errors import STATUS, error_reply
-from .http.request import Request
+from .http.request import HttpRequest
 from .http.responses import Reply, View, reply, reply_in_parts
 from .refused_request import name_conversation
 from .wire.shapes import KINDS
@@ -31,10 +31,10 @@ class Approvals:
         """By id of the operation."""
         return {"listApprovals": self.list, "getApproval": self.get, "decideApproval": self.decide}
 
-    def _for(self, request: Request) -> Agent:
+    def _for(self, request: HttpRequest) -> Agent:
         return self.agent.acting_as(request.principal)
 
-    async def list(self, request: Request) -> Reply:
+    async def list(self, request: HttpRequest) -> Reply:
         args = request.args
         query.known(args, ("state", "kind", "limit", "cursor"))
         page = await self._for(request).approvals(
@@ -45,10 +45,10 @@ class Approvals:
         )
         return await reply_in_parts(views.approvals_view(page))
 
-    async def get(self, request: Request, uuid: str) -> Reply:
+    async def get(self, request: HttpRequest, uuid: str) -> Reply:
         return reply({"approval": views.approval_view(await self._named(request, uuid))})
 
-    async def decide(self, request: Request, uuid: str) -> Reply:
+    async def decide(self, request: HttpRequest, uuid: str) -> Reply:
         key = headers.post_key(request)
         decision = await request.json()
         token = headers.tool_token(request)
@@ -63,12 +63,12 @@ class Approvals:
             return await self._settled(request, uuid, error)
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
-    async def _named(self, request: Request, uuid: str) -> Approval:
+    async def _named(self, request: HttpRequest, uuid: str) -> Approval:
         approval = await self._for(request).approval(uuid)
         await name_conversation(self._for(request), request, approval.stream)
         return approval
 
-    async def _settled(self, request: Request, uuid: str, error: AgentError) -> Reply:
+    async def _settled(self, request: HttpRequest, uuid: str, error: AgentError) -> Reply:
         """The error for a decision that came too late, with the approval as it was decided."""
         approval = await self._named(request, uuid)
         details = {**error.details, "approval": views.approval_view(approval)}

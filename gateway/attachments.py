@@ -7,7 +7,7 @@ The rules for A2A, AG-UI and the HTTP contract:
 | that begins like a PNG, JPEG, GIF or WebP | a picture, with a line in the text that names it |
 | of a text type, in UTF-8 | text, after the name of the file |
 | at an address | a line with the address, which is never fetched; a `data:` address is read |
-| of any other type, or beyond the bounds | `Unusable` |
+| of any other type, or beyond the bounds | `UnusableFile` |
 
 Models that take no pictures get the line only.
 """
@@ -54,7 +54,7 @@ class File:
 
 
 @attrs.frozen
-class Address:
+class FileAddress:
     """The address of a file."""
 
     url: str
@@ -62,7 +62,7 @@ class Address:
     name: str | None = None
 
 
-Part: TypeAlias = str | File | Address
+MessagePart: TypeAlias = str | File | FileAddress
 
 
 @attrs.frozen
@@ -73,7 +73,7 @@ class Content:
     pictures: tuple[Picture, ...] = ()
 
 
-class Unusable(Exception):
+class UnusableFile(Exception):
     """A file that the agent cannot use. The text is for its sender."""
 
     def __init__(self, index: int, text: str) -> None:
@@ -87,10 +87,10 @@ class Unusable(Exception):
         return RequestError(422, "unusable_file", text, details={"field": place})
 
 
-def content_of(parts: Iterable[Part], *, between: str = "\n\n") -> Content:
+def content_of(parts: Iterable[MessagePart], *, between: str = "\n\n") -> Content:
     """The text and the pictures of a message. `between` joins the texts of the parts.
 
-    Raises `Unusable`.
+    Raises `UnusableFile`.
     """
     texts: list[str] = []
     pictures: list[Picture] = []
@@ -98,21 +98,21 @@ def content_of(parts: Iterable[Part], *, between: str = "\n\n") -> Content:
         try:
             read = _read(part)
         except ValueError as error:
-            raise Unusable(index, str(error)) from None
+            raise UnusableFile(index, str(error)) from None
         texts.append(read.text)
         pictures += read.pictures
         if len(pictures) > MOST or sum(len(each.data) for each in pictures) > MOST_CHARACTERS:
             bounds = f"{MOST} pictures with {MOST_CHARACTERS // 1_000_000} MB of base64"
-            raise Unusable(index, f"a message may have at most {bounds}")
+            raise UnusableFile(index, f"a message may have at most {bounds}")
     return Content(between.join(filter(None, texts)), tuple(pictures))
 
 
-def _read(part: Part) -> Content:
-    """Raises ValueError with the reason of `Unusable`."""
+def _read(part: MessagePart) -> Content:
+    """Raises ValueError with the reason of `UnusableFile`."""
     match part:
         case str():
             return Content(part)
-        case Address(source, media_type, name) | File(source, media_type, name):
+        case FileAddress(source, media_type, name) | File(source, media_type, name):
             if source[:5].lower() == "data:":  # some clients send one in place of base64, too
                 return _file(_from_data_url(source, media_type, name))
             if isinstance(part, File):

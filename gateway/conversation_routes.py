@@ -12,11 +12,11 @@ from ..actors.common.errors import AgentError, check_fields
 from ..actors.conversation.result import Turn
 from ..actors.log.events import Origin
 from . import views
-from .attachments import Content, File, Part, Unusable, content_of
+from .attachments import Content, File, MessagePart, UnusableFile, content_of
 from .http import headers, query
 from .http.body import kind, message_of
 from .http.errors import NOT_STORED, RequestError
-from .http.request import Request, set_conversation
+from .http.request import HttpRequest, set_conversation
 from .http.responses import Reply, View, nothing, reply_in_parts
 from .refused_request import name_conversation
 from .short_ids import is_abbreviated
@@ -40,10 +40,10 @@ class Conversations:
             "deleteConversation": self.delete,
         }
 
-    def _for(self, request: Request) -> Agent:
+    def _for(self, request: HttpRequest) -> Agent:
         return self.agent.acting_as(request.principal)
 
-    async def create(self, request: Request) -> Reply:
+    async def create(self, request: HttpRequest) -> Reply:
         key = headers.post_key(request)
         body = await request.json(("message", "attachments"))
         content = _content(body)
@@ -60,7 +60,7 @@ class Conversations:
         location = {"Location": f"/conversations/{turn.conversation.id}"}
         return await turn_reply(self.agent, turn, status=201, headers=location)
 
-    async def list(self, request: Request) -> Reply:
+    async def list(self, request: HttpRequest) -> Reply:
         args = request.args
         query.known(args, ("status", "q", "limit", "cursor", "view"))
         page = await self._for(request).conversations(
@@ -72,13 +72,13 @@ class Conversations:
         )
         return await reply_in_parts(views.conversations_view(page, tree=self.agent.config.has_tree))
 
-    async def get(self, request: Request, id: str) -> Reply:
+    async def get(self, request: HttpRequest, id: str) -> Reply:
         conversation = await self._for(request).get(id)
         set_conversation(conversation.id, conversation.head.session_id)
         view = views.conversation_view(conversation, tree=self.agent.config.has_tree)
         return await reply_in_parts(ConversationBody(conversation=view))
 
-    async def send(self, request: Request, id: str) -> Reply:
+    async def send(self, request: HttpRequest, id: str) -> Reply:
         key = headers.post_key(request)
         content = _content(await request.json(("message", "attachments")))
         if content is None:
@@ -94,17 +94,17 @@ class Conversations:
             return await reply_in_parts(body, NOT_STORED[0])
         return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
 
-    async def cancel(self, request: Request, id: str) -> Reply:
+    async def cancel(self, request: HttpRequest, id: str) -> Reply:
         key = headers.post_key(request)
         await request.json(known=())
         return await turn_reply(self.agent, await self._for(request).cancel(id, key=key))
 
-    async def complete(self, request: Request, id: str) -> Reply:
+    async def complete(self, request: HttpRequest, id: str) -> Reply:
         key = headers.post_key(request)
         await request.json(known=())
         return await turn_reply(self.agent, await self._for(request).complete(id, key=key))
 
-    async def resume(self, request: Request, id: str) -> Reply:
+    async def resume(self, request: HttpRequest, id: str) -> Reply:
         key = headers.post_key(request)
         await request.json(known=())
         token = headers.tool_token(request)
@@ -117,7 +117,7 @@ class Conversations:
             )
         return await turn_reply(self.agent, await self._for(request).resume(id, token=token, key=key))
 
-    async def delete(self, request: Request, id: str) -> Reply:
+    async def delete(self, request: HttpRequest, id: str) -> Reply:
         try:
             await name_conversation(self._for(request), request, id)
             await self._for(request).delete(id)
@@ -137,12 +137,12 @@ def _content(body: Mapping[str, Any]) -> Content | None:
     message, given = message_of(body), body.get("attachments")
     if given is not None and not isinstance(given, list):
         raise _invalid("attachments", f"must be an array, not {kind(given)}")
-    parts: list[Part] = [] if message is None else [message]
+    parts: list[MessagePart] = [] if message is None else [message]
     first = len(parts)
     parts += [_file(each, f"attachments[{index}]") for index, each in enumerate(given or ())]
     try:
         return content_of(parts) if parts else None
-    except Unusable as error:
+    except UnusableFile as error:
         raise error.refused(f"attachments[{error.index - first}]") from None
 
 
@@ -163,7 +163,7 @@ def _invalid(place: str, why: str) -> RequestError:
     return RequestError(400, "invalid_request_body", text, details={"field": place})
 
 
-def _origin(request: Request) -> Origin | None:
+def _origin(request: HttpRequest) -> Origin | None:
     """The origin that the run's calls of remote agents pass on."""
     return None if request.traceparent is None else Origin((), request.traceparent)
 

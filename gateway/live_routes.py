@@ -21,7 +21,7 @@ from .auth.tickets import TICKET
 from .frames import as_message, as_sse
 from .http import query, sse
 from .http.event_stream import StreamBody, stream_reply
-from .http.request import Request
+from .http.request import HttpRequest
 from .http.responses import Reply, View
 from .http.web_socket import STOPS, Socket, SocketView
 from .views import STATUSES
@@ -46,7 +46,7 @@ class Live:
 
     # ------------------------------------------------------------- one conversation
 
-    async def follow(self, request: Request, id: str) -> Reply:
+    async def follow(self, request: HttpRequest, id: str) -> Reply:
         request.count_stream()
         after, deltas = await self._place(request, id)
         if request.method == "HEAD":
@@ -71,7 +71,7 @@ class Live:
             deleted = True
         await (socket.close(1000, "conversation deleted") if deleted else socket.close(*STOPS))
 
-    async def _place(self, request: Request, id: str) -> tuple[int, bool]:
+    async def _place(self, request: HttpRequest, id: str) -> tuple[int, bool]:
         """The seq after which the stream begins, and whether it includes deltas."""
         _known(request, "after", "deltas")
         after = query.number(request.args, "after", default=0, least=0)
@@ -89,7 +89,7 @@ class Live:
 
     # ------------------------------------------------------------ all conversations
 
-    async def watch(self, request: Request) -> Reply:
+    async def watch(self, request: HttpRequest) -> Reply:
         request.count_stream()
         watched = self._watched(request)
         if request.method == "HEAD":
@@ -103,7 +103,7 @@ class Live:
                 await socket.send(as_message(event))
         await socket.close(*STOPS)
 
-    def _watched(self, request: Request) -> AbstractContextManager[AsyncIterator[Watched]]:
+    def _watched(self, request: HttpRequest) -> AbstractContextManager[AsyncIterator[Watched]]:
         _known(request, "status", "type", "conversation", "deltas")
         return self.agent.acting_as(request.principal).all_events(
             statuses=query.several(request.args, "status", STATUSES),
@@ -113,7 +113,7 @@ class Live:
         )
 
 
-def _known(request: Request, *names: str) -> None:
+def _known(request: HttpRequest, *names: str) -> None:
     query.known(request.args, names if request.identity is None else (*names, TICKET))
 
 

@@ -2,7 +2,7 @@
 
     2026-11-21T10:00:00.123Z INFO stopgo.access: POST /conversations 201 12.3ms conversation=9b2... sid=1f0c
 
-or one JSON object in each line (`JsonLines`).
+or one JSON object in each line (`JsonLogLines`).
 
 Bodies, query strings and headers are never logged, because they may contain secrets.
 """
@@ -36,7 +36,7 @@ def in_one_line(text: str) -> str:
     return visible(text, kept="")
 
 
-class Lines(logging.Formatter):
+class LogLines(logging.Formatter):
     """Formats each record as one line; only a traceback of our own adds more.
 
     A line about a run ends with the names of its conversation, its session and its trace.
@@ -55,7 +55,7 @@ class Lines(logging.Formatter):
         return line
 
 
-class JsonLines(logging.Formatter):
+class JsonLogLines(logging.Formatter):
     """Formats each record as one JSON object in one line: `time`, `level`, `logger` and `message`, for lines
     about a run or a request the names of its conversation, its session and its trace, and for unexpected
     errors `exception`. Lines of requests have the parts of the message as fields, too."""
@@ -79,7 +79,7 @@ class JsonLines(logging.Formatter):
 
 _NAMES = {"conversation": "conversation", "sid": "session", "trace": "trace"}
 """The names in JSON of the names in text."""
-FORMATS: Mapping[LogFormat, type[logging.Formatter]] = {"text": Lines, "json": JsonLines}
+FORMATS: Mapping[LogFormat, type[logging.Formatter]] = {"text": LogLines, "json": JsonLogLines}
 LEVELS = ("debug", "info", "warning", "error")
 
 

@@ -9,11 +9,11 @@ from typing import TypeVar
 from ..actors.agent import Agent
 from ..actors.common.errors import AgentError
 from ..runtime.journal.errors import JournalError, JournalUnavailable
-from .http.request import Request
+from .http.request import HttpRequest
 from .http.web_socket import Socket
 
 T = TypeVar("T")
-R = TypeVar("R", Request, Socket)
+R = TypeVar("R", HttpRequest, Socket)
 
 
 def named_on_error(agent: Agent, view: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
@@ -38,7 +38,7 @@ def named_on_error(agent: Agent, view: Callable[..., Awaitable[T]]) -> Callable[
     return wrapped
 
 
-async def name_conversation(agent: Agent, request: Request, id: str) -> None:
+async def name_conversation(agent: Agent, request: HttpRequest, id: str) -> None:
     """Set the conversation of a request for the access log, if one with this id exists. Raises `AgentError`
     ``journal_unavailable``."""
     try:

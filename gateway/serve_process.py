@@ -41,7 +41,7 @@ from .a2a.push import open_push
 from .app import make_app
 from .auth.open_authenticator import open_authenticator
 from .fleet.delta_peers import exchange_deltas
-from .http.http_server import BindError, Server, bind, open_server
+from .http.http_server import BindError, HttpServer, bind, open_server
 from .http.unix_socket import unix_socket
 from .log_lines import LogFormat, configure
 from .signals import distinct, receive_stops
@@ -181,7 +181,7 @@ def _settle_memory() -> None:
     gc.set_threshold(YOUNG_OBJECTS)
 
 
-def _announce(config: AgentConfig, server: Server, log_format: LogFormat) -> None:
+def _announce(config: AgentConfig, server: HttpServer, log_format: LogFormat) -> None:
     servers = [f"MCP Server [{each.name}]: {each.as_written}" for each in config.enabled_servers]
     lines = [f"listening on {server.url}", *(servers or ["No MCP servers configured"])]
     if log_format == "json":  # then every line of stdout is an object
@@ -192,7 +192,7 @@ def _announce(config: AgentConfig, server: Server, log_format: LogFormat) -> Non
         print("\n".join([*lines, ""]), end="")
 
 
-async def _drain(agent: Agent, server: Server, grace: float) -> None:
+async def _drain(agent: Agent, server: HttpServer, grace: float) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(agent.drain, grace * (1 - ANSWERING))
         nursery.start_soon(server.drain)

@@ -15,11 +15,11 @@ from typing import Literal, TypeAlias, TypeVar
 
 from ..actors.agent import Agent
 from ..actors.common.errors import AgentError
-from .http.request import Request
+from .http.request import HttpRequest
 from .http.web_socket import Socket
 
 T = TypeVar("T")
-R = TypeVar("R", Request, Socket)
+R = TypeVar("R", HttpRequest, Socket)
 Of: TypeAlias = Literal["conversation", "approval"]
 
 MOST_NAMED = 10

@@ -53,7 +53,7 @@ async def distinct(signals: AsyncIterator[int]) -> AsyncGenerator[int, None]:
             yield number
 
 
-class Stopped(KeyboardInterrupt):
+class StopSignal(KeyboardInterrupt):
     """A signal asks the process to stop."""
 
     def __init__(self, number: int) -> None:
@@ -63,7 +63,7 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def raised_stops() -> Iterator[Callable[[], None]]:
-    """For work without an event loop: the first signal that stops the process raises `Stopped`, and those
+    """For work without an event loop: the first signal that stops the process raises `StopSignal`, and those
     after it are ignored, so that none interrupts the cleanup.
 
     Yields a function after which all are ignored, because it is too late to stop.
@@ -76,7 +76,7 @@ def raised_stops() -> Iterator[Callable[[], None]]:
 
     def stop(number: int, _: FrameType | None) -> None:
         ignore()
-        raise Stopped(number)
+        raise StopSignal(number)
 
     for number in before:
         signal.signal(number, stop)

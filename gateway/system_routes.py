@@ -15,7 +15,7 @@ from ..actors.agent import Agent
 from .http import headers, query
 from .http.entrance import Entrance
 from .http.errors import RequestError
-from .http.request import Request
+from .http.request import HttpRequest
 from .http.responses import Reply, View, reply
 from .memory_limits import memory_of
 from .openapi import endpoint_list
@@ -72,16 +72,16 @@ class System:
             "listEndpoints": self.endpoints,
         }
 
-    async def health(self, request: Request) -> Reply:
+    async def health(self, request: HttpRequest) -> Reply:
         return reply({"status": "ok"})
 
-    async def ready(self, request: Request) -> Reply:
+    async def ready(self, request: HttpRequest) -> Reply:
         health = await self.agent.readiness()
         view = health_view(health, self.agent.halt_state(), memory_of(self.agent.config))
         body = view if await self._may_look(request) else {"status": view.status}
         return reply(body, 200 if health.ready else 503)
 
-    async def _may_look(self, request: Request) -> bool:
+    async def _may_look(self, request: HttpRequest) -> bool:
         """Whether the request has a credential with a role, if the agent needs one. The route is public, so
         it refuses no request."""
         if self.entrance is None:
@@ -91,11 +91,11 @@ class System:
         except RequestError:
             return False
 
-    async def tools(self, request: Request) -> Reply:
+    async def tools(self, request: HttpRequest) -> Reply:
         tools = [tool_view(listed) for listed in self.agent.acting_as(request.principal).tools()]
         return reply({"tools": tools, "warnings": list(self.agent.warnings)})
 
-    async def accept(self, request: Request, name: str) -> Reply:
+    async def accept(self, request: HttpRequest, name: str) -> Reply:
         headers.post_key(request)  # a repeat changes nothing, so the key is checked but not stored
         hash = (await request.json(("hash",))).get("hash")
         if not isinstance(hash, str) or not hash:
@@ -106,11 +106,11 @@ class System:
             {"tool": tool_view(await self.agent.acting_as(request.principal).accept_tool(name, hash))}
         )
 
-    async def document(self, request: Request) -> Reply:
+    async def document(self, request: HttpRequest) -> Reply:
         return Reply(self.openapi)
 
-    async def endpoints(self, request: Request) -> Reply:
+    async def endpoints(self, request: HttpRequest) -> Reply:
         return reply(endpoint_list())
 
-    async def page(self, request: Request) -> Reply:
+    async def page(self, request: HttpRequest) -> Reply:
         return Reply(self.docs.html, content_type="text/html; charset=utf-8", headers=self.docs.headers)

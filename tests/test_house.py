@@ -55,6 +55,36 @@ def test_lines_of_the_page_fit_as_those_of_python_do() -> None:
     ] == []
 
 
+NAMED_BY_OTHERS = (
+    "gateway/wire/",
+    "actors/a2a/wire/",
+    "gateway/agui/agui_events.py",
+    "gateway/agui/run_input.py",
+)
+"""Their names are those of a specification, or of the values that they show."""
+SHARED_NAMES = {"Message", "Node"}
+"""A `Message` is one of an actor or of a conversation, a `Node` one of the tree or of the fleet."""
+
+
+def test_one_name_stands_for_one_class() -> None:
+    found: dict[str, list[str]] = {}
+    for file in python_files(*PARTS):
+        name = str(file.relative_to(ROOT))
+        if name.startswith(NAMED_BY_OTHERS):
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.ClassDef(name=defined):
+                    pass
+                case ast.AnnAssign(target=ast.Name(id=defined), annotation=ast.Name(id="TypeAlias")):
+                    pass
+                case _:
+                    continue
+            found.setdefault(defined, []).append(name)
+    twice = {name: files for name, files in found.items() if len(set(files)) > 1}
+    assert {name: twice[name] for name in twice.keys() - SHARED_NAMES} == {}
+
+
 def test_functions_fit_on_a_screen() -> None:
     assert [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.name} has {length} lines"

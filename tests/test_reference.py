@@ -12,7 +12,7 @@ import pytest
 import stopgo
 from stopgo.actors.common.errors import ErrorCode
 from stopgo.actors.log import events, keys
-from stopgo.actors.models.script import Entry, When
+from stopgo.actors.models.script import ScriptEntry, When
 from stopgo.gateway.http.errors import STATUS
 from stopgo.gateway.operation import Operation
 from stopgo.gateway.operations import OPERATIONS
@@ -128,5 +128,5 @@ def test_troubleshooting_covers_every_error(table: str, answers: str) -> None:
 
 def test_every_key_of_a_script_is_described() -> None:
     described = sections("models.md")
-    assert first_words(described["Replies"]) == [field.name for field in attrs.fields(Entry)]
+    assert first_words(described["Replies"]) == [field.name for field in attrs.fields(ScriptEntry)]
     assert sorted(first_words(described["Conditions"])) == sorted(field.name for field in attrs.fields(When))

@@ -54,7 +54,7 @@ _NOT_THERE = (404, 405, 410, 415, 501)
 """HTTP statuses of an endpoint that does not exist."""
 
 
-class NotSent(Exception):
+class RequestNotSent(Exception):
     """The agent has not accepted the request. The text says why."""
 
     def __init__(self, why: str, *, again: bool = False, stale: bool = False) -> None:
@@ -92,7 +92,8 @@ class FoundCard:
 
 @attrs.define(eq=False)
 class AgentLink:
-    """The HTTP client of one agent. Methods raise `NotSent`, `Lost`, `A2AError` and `ToolAuthRequired`."""
+    """The HTTP client of one agent. Methods raise `RequestNotSent`, `Lost`, `A2AError` and
+    `ToolAuthRequired`."""
 
     config: RemoteAgentConfig
     report: Callable[[RemoteAgentStatus], None]
@@ -107,13 +108,13 @@ class AgentLink:
     _reading: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def contact(self, *, again: bool = False) -> Contact:
-        """The contact that the card describes. `again`: read the card again. Raises `NotSent`."""
+        """The contact that the card describes. `again`: read the card again. Raises `RequestNotSent`."""
         async with self._reading:
             fresh = trio.current_time() < self._read_at + CARD_AGE
             if self._contact is None or again or not fresh:
                 try:
                     self._contact = await self._discover()
-                except NotSent as error:
+                except RequestNotSent as error:
                     self.report(RemoteAgentStatus("unreachable", str(error)))
                     raise
                 self._read_at = trio.current_time()
@@ -167,7 +168,7 @@ class AgentLink:
                     for event in found:
                         try:
                             item = _item(contact.interface, _json(event))
-                        except (A2AError, NotSent) as error:
+                        except (A2AError, RequestNotSent) as error:
                             if not has_begun:
                                 raise
                             # The agent has accepted the request, so this does not refuse it.
@@ -185,7 +186,7 @@ class AgentLink:
         return (*((IDEMPOTENCY,) if contact.idempotent else ()), *((HITL,) if contact.hitl else ()))
 
     def _http(self) -> httpx2.AsyncClient:
-        """Raises `NotSent`."""
+        """Raises `RequestNotSent`."""
         if self._client is None:
             import httpx2
 
@@ -200,7 +201,7 @@ class AgentLink:
                     headers={"accept-encoding": "identity"},
                 )
             except TlsUnusable as error:
-                raise NotSent(str(error)) from error
+                raise RequestNotSent(str(error)) from error
         return self._client
 
     @asynccontextmanager
@@ -217,12 +218,12 @@ class AgentLink:
             status = response.status_code
             if status in (401, 403):
                 if self.config.api_key is not None:  # a bearer token is not checked then
-                    raise NotSent(f"it refuses the API key (HTTP {status})")
+                    raise RequestNotSent(f"it refuses the API key (HTTP {status})")
                 challenge = response.headers.get("www-authenticate")
                 text = f"the agent answered HTTP {status}"
                 raise ToolAuthRequired(text, status=status, challenge=challenge)
             if 300 <= status < 400:
-                raise NotSent("it answers with a redirect, which is not followed", stale=True)
+                raise RequestNotSent("it answers with a redirect, which is not followed", stale=True)
             self.report(RemoteAgentStatus("reached"))
             yield response
 
@@ -239,7 +240,7 @@ class AgentLink:
                 call.verb, call.url, headers=dict(headers), content=call.body, timeout=timeout
             )
         except (ValueError, TypeError, httpx2.InvalidURL) as error:
-            raise NotSent("its address or a header cannot be sent") from error
+            raise RequestNotSent("its address or a header cannot be sent") from error
         try:
             # Redirects and cookies stay off, because they could send a body to another origin.
             response = await client.send(request, stream=True, follow_redirects=False, auth=None)
@@ -248,9 +249,9 @@ class AgentLink:
             why = said_by_proxy(error) if isinstance(error, httpx2.ProxyError) else why_unreached(error)
             text = "it cannot be reached" + (f": {why}" if why else "")
             self.report(RemoteAgentStatus("unreachable", text))
-            raise NotSent(text, again=True) from error
+            raise RequestNotSent(text, again=True) from error
         except httpx2.UnsupportedProtocol as error:
-            raise NotSent(f"its address cannot be used: {error}") from error
+            raise RequestNotSent(f"its address cannot be used: {error}") from error
         except httpx2.TransportError as error:
             raise Lost(f"the connection broke ({type(error).__name__})") from error
         try:
@@ -264,22 +265,22 @@ class AgentLink:
     # -------------------------------------------------------------------- discovery
 
     async def _discover(self) -> Contact:
-        """Raises `NotSent`."""
+        """Raises `RequestNotSent`."""
         url = self.config.url
         card = None
         with trio.move_on_after(CARD_TIMEOUT) as limit:
             card = await self._find_card()
         if limit.cancelled_caught:
-            raise NotSent("its card did not arrive in time", again=True)
+            raise RequestNotSent("its card did not arrive in time", again=True)
         if card is None or any(each.version == "older" for each in card.interfaces):
             if url.endswith(".json"):
-                raise NotSent("there is no card at its address")
+                raise RequestNotSent("there is no card at its address")
             return Contact(Interface(url, "JSONRPC", "older"), streaming=False, idempotent=False)
         assert self.found is not None
         try:
             places = usable(card, url, self.config.origins, self.found.url)
         except (Elsewhere, ValueError) as error:
-            raise NotSent(str(error)) from error
+            raise RequestNotSent(str(error)) from error
         self._missing.intersection_update(each.url for each in places)
         interface = next((each for each in places if each.url not in self._missing), places[0])
         named = "" if interface in card.interfaces else named_origins(card)
@@ -294,19 +295,19 @@ class AgentLink:
     ) -> Task | Message | TaskPage:
         try:
             return _answer(contact.interface, request, response, body)
-        except NotSent as error:
+        except RequestNotSent as error:
             if error.stale and response.status_code in _NOT_THERE:
                 self._missing.add(contact.interface.url)
                 if contact.named:
-                    raise NotSent(f"{error}; {contact.named}", stale=True) from error
+                    raise RequestNotSent(f"{error}; {contact.named}", stale=True) from error
             raise
 
     async def _find_card(self) -> Card | None:
-        """None: the agent has no card. Raises `NotSent`."""
+        """None: the agent has no card. Raises `RequestNotSent`."""
         try:
             urls = card_urls(self.config.url)
         except ValueError as error:
-            raise NotSent(f"its address cannot be used: {error}") from error
+            raise RequestNotSent(f"its address cannot be used: {error}") from error
         # The session of the run that causes the reading, so that the logs of both agents have it.
         session = current_trace.get().get("sid")
         headers = (
@@ -322,13 +323,13 @@ class AgentLink:
                         continue
                     if response.status_code != 200:
                         text = f"its card is answered with HTTP {response.status_code}"
-                        raise NotSent(text, again=response.status_code >= 500)
+                        raise RequestNotSent(text, again=response.status_code >= 500)
                     self.found = FoundCard(url, _json(await _read(response, MAX_CARD)))
                     return read_card(self.found.body)
             except InvalidAnswer as error:
-                raise NotSent(f"its card cannot be read: {error}") from error
+                raise RequestNotSent(f"its card cannot be read: {error}") from error
             except Lost as error:
-                raise NotSent(f"its card cannot be read: {error}", again=True) from error
+                raise RequestNotSent(f"its card cannot be read: {error}", again=True) from error
         return None
 
 
@@ -373,15 +374,15 @@ def _answer(
         return read_answer(interface, request, status, body)
     except A2AError as error:
         if status in _NOT_THERE and error.reason == "INTERNAL_ERROR":  # an error of the server, not of A2A
-            raise NotSent(f"its endpoint answers HTTP {status}", stale=True) from error
+            raise RequestNotSent(f"its endpoint answers HTTP {status}", stale=True) from error
         raise _exception_for(error) from error
     except InvalidAnswer as error:
         if status in _NOT_THERE:
-            raise NotSent(f"its endpoint answers HTTP {status}", stale=True) from error
+            raise RequestNotSent(f"its endpoint answers HTTP {status}", stale=True) from error
         if status == 429:
-            raise NotSent("it is overloaded (HTTP 429)", again=True) from error
+            raise RequestNotSent("it is overloaded (HTTP 429)", again=True) from error
         if 400 <= status < 500:
-            raise NotSent(f"it answers HTTP {status}") from error
+            raise RequestNotSent(f"it answers HTTP {status}") from error
         raise Lost(
             f"it answers HTTP {status}" if status >= 500 else f"its answer cannot be read: {error}"
         ) from error
@@ -403,8 +404,8 @@ def _exception_for(error: A2AError) -> Exception:
         case "UNAVAILABLE" | "INTERNAL_ERROR" | "INVALID_AGENT_RESPONSE":
             return Lost(f"it answers: {str(error)[:500]}")
         case "RESOURCE_EXHAUSTED":
-            return NotSent("it is overloaded", again=True)
+            return RequestNotSent("it is overloaded", again=True)
         case "METHOD_NOT_FOUND" | "VERSION_NOT_SUPPORTED":
-            return NotSent(f"it answers: {str(error)[:500]}", stale=True)
+            return RequestNotSent(f"it answers: {str(error)[:500]}", stale=True)
         case _:
             return error

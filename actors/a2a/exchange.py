@@ -41,7 +41,7 @@ from ..tools.delegation import (
 from ..tools.elicitation import asks_for_secret
 from ..tools.masking import Secrets
 from ..tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
-from .agent_link import AgentLink, Contact, Lost, NotSent
+from .agent_link import AgentLink, Contact, Lost, RequestNotSent
 from .foreign_questions import uncalled
 from .outgoing import answer_message, context_of, first_message, foreign_message, token_message
 from .remote_state import answered, delegated, items_of, without_calls
@@ -89,7 +89,7 @@ class Exchange:
         with trio.move_on_after(self._config.timeout):
             try:
                 return await self._run()
-            except NotSent as error:
+            except RequestNotSent as error:
                 raise self._unavailable(error) from error
             except Lost as error:
                 raise self._unknown(str(error)) from error
@@ -105,7 +105,7 @@ class Exchange:
                 return self._outcome(task)
         return await self._end("keeps asking what no person may be asked")
 
-    def _unavailable(self, error: NotSent) -> Exception:
+    def _unavailable(self, error: RequestNotSent) -> Exception:
         text = f"sub-agent unavailable: {self._request.agent} ({error})"
         known = self._remote.task is not None or self._request.lost
         return ToolOutcomeUnknown(text) if known else ToolUnavailable(text)
@@ -141,7 +141,9 @@ class Exchange:
                 task = await cancel(self._link, self._remote.task, self._request)
         if task is None:
             sent = self._has_left or self._request.lost or self._remote.task is not None
-            raise ToolOutcomeUnknown(text) if sent else self._unavailable(NotSent("it does not answer"))
+            raise (
+                ToolOutcomeUnknown(text) if sent else self._unavailable(RequestNotSent("it does not answer"))
+            )
         if task.status.state != "canceled":
             return delegated(task, self._most)
         return Delegated(ToolResult(f"{text}; its task was cancelled", is_error=True))
@@ -156,7 +158,7 @@ class Exchange:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await self._send_first()
-            except NotSent as error:
+            except RequestNotSent as error:
                 if attempt == ATTEMPTS or not (error.again or error.stale):
                     raise
                 if error.stale:
@@ -181,7 +183,7 @@ class Exchange:
                     return await self._send_first()
                 await self._find(contact, why)
                 return None
-            except (NotSent, Lost) as error:
+            except (RequestNotSent, Lost) as error:
                 if self._remote.task is not None:
                     return None
                 if trio.current_time() > give_up:
@@ -209,7 +211,7 @@ class Exchange:
         contact = await self._link.contact()
         await trio.lowlevel.checkpoint_if_cancelled()  # a cancelled exchange sends nothing
         if not self._request.may_leave():
-            raise NotSent(WITHHELD)
+            raise RequestNotSent(WITHHELD)
         self._has_left = True
         if self._request.on_sent is not None:
             self._request.on_sent()
@@ -327,7 +329,7 @@ async def cancel(link: AgentLink, task: RemoteTask, request: Delegate | CancelRe
                 if isinstance(wanted, GetTask):
                     return None
                 continue
-            except (NotSent, Lost, ToolAuthRequired):
+            except (RequestNotSent, Lost, ToolAuthRequired):
                 return None
             if not isinstance(found, Task) or found.id != task.id:
                 return None
@@ -344,7 +346,7 @@ async def look(link: AgentLink, message: LookAt, secrets: Secrets) -> str | None
         task = await link.ask(wanted, message.hop, message.bearer, LOOK_TIME, (LOOK,))
     except A2AError as error:
         return f"the agent no longer knows its task: {shortened(error)}"
-    except (NotSent, Lost, ToolAuthRequired):
+    except (RequestNotSent, Lost, ToolAuthRequired):
         return None
     if not isinstance(task, Task) or task.id != message.task.id:
         return None

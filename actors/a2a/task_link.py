@@ -18,7 +18,7 @@ from ...config.a2a import RemoteAgentConfig
 from ...runtime.restart import Backoff, Streak
 from ..tools.delegation import WITHHELD, Delegate, RemoteAnswer, RemoteTask
 from ..tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown
-from .agent_link import SILENCE, AgentLink, Lost, NotSent
+from .agent_link import SILENCE, AgentLink, Lost, RequestNotSent
 from .arrived import Arrived
 from .remote_state import LONGEST_NAME, items_of
 from .wire.a2a_errors import A2AError
@@ -141,10 +141,10 @@ class TaskLink:
                 return None if await self._goes_on(waits) else STILL_ASKS
             except A2AError as error:
                 return shortened(error)
-            except (NotSent, Lost) as error:
+            except (RequestNotSent, Lost) as error:
                 if not waits(await self.read()):
                     return None
-                lasts = isinstance(error, NotSent) and not (error.again or error.stale)
+                lasts = isinstance(error, RequestNotSent) and not (error.again or error.stale)
                 if lasts or trio.current_time() > give_up:
                     return str(error)
             await trio.sleep(retries.fail(0.0))
@@ -175,7 +175,7 @@ class TaskLink:
             try:
                 if (await self.link.contact()).streaming:
                     await self._read_stream(Subscribe(task.id))
-            except (A2AError, NotSent, Lost) as error:
+            except (A2AError, RequestNotSent, Lost) as error:
                 self.log.debug("the stream of a task ended: %s", error)
             # Pause even after a stream that ended at once.
             await trio.sleep(polls.fail(POLLS.healthy if trio.current_time() > began + 5.0 else 0.0))
@@ -190,7 +190,7 @@ class TaskLink:
         try:
             with trio.move_on_after(ONE_READ):
                 return await self._read_once(self.task)
-        except (A2AError, NotSent, Lost, ToolAuthRequired, ToolOutcomeUnknown) as error:
+        except (A2AError, RequestNotSent, Lost, ToolAuthRequired, ToolOutcomeUnknown) as error:
             self.log.debug("the task cannot be read, and what has arrived counts: %s", error)
         self._seen = arrived
         return arrived
@@ -202,10 +202,10 @@ class TaskLink:
                 return await self._read_once(task)
             except A2AError as error:
                 raise Gone(f"it no longer knows the task: {shortened(error)}") from error
-            except (NotSent, Lost) as error:
+            except (RequestNotSent, Lost) as error:
                 if trio.current_time() > give_up:
                     raise Lost(f"it cannot be asked about the task: {error}") from error
-                if isinstance(error, NotSent) and error.stale:
+                if isinstance(error, RequestNotSent) and error.stale:
                     await self._refresh()
             await trio.sleep(retries.fail(0.0))
 
@@ -219,7 +219,7 @@ class TaskLink:
     async def _refresh(self) -> None:
         try:
             await self.link.contact(again=True)
-        except NotSent as error:
+        except RequestNotSent as error:
             self.log.debug("no card: %s", error)
 
     async def _read_stream(self, request: Send | Subscribe) -> Message | None:

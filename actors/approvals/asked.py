@@ -15,7 +15,7 @@ from ...runtime.journal.question import NewQuestion
 from ..common.errors import AgentError
 from .decided import OBJECT, TEXT, D, Decided, Expired, suggesting, with_common
 from .description import call_text, shortened
-from .replies import Reply, ShowAll
+from .replies import ShowAll, TypedReply
 from .requirement import Requirement, stored_requirement
 
 
@@ -232,14 +232,14 @@ class Asked(Occasion, ABC, Generic[D]):
 
     # ---------------------------------------------------------------- the command line
 
-    def understand(self, line: str) -> Reply:
+    def understand(self, line: str) -> TypedReply:
         """Interpret a typed line. Only an exact word decides."""
         word, _, rest = line.strip().partition(" ")
         word, rest = word.lower(), rest.strip()
         return ShowAll() if word == "?" and not rest else self._understand(word, rest)
 
     @abstractmethod
-    def _understand(self, word: str, rest: str) -> Reply: ...
+    def _understand(self, word: str, rest: str) -> TypedReply: ...
 
     @abstractmethod
     def example(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..tools.tool import Elicitation, ElicitationAnswer
 from .asked import Asked, Occasion
 from .decided import OBJECT, TEXT, Decided, named, object_of, unfit
 from .description import describe_elicitation
-from .replies import Decide, Field, Fill, NotUnderstood, Reply, fields
+from .replies import Field, Fill, NotUnderstood, TypedDecision, TypedReply, fields
 
 _HINT = 'Send {"action": "accept", "content": {...}}, {"action": "decline"} or {"action": "cancel"}.'
 
@@ -37,19 +37,19 @@ class Decline(Decided):
 
 
 @attrs.frozen(kw_only=True)
-class Cancel(Decided):
+class CancelForm(Decided):
     marker: ClassVar = ("action", "cancel")
 
 
-Answer: TypeAlias = Accept | Decline | Cancel
+FormAnswer: TypeAlias = Accept | Decline | CancelForm
 
 
 @attrs.frozen(kw_only=True)
-class ElicitationQuestion(Asked[Answer]):
+class ElicitationQuestion(Asked[FormAnswer]):
     """An elicitation of an MCP server. It is decided with `accept`, `decline` or `cancel`."""
 
     kind: ClassVar = "elicitation"
-    decisions: ClassVar[tuple[type[Answer], ...]] = (Accept, Decline, Cancel)
+    decisions: ClassVar[tuple[type[FormAnswer], ...]] = (Accept, Decline, CancelForm)
     field_names: ClassVar = ("action", "content")
     prompt: ClassVar = "Answer it? a: accept, d: decline, c: cancel, ?: show all >"
 
@@ -92,13 +92,13 @@ class ElicitationQuestion(Asked[Answer]):
         )
 
     @classmethod
-    def _parse(cls, words: Mapping[str, Any]) -> Answer:
+    def _parse(cls, words: Mapping[str, Any]) -> FormAnswer:
         decision = named(words, cls.decisions, "what to answer the server", _HINT)
         if isinstance(decision, Accept) and words.get("content") is not None:
             return Accept(content=object_of(words["content"], "content", _HINT))
         return decision
 
-    async def checked(self, decision: Answer, *, pending: bool) -> Answer:
+    async def checked(self, decision: FormAnswer, *, pending: bool) -> FormAnswer:
         """Add the schema's defaults to an answer; check it while the question is pending. A repeated answer
         gets the defaults as well, because it is compared with the stored one."""
         if not isinstance(decision, Accept):
@@ -114,21 +114,21 @@ class ElicitationQuestion(Asked[Answer]):
     def words(self) -> str:
         return self.message
 
-    def _decision_text(self, decision: Answer) -> str:
+    def _decision_text(self, decision: FormAnswer) -> str:
         return f"answer: {decision.marker[1]}"
 
     @property
     def _form(self) -> tuple[Field, ...]:
         return tuple(fields(self.input_schema or {}))
 
-    def _understand(self, word: str, rest: str) -> Reply:
+    def _understand(self, word: str, rest: str) -> TypedReply:
         match word:
             case "a" | "accept" if not rest:
                 return Fill(self._form)
             case "d" | "decline" if not rest:
-                return Decide({"action": "decline"})
+                return TypedDecision({"action": "decline"})
             case "c" | "cancel" if not rest:
-                return Decide({"action": "cancel"})
+                return TypedDecision({"action": "cancel"})
             case _:
                 return NotUnderstood()
 

@@ -11,7 +11,7 @@ from attrs.validators import optional
 from .asked import Asked, Occasion, Settled
 from .decided import TEXT, Decided, Expired, named, text_of
 from .description import describe_call
-from .replies import Decide, NotUnderstood, Reply
+from .replies import NotUnderstood, TypedDecision, TypedReply
 from .requirement import Requirement
 
 _HINT = 'Send {"action": "retry"}, {"action": "done", "result"?: "..."} or {"action": "failed"}.'
@@ -40,16 +40,16 @@ class Failed(Decided):
     marker: ClassVar = ("action", "failed")
 
 
-Outcome: TypeAlias = Retry | Done | Failed
+OutcomeDecision: TypeAlias = Retry | Done | Failed
 
 
 @attrs.frozen(kw_only=True)
-class OutcomeQuestion(Asked[Outcome]):
+class OutcomeQuestion(Asked[OutcomeDecision]):
     """The question about a call that was sent and has no result. It is decided with `retry`, `done` or
     `failed`."""
 
     kind: ClassVar = "outcome_unknown"
-    decisions: ClassVar[tuple[type[Outcome], ...]] = (Retry, Done, Failed)
+    decisions: ClassVar[tuple[type[OutcomeDecision], ...]] = (Retry, Done, Failed)
     field_names: ClassVar = ("action", "result")
     prompt: ClassVar = "What is it? r: retry, d [result]: done, f [reason]: failed, ?: show all >"
 
@@ -79,13 +79,13 @@ class OutcomeQuestion(Asked[Outcome]):
         )
 
     @classmethod
-    def _parse(cls, words: Mapping[str, Any]) -> Outcome:
+    def _parse(cls, words: Mapping[str, Any]) -> OutcomeDecision:
         decision = named(words, cls.decisions, "what became of the call", _HINT)
         if isinstance(decision, Done) and "result" in words:
             return Done(result=text_of(words, "result", limit=None))
         return decision
 
-    def settled(self, decision: Outcome | Expired, *, lost: bool) -> Settled | None:
+    def settled(self, decision: OutcomeDecision | Expired, *, lost: bool) -> Settled | None:
         match decision:
             case Retry() | Expired():  # this kind never expires
                 return None
@@ -103,17 +103,17 @@ class OutcomeQuestion(Asked[Outcome]):
     def line(self) -> str:
         return f"what came of {super().line}?"
 
-    def _decision_text(self, decision: Outcome) -> str:
+    def _decision_text(self, decision: OutcomeDecision) -> str:
         return f"outcome: {decision.marker[1]}"
 
-    def _understand(self, word: str, rest: str) -> Reply:
+    def _understand(self, word: str, rest: str) -> TypedReply:
         match _WORDS.get(word, word):
             case "retry" if not rest:
-                return Decide({"action": "retry"})
+                return TypedDecision({"action": "retry"})
             case "done":
-                return Decide({"action": "done", **({"result": rest} if rest else {})})
+                return TypedDecision({"action": "done", **({"result": rest} if rest else {})})
             case "failed":
-                return Decide({"action": "failed", **({"reason": rest} if rest else {})})
+                return TypedDecision({"action": "failed", **({"reason": rest} if rest else {})})
             case _:
                 return NotUnderstood()
 

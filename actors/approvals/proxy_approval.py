@@ -16,7 +16,7 @@ from ..tools.delegation import RemoteItem, RemoteTask
 from .asked import Asked, Occasion, Settled
 from .decided import NOT_IN_TIME, OBJECT, TEXT, Decided, Expired
 from .description import describe, describe_proxy, quoted
-from .elicitation_approval import Accept, Cancel, Decline, ElicitationQuestion
+from .elicitation_approval import Accept, CancelForm, Decline, ElicitationQuestion
 from .outcome_approval import Done, Failed, OutcomeQuestion, Retry
 from .tool_approval import ToolQuestion
 from .yes_or_no import Approved, Rejected, YesOrNo
@@ -46,7 +46,7 @@ class ProxyQuestion(YesOrNo):
         Failed,
         Accept,
         Decline,
-        Cancel,
+        CancelForm,
     )
     prompt: ClassVar = "Let it go on? y: yes, n [reason]: no, ?: show all >"
 

@@ -12,7 +12,7 @@ from ...runtime.json_text import load_edge
 
 
 @attrs.frozen
-class Decide:
+class TypedDecision:
     """A decision, for `Agent.decide`."""
 
     words: Mapping[str, Any]
@@ -40,7 +40,7 @@ class NotUnderstood:
     pass
 
 
-Reply: TypeAlias = Decide | Edit | Fill | ShowAll | NotUnderstood
+TypedReply: TypeAlias = TypedDecision | Edit | Fill | ShowAll | NotUnderstood
 
 
 def edited(line: str) -> Mapping[str, Any] | str:

@@ -16,7 +16,7 @@ from ..tools.tool import Tool
 from .asked import Occasion, Settled
 from .decided import NOT_IN_TIME, NOTHING_DONE, OBJECT, TEXT, Expired, object_of, unfit
 from .description import describe_call, describe_delegation, shortened
-from .replies import Edit, Reply
+from .replies import Edit, TypedReply
 from .requirement import Requirement
 from .yes_or_no import Approved, Rejected, YesOrNo
 
@@ -115,7 +115,7 @@ class ToolQuestion(YesOrNo):
         call = call if self.replaces is None else f"{call}, in place of {self.replaces}"
         return call if self.rejected_before is None else f"{call}, rejected before"
 
-    def _understand(self, word: str, rest: str) -> Reply:
+    def _understand(self, word: str, rest: str) -> TypedReply:
         return Edit() if word in ("e", "edit") and not rest else super()._understand(word, rest)
 
 

@@ -12,7 +12,7 @@ from ..common.errors import AgentError
 from .asked import Asked
 from .decided import OBJECT, Decided
 from .description import edits_text
-from .replies import Decide, NotUnderstood, Reply
+from .replies import NotUnderstood, TypedDecision, TypedReply
 
 _YES_ACTIONS = frozenset({"approve", "approved", "yes"})
 _NO_ACTIONS = frozenset({"reject", "rejected", "no"})
@@ -71,10 +71,10 @@ class YesOrNo(Asked[Approved | Rejected]):
             return "approved"
         return f"approved, edited: {edits_text(self.tool_args, decision.arguments)}"
 
-    def _understand(self, word: str, rest: str) -> Reply:
+    def _understand(self, word: str, rest: str) -> TypedReply:
         if word in ("n", "no"):
-            return Decide({"approved": False, **({"reason": rest} if rest else {})})
-        return Decide({"approved": True}) if word in ("y", "yes") and not rest else NotUnderstood()
+            return TypedDecision({"approved": False, **({"reason": rest} if rest else {})})
+        return TypedDecision({"approved": True}) if word in ("y", "yes") and not rest else NotUnderstood()
 
     def example(self) -> dict[str, Any]:
         return {"approved": True}

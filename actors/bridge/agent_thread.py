@@ -222,7 +222,7 @@ class AgentThread:
                 raise
 
 
-class Stream(Generic[T]):
+class ThreadStream(Generic[T]):
     """A stream of the agent, read in batches by one reader in another thread.
 
     A task in the agent's thread reads up to `READ_AHEAD` items ahead, until the stream ends or is closed. The

@@ -24,7 +24,7 @@ from ..conversation.watch import Watched
 from ..gate.halt import HaltState
 from ..log.deltas import AnyDelta
 from ..tools.health import Health
-from .agent_thread import AgentThread, Stream, result_of
+from .agent_thread import AgentThread, ThreadStream, result_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -141,7 +141,7 @@ class BlockingAgent:
         self, id: str, after: int = 0, *, deltas: bool = False
     ) -> Generator[Event | AnyDelta, None, None]:
         """Iterate over the events of a conversation; see `Agent.events`."""
-        stream = Stream(self._thread, lambda agent: aclosing(agent.events(id, after, deltas=deltas)))
+        stream = ThreadStream(self._thread, lambda agent: aclosing(agent.events(id, after, deltas=deltas)))
         try:
             yield from self._items(stream)
         finally:
@@ -157,14 +157,14 @@ class BlockingAgent:
         deltas: bool = False,
     ) -> Iterator[Iterator[Watched]]:
         """Watch the events of all conversations from now on; see `Agent.all_events`."""
-        stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
+        stream = ThreadStream(self._thread, all_events(statuses, types, conversations, deltas))
         try:
             self._wait(stream.opened)
             yield self._items(stream)
         finally:
             stream.close()
 
-    def _items(self, stream: Stream[T]) -> Iterator[T]:
+    def _items(self, stream: ThreadStream[T]) -> Iterator[T]:
         while taken := self._wait(stream.take()):
             yield from taken
         stream.raise_error()

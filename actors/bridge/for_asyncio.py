@@ -17,7 +17,7 @@ from ..conversation.watch import Watched
 from ..gate.halt import HaltState
 from ..log.deltas import AnyDelta
 from ..tools.health import Health
-from .agent_thread import AgentThread, Stream
+from .agent_thread import AgentThread, ThreadStream
 from .blocking import BlockingAgent, all_events, halt_state, health, tools, warnings
 from .caller_loop import on_loop
 
@@ -150,7 +150,7 @@ class AsyncioAgent:
         self, id: str, after: int = 0, *, deltas: bool = False
     ) -> AsyncGenerator[Event | AnyDelta, None]:
         """Iterate over the events of a conversation; see `Agent.events`."""
-        stream = Stream(self._thread, lambda agent: aclosing(agent.events(id, after, deltas=deltas)))
+        stream = ThreadStream(self._thread, lambda agent: aclosing(agent.events(id, after, deltas=deltas)))
         try:
             async with aclosing(self._items(stream)) as items:
                 async for item in items:
@@ -168,7 +168,7 @@ class AsyncioAgent:
         deltas: bool = False,
     ) -> AsyncIterator[AsyncIterator[Watched]]:
         """Watch the events of all conversations from now on; see `Agent.all_events`."""
-        stream = Stream(self._thread, all_events(statuses, types, conversations, deltas))
+        stream = ThreadStream(self._thread, all_events(statuses, types, conversations, deltas))
         try:
             await asyncio.wrap_future(stream.opened)
             # Do not close the generator here, because another task may be reading it. It ends with the
@@ -177,7 +177,7 @@ class AsyncioAgent:
         finally:
             stream.close()
 
-    async def _items(self, stream: Stream[T]) -> AsyncGenerator[T, None]:
+    async def _items(self, stream: ThreadStream[T]) -> AsyncGenerator[T, None]:
         while taken := await asyncio.wrap_future(stream.take()):
             for item in taken:
                 yield item

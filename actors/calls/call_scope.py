@@ -15,7 +15,7 @@ from ..log.branches import WorkTimers
 from ..log.events import Origin
 from ..log.log import ConversationLog
 from ..log.observer import Observer
-from ..tools.arguments import Arguments
+from ..tools.arguments import CheckedArguments
 from ..tools.authorization import Authorization
 from ..tools.delegation import Hop
 from ..tools.registry import RegistryMessage
@@ -27,7 +27,7 @@ class CallScope:
     log: ConversationLog
     registry: ActorRef[RegistryMessage]
     halts: Halts
-    arguments: Arguments
+    arguments: CheckedArguments
     authorization: Authorization
     tokens: Tokens
     observer: Observer

@@ -26,7 +26,7 @@ from ..approvals.elicitation_approval import ElicitationQuestion, answer_of
 from ..log import keys
 from ..log.log import ConversationLog
 from ..tools.elicitation import unaskable
-from ..tools.slots import Held, outside
+from ..tools.slots import HeldSlot, outside
 from ..tools.tool import Elicitation, ElicitationAnswer
 from .call_scope import CallScope
 from .recorded import DECLINE, answers_so_far
@@ -107,7 +107,7 @@ class Elicitations:
     _asking: ElicitationAsker
     key: str
     attempt: int
-    held: Held
+    held: HeldSlot
     """The slots of the call. Other calls may use them while a human has the question."""
     replies: Replies
     _number: int = 0

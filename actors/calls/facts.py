@@ -16,7 +16,7 @@ from ..tools.tool import EffectClass, Tool
 
 
 @attrs.frozen(kw_only=True)
-class Approval:
+class CallApproval:
     """An approval of the call by a human."""
 
     id: str

@@ -11,7 +11,7 @@ have happened" if one of its attempts is open, or has an unknown outcome and no 
           expired
     2     is of class `once`, and its last attempt is open
           a. sent to another agent, which can be asked         continue with rule 5
-          b. otherwise                                         `Unknown`: it is not sent again unasked
+          b. otherwise                                         `RecordUnknown`: it is not sent again unasked
     3     has an unknown outcome, and
           a. is not `once`, and a resend is left               continue with rule 5
           b. a human must decide, and has not been asked       `AskOutcome`
@@ -34,8 +34,8 @@ have happened" if one of its attempts is open, or has an unknown outcome and no 
           a. its last attempt is open, sent to another agent   `LookUp`, or `AwaitCredential` as in rule 12;
              that is still configured                          a call that does not pass the gate, or is
                                                                held, is not sent
-          b. today its tool is gone, it is denied, it does     `Unknown` if an attempt is open, else `End`:
-             not pass the gate, or it is of class `once`       the model gets the unknown outcome
+          b. today its tool is gone, it is denied, it does     `RecordUnknown` if an attempt is open, else
+             not pass the gate, or it is of class `once`       `End`: the model gets the unknown outcome
     7     has no tool today, or arguments that do not fit it   `End`, as not sent
     8     has a pending approval, for a different definition   `Replace`
           of the tool
@@ -77,7 +77,7 @@ from ..log import keys
 from ..tools.tool import EffectClass
 from .facts import (
     AnswersNeed,
-    Approval,
+    CallApproval,
     CredentialNeed,
     DecisionsNeed,
     Judgement,
@@ -97,10 +97,10 @@ from .steps import (
     Judge,
     LookUp,
     Park,
+    RecordUnknown,
     Replace,
     Send,
     Step,
-    Unknown,
 )
 
 RESENDS = 1
@@ -130,7 +130,7 @@ def next_step(
     key: str,
     record: Record,
     judgement: Judgement | Missing | None,
-    approvals: Sequence[Approval],
+    approvals: Sequence[CallApproval],
     local: LocalState,
 ) -> Step:
     """The next step of the call `key`. `approvals` are those of the call, oldest first."""
@@ -143,7 +143,7 @@ def _next(
     key: str,
     record: Record,
     judgement: Judgement | Missing | None,
-    approvals: Sequence[Approval],
+    approvals: Sequence[CallApproval],
     local: LocalState,
 ) -> Step:
     sent = record.sent
@@ -159,7 +159,7 @@ def _next(
         may_send = judgement.verdict.action != "deny" and _passes(sent, judgement, approvals)
         return LookUp(sent.attempt, may_send, _is_held(sent, judgement, approvals, local))  # 6a
     if sent is not None and sent.in_doubt and not _may_be_repeated(sent, judgement, approvals):
-        return Unknown(sent.open) if sent.open else _end_in_doubt(sent)  # 6b
+        return RecordUnknown(sent.open) if sent.open else _end_in_doubt(sent)  # 6b
     if isinstance(judgement, Missing):
         return End(judgement.outcome, judgement.content)  # 7
     return _at_the_gate(key, sent, judgement, approvals, local)
@@ -169,7 +169,7 @@ def _before_the_gate(key: str, sent: Sent, local: LocalState) -> Step | None:
     """Rules 2, 3 and 4. None: continue with rule 5."""
     if sent.state == "open":
         lost = sent.effect == "once" and not sent.remote
-        return Unknown(sent.open) if lost else None  # 2
+        return RecordUnknown(sent.open) if lost else None  # 2
     if sent.state == "unknown":
         return _after_a_loss(key, sent, local)  # 3
     match sent.need:
@@ -212,7 +212,7 @@ def _after_a_loss(key: str, sent: Sent, local: LocalState) -> Step | None:
 
 
 def _at_the_gate(
-    key: str, sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval], local: LocalState
+    key: str, sent: Sent | None, judgement: Judgement, approvals: Sequence[CallApproval], local: LocalState
 ) -> Step:
     """Rules 8 to 13."""
     last = approvals[-1] if approvals else None
@@ -246,7 +246,7 @@ def _at_the_gate(
     )
 
 
-def _passes(sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval]) -> bool:
+def _passes(sent: Sent | None, judgement: Judgement, approvals: Sequence[CallApproval]) -> bool:
     """Whether the call passes the gate today; the rules are at the top of this file."""
     last = approvals[-1] if approvals else None
     tool = judgement.tool.fingerprint
@@ -260,7 +260,7 @@ def _passes(sent: Sent | None, judgement: Judgement, approvals: Sequence[Approva
     return verdict.action == "run" or (verdict.rule in allowed and _is_met(judgement, approved))
 
 
-def _is_met(judgement: Judgement, approved: Sequence[Approval]) -> bool:
+def _is_met(judgement: Judgement, approved: Sequence[CallApproval]) -> bool:
     """Whether today's requirement, or a stricter one, was met for exactly these arguments."""
     wanted = judgement.verdict.requires
     if wanted is None:
@@ -271,7 +271,7 @@ def _is_met(judgement: Judgement, approved: Sequence[Approval]) -> bool:
 
 
 def _is_held(
-    sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval], local: LocalState
+    sent: Sent | None, judgement: Judgement, approvals: Sequence[CallApproval], local: LocalState
 ) -> bool:
     """Whether a halt of the agent holds the call; the rules are at the top of this file."""
     if _class(sent, judgement, approvals)[0] != "once":
@@ -288,7 +288,7 @@ def _only_refuses(sent: Sent | None) -> bool:
 
 
 def _class(
-    sent: Sent | None, judgement: Judgement, approvals: Sequence[Approval]
+    sent: Sent | None, judgement: Judgement, approvals: Sequence[CallApproval]
 ) -> tuple[EffectClass, bool]:
     """The effect class of the next attempt, and whether an unknown outcome asks a human.
 
@@ -304,7 +304,7 @@ def _class(
     return stricter(effect, sent.effect), asks or sent.asks
 
 
-def _may_be_repeated(sent: Sent, judgement: Judgement | Missing, approvals: Sequence[Approval]) -> bool:
+def _may_be_repeated(sent: Sent, judgement: Judgement | Missing, approvals: Sequence[CallApproval]) -> bool:
     """Whether a call that may have happened may be sent again."""
     if isinstance(judgement, Missing) or judgement.verdict.action == "deny":
         return False

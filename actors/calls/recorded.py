@@ -19,7 +19,7 @@ from ..tools.delegation import is_remote
 from ..tools.needs import NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable, Wanted
 from ..tools.tokens import Token
 from ..tools.tool import ElicitationAnswer
-from .facts import AnswersNeed, Approval, CredentialNeed, DecisionsNeed, Record, Sent
+from .facts import AnswersNeed, CallApproval, CredentialNeed, DecisionsNeed, Record, Sent
 from .proxies import brought_by_next, has_approved_question, has_settled_question
 
 DECLINE = ElicitationAnswer("decline")
@@ -121,7 +121,7 @@ def answers_so_far(run: Run, key: str, record: CallRecord) -> Mapping[str, Elici
     return answers
 
 
-def approvals_of(log: ConversationLog, key: str) -> tuple[Approval, ...]:
+def approvals_of(log: ConversationLog, key: str) -> tuple[CallApproval, ...]:
     """Return the approvals of the call, oldest first."""
     return tuple(_approval(log.state.approvals[id], log.run) for id in _approval_ids(log.run, key))
 
@@ -133,11 +133,11 @@ def _approval_ids(run: Run, key: str) -> Iterator[str]:
         yield id
 
 
-def _approval(approval: kinds.Approval, run: Run) -> Approval:
+def _approval(approval: kinds.Approval, run: Run) -> CallApproval:
     asked, decision = approval.asked, run.decisions.get(approval.id)
     assert isinstance(asked, ToolQuestion)
     edited = decision.arguments if isinstance(decision, Approved) else None
-    return Approval(
+    return CallApproval(
         id=asked.id,
         question=asked.question,
         state=_state(approval, decision),

@@ -40,7 +40,7 @@ from ..tools.delegation import (
 )
 from ..tools.needs import Need
 from ..tools.registry import RemoteServer, bearer_for
-from ..tools.slots import Held
+from ..tools.slots import HeldSlot
 from ..tools.tool import Progress, Tool, ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .call_end import save_cancelled, save_ends
 from .call_scope import CallScope
@@ -60,7 +60,7 @@ class RemoteExchange:
     _attempt: int
     _tool: Tool
     _server: RemoteServer
-    _held: Held
+    _held: HeldSlot
     _departure: Departure
     _text: str
     _brings: Sequence[str]
@@ -80,7 +80,7 @@ class RemoteExchange:
         attempt: int,
         tool: Tool,
         server: RemoteServer,
-        held: Held,
+        held: HeldSlot,
         departure: Departure,
     ) -> RemoteExchange:
         """The exchange for an attempt whose intent is on record."""

@@ -1,4 +1,4 @@
-"""The steps of a call. `lifecycle` decides which comes next, and `settler` carries it out."""
+"""The steps of a call. `lifecycle` decides which comes next, and `runner` carries it out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 from ..approvals.requirement import Requirement
 from ..tools.needs import Wanted
 from ..tools.tool import EffectClass
-from .facts import Approval
+from .facts import CallApproval
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class Ask:
 class Replace:
     """Void the pending approval `old` and put another in its place."""
 
-    old: Approval
+    old: CallApproval
     question: str
     rule: str
     requires: Requirement | None = None
@@ -113,7 +113,7 @@ class Send:
 
 
 @attrs.frozen
-class Unknown:
+class RecordUnknown:
     """Record the outcomes of these attempts as unknown."""
 
     attempts: tuple[int, ...]
@@ -144,7 +144,7 @@ Step: TypeAlias = (
     | AwaitRemote
     | LookUp
     | Send
-    | Unknown
+    | RecordUnknown
     | End
     | Park
 )

@@ -49,7 +49,7 @@ class FleetNode:
 
 
 @attrs.frozen
-class Fleet:
+class FleetView:
     """A journal and the processes that share it."""
 
     store: str
@@ -84,7 +84,7 @@ def described(about: str) -> Process | None:
         return None
 
 
-async def read_fleet(journal: Journal, started: float) -> Fleet:
+async def read_fleet(journal: Journal, started: float) -> FleetView:
     """Raises `JournalError`."""
     began = trio.current_time()
     found = await journal.fleet()
@@ -96,4 +96,4 @@ async def read_fleet(journal: Journal, started: float) -> Fleet:
         return FleetNode(node.name, process, is_this, node.seconds, node.streams, node.open)
 
     nodes = [*map(as_seen, found.nodes)]
-    return Fleet(found.store, round_trip, found.standbys, found.unowned, found.need_newer, nodes)
+    return FleetView(found.store, round_trip, found.standbys, found.unowned, found.need_newer, nodes)

@@ -13,7 +13,7 @@ from ...runtime.journal.question import CloseQuestion
 from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log.head import RunState
-from ..log.inbox import Decide, Expire, Received, Vote, Withdraw
+from ..log.inbox import AddVote, Decide, Expire, Received, Withdraw
 from ..log.log import ConversationLog
 from ..log.void import closed
 from ..nodes.services import Services
@@ -30,11 +30,11 @@ class ApprovalCommands:
     _recorded: set[str] = attrs.field(factory=set)
     """The votes of this activation that are on record. A task may have read the inbox before that."""
 
-    async def carry_out(self, received: Received, command: Decide | Vote | Expire | Withdraw) -> None:
+    async def carry_out(self, received: Received, command: Decide | AddVote | Expire | Withdraw) -> None:
         match command:
             case Decide() as decide:
                 await self._decide(received, decide)
-            case Vote() as vote:
+            case AddVote() as vote:
                 await self._vote(received, vote)
             case Expire(question):
                 await self._expire(received, question)
@@ -55,7 +55,7 @@ class ApprovalCommands:
         if self._log.state.approvals[id].state != "decided":  # `_take_decisions` may have applied it
             await self._refuse(received, "void", _VOID)
 
-    async def _vote(self, received: Received, vote: Vote) -> None:
+    async def _vote(self, received: Received, vote: AddVote) -> None:
         log, key, id = self._log, received.key, vote.question
         with Reading(received.stream, f"command {key}"):
             log.state.approvals[id].asked.check_kind(vote.decision)

@@ -9,7 +9,7 @@ Each wake reads the whole inbox (`look`):
     `Create`, `Say`               starts a run; during a run, a `Say` stays in the inbox until its end
     `Decide`, `Expire`,           ends an approval; the branch that waits for it goes on, or, if the
     `Withdraw`                    run is not in memory, the run is resumed
-    `Vote`                        records a vote; the approval stays pending
+    `AddVote`                        records a vote; the approval stays pending
     `Resume`                      resumes a run that waits for a token
     `Cancel`                      stops the run, waits for the record of its last call, ends the run
     `Complete`                    closes the conversation for messages; refused during a run
@@ -38,6 +38,7 @@ from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log import stored
 from ..log.inbox import (
+    AddVote,
     Cancel,
     Complete,
     Create,
@@ -47,7 +48,6 @@ from ..log.inbox import (
     Received,
     Resume,
     Say,
-    Vote,
     Withdraw,
 )
 from ..log.log import ConversationLog
@@ -147,7 +147,7 @@ class Commands:
                 await self._create(received, create)
             case Say():
                 await self._say(received)
-            case Decide() | Vote() | Expire() | Withdraw() as command:
+            case Decide() | AddVote() | Expire() | Withdraw() as command:
                 await self._approvals.carry_out(received, command)
             case Resume() as resume:
                 await self._resume(received, resume.by)
@@ -163,7 +163,7 @@ class Commands:
     async def _refuse_read_only(self, received: Received) -> None:
         """Refuse a command, because the conversation can only be read. A decision stays in the inbox, because
         its approval cannot be decided again."""
-        if not isinstance(received.command, Decide | Vote):
+        if not isinstance(received.command, Decide | AddVote):
             await self._refuse(received, "conversation_read_only", _READ_ONLY)
             return
         self._services.tokens.drop(received.stream, [received.key])
@@ -368,7 +368,7 @@ class Commands:
     async def _take_decisions(self) -> None:
         """Record the decisions in the inbox, so that they precede the end of the run."""
         for received in await self._inbox():
-            if isinstance(received.command, Decide | Vote):
+            if isinstance(received.command, Decide | AddVote):
                 await self._approvals.carry_out(received, received.command)
 
     async def give_up(self, crash: Exception) -> None:

@@ -21,7 +21,7 @@ BUFFER = 1000
 
 
 @attrs.frozen
-class Wanted:
+class WantedDeltas:
     """The conversations whose deltas a node wants."""
 
     conversations: frozenset[str] = frozenset()
@@ -36,11 +36,11 @@ class Wanted:
 class DeltaExchange:
     _services: Services
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedDeltas:
         """The deltas that watchers at this node want, and that other nodes may have."""
         topics, live = self._services.bus.topics, self._services.live
         watched = (topic.conversation for topic in topics if isinstance(topic, ConversationTopic))
-        return Wanted(frozenset(id for id in watched if id not in live), EVERY_DELTA in topics)
+        return WantedDeltas(frozenset(id for id in watched if id not in live), EVERY_DELTA in topics)
 
     def deltas(self, wants: Callable[[str], bool]) -> AbstractContextManager[Subscription]:
         """Subscribe to the deltas of conversations at this node. `wants` takes the id of a conversation."""

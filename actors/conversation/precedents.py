@@ -25,7 +25,7 @@ MAX_PRECEDENTS = 10
 MAX_EVENTS = 1000
 """The maximum number of events to read of a conversation."""
 
-Outcome: TypeAlias = Literal["succeeded", "failed", "unknown"]
+PrecedentOutcome: TypeAlias = Literal["succeeded", "failed", "unknown"]
 
 
 @attrs.frozen
@@ -33,7 +33,7 @@ class Precedent:
     approval: Approval
     title: str
     """The title of its conversation."""
-    outcome: Outcome | None
+    outcome: PrecedentOutcome | None
     """The outcome of the call. None: the call was not sent, or its end is not among the last events."""
 
 
@@ -51,7 +51,7 @@ async def precedents(
         if len(earlier) == MAX_PRECEDENTS:
             break
     rows: dict[str, Row] = {}
-    outcomes: dict[tuple[str, str], Outcome] = {}
+    outcomes: dict[tuple[str, str], PrecedentOutcome] = {}
     for id in {each.stream: None for each in earlier}:
         if (row := await journal.row(id)) is None:
             continue  # deleted meanwhile
@@ -80,9 +80,9 @@ def _title(row: Row) -> str:
     return row.summary.title if row.summary is not None else ""
 
 
-async def _outcomes(journal: Journal, row: Row, keys: Collection[str]) -> Mapping[str, Outcome]:
+async def _outcomes(journal: Journal, row: Row, keys: Collection[str]) -> Mapping[str, PrecedentOutcome]:
     """The outcomes of the calls with these keys, from the last events. Raises `StreamDamaged`."""
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, PrecedentOutcome] = {}
     for event in await journal.events_since(row.stream, max(0, row.last_seq - MAX_EVENTS), MAX_EVENTS):
         if event.type not in (e.ToolFinished.type, e.ToolUnknown.type) or event.body.get("key") not in keys:
             continue

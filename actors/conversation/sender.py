@@ -36,7 +36,7 @@ from . import follow
 from .allowance import Allowance
 from .result import Result, result_of
 
-Outcome: TypeAlias = DeliveryOutcome | DecisionOutcome
+SendOutcome: TypeAlias = DeliveryOutcome | DecisionOutcome
 
 
 @attrs.define(eq=False)
@@ -87,7 +87,7 @@ class Sender:
         journal = self._services.journal
         key = key or str(uuid.uuid4())
 
-        async def deliver() -> Outcome:
+        async def deliver() -> SendOutcome:
             return await journal.deliver(
                 NewCommand(
                     id,
@@ -119,7 +119,7 @@ class Sender:
         services = self._services
         key = key or str(uuid.uuid4())
 
-        async def decide() -> Outcome:
+        async def decide() -> SendOutcome:
             return await services.journal.decide(
                 question.id, decision, key, adds=adds, vote=vote, follow=True
             )
@@ -144,7 +144,12 @@ class Sender:
             raise errors.shutting_down(accepted=False)
 
     async def _send(
-        self, id: str, key: str, token: Token | None, wait: bool, deliver: Callable[[], Awaitable[Outcome]]
+        self,
+        id: str,
+        key: str,
+        token: Token | None,
+        wait: bool,
+        deliver: Callable[[], Awaitable[SendOutcome]],
     ) -> Result | NotAccepted | None:
         services = self._services
         # Otherwise a cancelled caller would keep the token of another, with the same key, from being stored.
@@ -233,7 +238,7 @@ def _unless_refused(result: Result | AgentError | None) -> Result | None:
     return result
 
 
-def _is_open(outcome: Outcome) -> bool:
+def _is_open(outcome: SendOutcome) -> bool:
     """Whether the command was in the inbox after its delivery."""
     if isinstance(outcome, Repeated):
         return outcome.reply is None

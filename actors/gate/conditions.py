@@ -40,7 +40,7 @@ MOST_READINGS = 16
 """Maximum number of readings of one path. Each may take a slow search, and a model chooses their number."""
 
 
-class Answer(IntEnum):
+class ConditionAnswer(IntEnum):
     """The answer of a condition. Ordered, so that `min` is "and" and `max` is "or"."""
 
     FAILS = 0
@@ -48,7 +48,7 @@ class Answer(IntEnum):
     HOLDS = 2
 
 
-class Missing:
+class MissingValue:
     """Stands for a missing value. Null is not missing."""
 
 
@@ -56,7 +56,7 @@ class Blocked:
     """Stands for a value that cannot be reached: its path leads through a value without names."""
 
 
-MISSING: Final = Missing()
+MISSING: Final = MissingValue()
 BLOCKED: Final = Blocked()
 
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
@@ -105,7 +105,7 @@ class Searches:
     exceeded: bool = False
     """Whether a search was given up, because of its time or of the length of its text."""
 
-    def find(self, pattern: str, text: str) -> Answer:
+    def find(self, pattern: str, text: str) -> ConditionAnswer:
         """Whether a pattern matches anywhere in a text; undecided if the time is up first."""
         began = time.thread_time()
         limit = min(PATIENCE, self.left)
@@ -118,27 +118,27 @@ class Searches:
         finally:
             self.left -= time.thread_time() - began
 
-    def given_up(self) -> Answer:
+    def given_up(self) -> ConditionAnswer:
         self.exceeded = True
-        return Answer.UNDECIDED
+        return ConditionAnswer.UNDECIDED
 
 
-def answer(condition: Condition, value: Any, searches: Searches | None = None) -> Answer:
+def answer(condition: Condition, value: Any, searches: Searches | None = None) -> ConditionAnswer:
     """Whether all parts of the condition hold. A missing value satisfies only `exists: false`."""
     if value is BLOCKED:
-        return Answer.UNDECIDED
+        return ConditionAnswer.UNDECIDED
     if value is MISSING:
         return _either(condition == Condition(exists=False))
-    worst = Answer.HOLDS
+    worst = ConditionAnswer.HOLDS
     # Patterns come last, so that a value that fails another part costs no search.
     for part in _parts(condition, value, searches or Searches()):
         worst = min(worst, part)
-        if worst is Answer.FAILS:
+        if worst is ConditionAnswer.FAILS:
             break
     return worst
 
 
-def _parts(condition: Condition, value: Any, searches: Searches) -> Iterator[Answer]:
+def _parts(condition: Condition, value: Any, searches: Searches) -> Iterator[ConditionAnswer]:
     if condition.exists is not None:
         yield _either(condition.exists)
     if condition.equals is not None:
@@ -153,49 +153,53 @@ def _parts(condition: Condition, value: Any, searches: Searches) -> Iterator[Ans
         yield _search(condition.matches, value, searches)
 
 
-def _either(holds: bool) -> Answer:
-    return Answer.HOLDS if holds else Answer.FAILS
+def _either(holds: bool) -> ConditionAnswer:
+    return ConditionAnswer.HOLDS if holds else ConditionAnswer.FAILS
 
 
-def _equal(expected: Any, value: Any) -> Answer:
+def _equal(expected: Any, value: Any) -> ConditionAnswer:
     """Whether two values are equal. A text equals the value that it spells, because models and the session
     state write numbers as text."""
     if value is None:
-        return Answer.FAILS
+        return ConditionAnswer.FAILS
     match expected:
         case bool():
             text = _text(value)
-            return _either(text == json.dumps(expected)) if text in ("true", "false") else Answer.UNDECIDED
+            return (
+                _either(text == json.dumps(expected))
+                if text in ("true", "false")
+                else ConditionAnswer.UNDECIDED
+            )
         case int() | float():
             number = _number(value)
-            return Answer.UNDECIDED if number is None else _either(number == _number(expected))
+            return ConditionAnswer.UNDECIDED if number is None else _either(number == _number(expected))
         case _:
             text = _text(value)
             if text is None:
-                return Answer.UNDECIDED
+                return ConditionAnswer.UNDECIDED
             number = None if isinstance(value, str) else _number(value)
             return _either(text == expected or (number is not None and number == _number(expected)))
 
 
-def _compared(value: Any, limit: float, sign: int) -> Answer:
+def _compared(value: Any, limit: float, sign: int) -> ConditionAnswer:
     """Whether a number is above a limit, or below it when the sign is negative."""
     if value is None:
-        return Answer.FAILS
+        return ConditionAnswer.FAILS
     number, bound = _number(value), _number(limit)
     if number is None or bound is None:
-        return Answer.UNDECIDED
+        return ConditionAnswer.UNDECIDED
     return _either((number > bound) if sign > 0 else (number < bound))
 
 
-def _search(pattern: str, value: Any, searches: Searches) -> Answer:
+def _search(pattern: str, value: Any, searches: Searches) -> ConditionAnswer:
     text = _text(value)
     if text is None:
-        return Answer.UNDECIDED
+        return ConditionAnswer.UNDECIDED
     if _is_long(text):
         return searches.given_up()
     found = searches.find(pattern, text)
     if isinstance(value, float) and value.is_integer() and searches.find(pattern, str(int(value))) != found:
-        return Answer.UNDECIDED
+        return ConditionAnswer.UNDECIDED
     return found
 
 

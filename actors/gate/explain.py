@@ -10,7 +10,7 @@ import attrs
 
 from ...config.approval import Condition, Rule
 from ..tools.tool import Hints, Tool
-from .conditions import BLOCKED, MISSING, Answer, answer
+from .conditions import BLOCKED, MISSING, ConditionAnswer, answer
 from .gate import (
     Fit,
     PolicyScope,
@@ -24,7 +24,7 @@ from .gate import (
 
 
 @attrs.frozen
-class Step:
+class PolicyStep:
     """A rule, hint or setting that the gate considers."""
 
     text: str
@@ -32,17 +32,22 @@ class Step:
     why: str
 
 
-def explain(tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope) -> tuple[Verdict, tuple[Step, ...]]:
+def explain(
+    tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope
+) -> tuple[Verdict, tuple[PolicyStep, ...]]:
     """The gate's verdict, and the steps to it. Exactly one step decides."""
     verdict, looked_at = judge_by_rules(tool, arguments, scope)
     steps = [
-        Step(rule_text(rule), matches(rule, fits), _why(rule, fits, tool, scope)) for rule, fits in looked_at
+        PolicyStep(rule_text(rule), matches(rule, fits), _why(rule, fits, tool, scope))
+        for rule, fits in looked_at
     ]
     if not any(step.decides for step in steps):
         steps.extend(_hints(tool, scope))
     if verdict.undecided:
         steps = [attrs.evolve(step, decides=False) for step in steps]
-        steps.append(Step(verdict.rule, True, "the call asks: a rule that runs calls may or may not match"))
+        steps.append(
+            PolicyStep(verdict.rule, True, "the call asks: a rule that runs calls may or may not match")
+        )
     return verdict, tuple(steps)
 
 
@@ -60,7 +65,7 @@ def _why(rule: Rule, fits: Fit, tool: Tool, scope: PolicyScope) -> str:
             return f"the tool's effect is {effect_class(tool, approved=False)}"
         case _:
             condition = rule.arguments[fits.key.removeprefix("arguments.")]
-            if fits.answer is Answer.FAILS:
+            if fits.answer is ConditionAnswer.FAILS:
                 return _unmet(fits.key, condition, fits.value)
             outcome = "matches" if matches(rule, fits) else "does not match"
             return f"{outcome}, undecided: {_undecided(fits.key, condition, fits.value)}"
@@ -69,18 +74,18 @@ def _why(rule: Rule, fits: Fit, tool: Tool, scope: PolicyScope) -> str:
 def _unmet(key: str, condition: Condition, value: Any) -> str:
     if value is MISSING:
         return f"{key} is missing"
-    unmet = " and ".join(_parts(condition, value, Answer.FAILS))
+    unmet = " and ".join(_parts(condition, value, ConditionAnswer.FAILS))
     return f"{key} is {_quoted(value)}, which does not fit {unmet}"
 
 
 def _undecided(key: str, condition: Condition, value: Any) -> str:
     if value is BLOCKED:
         return f"{key} leads through a value without names, or to too many"
-    parts = " and ".join(_parts(condition, value, Answer.UNDECIDED)) or "a pattern"
+    parts = " and ".join(_parts(condition, value, ConditionAnswer.UNDECIDED)) or "a pattern"
     return f"{key} is {_quoted(value)}, for which {parts} cannot be decided"
 
 
-def _parts(condition: Condition, value: Any, wanted: Answer) -> Iterator[str]:
+def _parts(condition: Condition, value: Any, wanted: ConditionAnswer) -> Iterator[str]:
     """The parts of a condition that give this answer for a value."""
     for field in attrs.fields(Condition):
         wish = getattr(condition, field.name)
@@ -88,28 +93,28 @@ def _parts(condition: Condition, value: Any, wanted: Answer) -> Iterator[str]:
             yield f"{field.name} {_quoted(wish)}"
 
 
-def _hints(tool: Tool, scope: PolicyScope) -> Iterator[Step]:
+def _hints(tool: Tool, scope: PolicyScope) -> Iterator[PolicyStep]:
     hints, policy = tool.hints.in_effect, scope.policy
-    yield Step("readOnlyHint: true runs", bool(hints.read_only), _said_to_read(tool.hints))
+    yield PolicyStep("readOnlyHint: true runs", bool(hints.read_only), _said_to_read(tool.hints))
     if hints.read_only:
         return
     said = _said("destructiveHint", hints.destructive)
     if hints.destructive is False:
-        yield Step("destructiveHint: false runs", True, said)
+        yield PolicyStep("destructiveHint: false runs", True, said)
         return
     asks = bool(hints.destructive) or policy.action("unannotated") == "ask"
     above = settings_above(scope)
     relaxed = asks and bool(above) and all(action == "run" for _, action in above)
     if hints.destructive:
-        yield Step("destructiveHint: true asks", not relaxed, said)
+        yield PolicyStep("destructiveHint: true asks", not relaxed, said)
     else:
-        yield Step("destructiveHint: true asks, destructiveHint: false runs", False, said)
+        yield PolicyStep("destructiveHint: true asks, destructiveHint: false runs", False, said)
         setting = f"approval.unannotated: {policy.action('unannotated')}"
-        yield Step(setting, not relaxed, said)
+        yield PolicyStep(setting, not relaxed, said)
     if asks and above:
         setting = " and ".join(f"approval.{key}: {action}" for key, action in above)
         why = f"the call would ask {' and '.join(_BELOW[key] for key, _ in above)}"
-        yield Step(setting, relaxed, why if relaxed else f"{why}, and still does")
+        yield PolicyStep(setting, relaxed, why if relaxed else f"{why}, and still does")
 
 
 _BELOW = {"in_parallel": "below a parallel node", "in_loop": "below a loop"}

@@ -57,7 +57,7 @@ from ...config.wildcards import is_named
 from ..approvals.requirement import Requirement, requirement_of
 from ..tools.delegation import SERVER, is_remote
 from ..tools.tool import EFFECTS, EffectClass, Tool
-from .conditions import Answer, Searches, answer, readings
+from .conditions import ConditionAnswer, Searches, answer, readings
 
 Action: TypeAlias = Literal["run", "ask", "deny"]
 
@@ -184,7 +184,7 @@ def judge_by_rules(
             verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule))
             break
     verdict = verdict or by_hints(tool, scope)
-    undecided = next((rule for rule, fits in looked_at if fits.answer is Answer.UNDECIDED), None)
+    undecided = next((rule for rule, fits in looked_at if fits.answer is ConditionAnswer.UNDECIDED), None)
     if undecided is not None and verdict.action == "run":
         verdict = Verdict("ask", f"{rule_text(undecided)}, undecided", undecided=True)
     return verdict, tuple(looked_at)
@@ -194,7 +194,7 @@ def judge_by_rules(
 class Fit:
     """The result of a rule's evaluation for a call."""
 
-    answer: Answer
+    answer: ConditionAnswer
     key: str | None = None
     """The first key that fails, else the first that is undecided: for instance `server`, or ``arguments.``
     followed by the path of an argument."""
@@ -204,7 +204,9 @@ class Fit:
 
 def matches(rule: Rule, fits: Fit) -> bool:
     """Whether a rule with this result decides the call."""
-    return fits.answer is Answer.HOLDS or (fits.answer is Answer.UNDECIDED and rule.then != "run")
+    return fits.answer is ConditionAnswer.HOLDS or (
+        fits.answer is ConditionAnswer.UNDECIDED and rule.then != "run"
+    )
 
 
 def fit(
@@ -212,15 +214,15 @@ def fit(
 ) -> Fit:
     """Evaluate a rule for a call: all its paths have to hold."""
     if (key := mismatch(rule, tool, scope)) is not None:
-        return Fit(Answer.FAILS, key)
+        return Fit(ConditionAnswer.FAILS, key)
     of_readings = min if rule.then == "run" else max
-    found = Fit(Answer.HOLDS)
+    found = Fit(ConditionAnswer.HOLDS)
     for path, condition in rule.arguments.items():
         answers = [(answer(condition, value, searches), value) for value in readings(arguments, path)]
         of_path, value = of_readings(answers, key=lambda each: each[0])
         if of_path < found.answer:
             found = Fit(of_path, f"arguments.{path}", value)
-        if of_path is Answer.FAILS:
+        if of_path is ConditionAnswer.FAILS:
             break
     return found
 

@@ -66,7 +66,7 @@ class Decide:
 
 
 @attrs.frozen
-class Vote:
+class AddVote:
     """Record a vote for a decision. `Journal.decide` puts this command into the inbox. The fields are as in
     `ApprovalVoted`."""
 
@@ -130,7 +130,9 @@ class Delete:
     kind: ClassVar = "delete"
 
 
-AnyCommand: TypeAlias = Create | Say | Decide | Vote | Expire | Withdraw | Resume | Cancel | Complete | Delete
+AnyCommand: TypeAlias = (
+    Create | Say | Decide | AddVote | Expire | Withdraw | Resume | Cancel | Complete | Delete
+)
 
 _KINDS: Mapping[str, type[AnyCommand]] = {each.kind: each for each in get_args(AnyCommand)}
 

@@ -16,7 +16,7 @@ StepKind: TypeAlias = Literal["model", "delegation", "node", "attempt", "route",
 
 
 @attrs.frozen
-class Hop:
+class ModelHop:
     """The failure of a model after which the next model was asked."""
 
     model: str
@@ -37,7 +37,7 @@ class Replied:
     verbatim: Verbatim | None = None
     """The part of the reply that the provider wants back unchanged."""
     usage: StepUsage | None = None
-    hops: Sequence[Hop] = ()
+    hops: Sequence[ModelHop] = ()
     a2a: A2AEnd | None = None
     """The end that a script gives the A2A task."""
 
@@ -103,7 +103,7 @@ class StepFailed:
 
     error: Fault
     usage: StepUsage | None = None
-    hops: Sequence[Hop] = ()
+    hops: Sequence[ModelHop] = ()
 
 
 StepOutcome: TypeAlias = Replied | Delegation | Ended | Chosen | NotSent | StepFailed

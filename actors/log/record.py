@@ -265,7 +265,7 @@ class Run:
 
 
 @attrs.frozen
-class Exchange:
+class RecordedExchange:
     """An earlier turn, as later turns use it for the history of a model."""
 
     user: str

@@ -38,7 +38,7 @@ from .event_json import decode
 from .head import Head, Headed, advance
 from .outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
 from .past import calls_of
-from .record import ENDED, CallRecord, CallState, CallView, Exchange, Message, Run, Tally
+from .record import ENDED, CallRecord, CallState, CallView, Message, RecordedExchange, Run, Tally
 
 
 @attrs.define(eq=False)
@@ -56,7 +56,7 @@ class Conversation(Headed):
     """The messages, oldest first."""
     approvals: dict[str, Approval] = attrs.field(factory=dict)
     """All approvals by id, in any state, oldest first."""
-    turns: list[Exchange] = attrs.field(factory=list)
+    turns: list[RecordedExchange] = attrs.field(factory=list)
     trees: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
     live_run: Run | None = None
     # No docstring, because it is not part of the public API.
@@ -373,7 +373,7 @@ def _apply_run_end(c: Conversation, entry: e.Entry, event: e.RunEnd) -> None:
     last = c.messages[-1]
     if (last.role, last.content) != ("assistant", answer):  # usually the answer is the last reply
         c.add_message(entry, "assistant", answer)
-    c.turns.append(Exchange(run.text, answer, run.pictures, calls_of(run, c.messages)))
+    c.turns.append(RecordedExchange(run.text, answer, run.pictures, calls_of(run, c.messages)))
     for record in run.calls.values():
         view = c.messages[record.message].call
         if view is not None and view.state in ("requested", "waiting"):

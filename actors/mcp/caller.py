@@ -69,7 +69,7 @@ QUOTED = "the server wants its own state back, which quotes a secret and therefo
 """The error of a call whose server state would have to be stored with a secret in it."""
 
 
-class Caller:
+class ToolCaller:
     """Makes the calls to one server. It may be used from any task."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """The owner of the connections to one server.
 
-One task, `Connection.run`, makes, serves, repairs and closes the connections, because one task must enter and
-leave the SDK's client. Callers share the client through `current` (`CurrentLink`).
+One task, `ServerConnection.run`, makes, serves, repairs and closes the connections, because one task must
+enter and leave the SDK's client. Callers share the client through `current` (`CurrentLink`).
 
     connecting --> connected --> disconnected --> connecting (repair, with delays)
         |
@@ -46,9 +46,9 @@ from .session import (
     NOT_SPOKEN,
     ConnectFailed,
     CurrentLink,
-    Dialect,
     Link,
     NoAnswer,
+    SessionDialect,
     client,
     connect_failure,
     is_expected,
@@ -75,7 +75,7 @@ LISTINGS = Backoff(first=1.0, limit=300.0, healthy=1.0)
 cannot list their tools at that moment."""
 
 
-class Connection:
+class ServerConnection:
     """Keeps one server connected. Except for `run`, all methods may be called from any task."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Connection:
         self.current = CurrentLink()
         self._attempt = trio.CancelScope()
         """Encloses connecting, and nothing else."""
-        self._dialect = Dialect.first(config)
+        self._dialect = SessionDialect.first(config)
         self._admission = Admission()
         self._protocol: str | None = None
         """The protocol version of the last connection."""
@@ -158,7 +158,7 @@ class Connection:
             if self._config.oauth is not None and self._config.url is not None:
                 self._auth = client_credentials(self._config.url, self._config.oauth, self.secrets)
             if self._asks and self._modes is not None and await self._modes.is_legacy(self._config):
-                self._dialect = Dialect("stdio", legacy=True)
+                self._dialect = SessionDialect("stdio", legacy=True)
             if await self._connect_first():
                 await self._keep_connected()
         finally:
@@ -266,26 +266,26 @@ class Connection:
                 await self._start_with_handshake(deadline)
                 return
             if failure.answered or isinstance(failure, NoAnswer):
-                self._dialect = Dialect.first(self._config)
+                self._dialect = SessionDialect.first(self._config)
             may_be_older = self._config.transport is None and spoken.kind == "http"
             if not may_be_older or failure.status not in NOT_SPOKEN:
                 raise
-            self._dialect = Dialect("sse", legacy=True)
+            self._dialect = SessionDialect("sse", legacy=True)
             try:
                 await self._run_in_dialect(deadline)
             except ConnectFailed as older:
-                self._dialect = Dialect.first(self._config)
+                self._dialect = SessionDialect.first(self._config)
                 # Mask it alone, because a secret that is cut off is recognized only at the end of a text.
                 first = self.secrets.mask(str(failure))
                 raise ConnectFailed(f"{first} (as an older SSE server: {older})") from older
 
     async def _start_with_handshake(self, deadline: float) -> None:
         """Start a command once more, which ended when it was asked which protocol it speaks."""
-        self._dialect, self._unasked = Dialect("stdio", legacy=True), True
+        self._dialect, self._unasked = SessionDialect("stdio", legacy=True), True
         try:
             await self._run_in_dialect(deadline)
         except ConnectFailed:
-            self._dialect, self._unasked = Dialect.first(self._config), False
+            self._dialect, self._unasked = SessionDialect.first(self._config), False
             raise
 
     async def _run_in_dialect(self, deadline: float) -> None:
@@ -335,7 +335,7 @@ class Connection:
         # Remember the era: some older servers take seconds to ignore the question which one they speak.
         self._protocol = link.version
         older = self._protocol in HANDSHAKE_PROTOCOL_VERSIONS
-        self._dialect = Dialect(self._dialect.kind, legacy=older)
+        self._dialect = SessionDialect(self._dialect.kind, legacy=older)
         self.current.open(link)
         self._admission.judge(admitted=True)
         self.first_attempt.set()

@@ -46,9 +46,9 @@ from .failures import (
     status_line,
 )
 from .incoming import parse_message, split_batch
-from .message_bound import Message
+from .message_bound import BoundedMessage
 from .oauth import FAILED, AuthFailed
-from .response_body import STREAM, Bounded, Reply, Unbroken, is_stream, read_body
+from .response_body import STREAM, Bounded, HttpReply, Unbroken, is_stream, read_body
 from .sdk import redirect_location
 
 # It logs the URL of every request, and a URL may contain a key.
@@ -124,7 +124,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         self._max_message = max_message
         self._streamed = False
         self._next_stream = -math.inf
-        self._replies: dict[object, Reply] = {}
+        self._replies: dict[object, HttpReply] = {}
         """By the id of the SDK's request."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -161,7 +161,9 @@ class McpTransport(httpx2.AsyncBaseTransport):
         response = await self._send_unbounded(request)
         if not response.has_redirect_location:
             may_list = request.extensions.get("stopgo.call") is not True
-            return Bounded.body_of(response, Message(self._max_message, may_list), stream=is_stream(response))
+            return Bounded.body_of(
+                response, BoundedMessage(self._max_message, may_list), stream=is_stream(response)
+            )
         # Drop the body: a client that follows the redirect would first read all of it, however long.
         await response.aclose()
         # As bytes, because the address may not be ASCII.
@@ -182,7 +184,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
             if self._replies.get(request_id) is reply:
                 del self._replies[request_id]
 
-        reply = self._replies[request_id] = Reply(on_close=forget)
+        reply = self._replies[request_id] = HttpReply(on_close=forget)
         streams = False
         try:
             response = await reply.wait_for(lambda: self._send_twice(request))

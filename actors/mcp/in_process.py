@@ -17,8 +17,8 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from contextvars import Context, copy_context
-from typing import Any, TypeAlias
+from contextvars import copy_context
+from typing import Any
 
 import anyio
 import attrs
@@ -36,7 +36,7 @@ from .failures import UNREACHABLE
 from .foreign_loop import listening, with_reason
 from .in_flight import note_withdrawal
 from .incoming import parse_message
-from .message_bound import Message
+from .message_bound import BoundedMessage
 from .requests import Outgoing, Requests
 from .sdk import (
     ContextReceiveStream,
@@ -51,8 +51,7 @@ from .sdk import (
     TransportStreams,
     WriteStream,
 )
-
-Item: TypeAlias = tuple[Context, SessionMessage | Exception]
+from .sdk_shims import Tagged
 
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 CANCEL_TIMEOUT = 5.0
@@ -72,7 +71,7 @@ class InProcess:
         """
         self._server = server
         self._on_end = on_end
-        self._message = Message(max_message)
+        self._message = BoundedMessage(max_message)
         self._requests = Requests()
         self._writes: WriteStream[SessionMessage]
         self._nursery: trio.Nursery | None = None
@@ -87,7 +86,7 @@ class InProcess:
                 `Exception`, such as asyncio's `CancelledError`. Other exceptions are raised in a group.
         """
 
-        incoming, merged = anyio.create_memory_object_stream[Item](0)
+        incoming, merged = anyio.create_memory_object_stream[Tagged](0)
         try:
             with incoming, merged:
                 async with trio.open_nursery() as nursery:
@@ -132,7 +131,7 @@ class InProcess:
             await self._writes.send(_session_message(notification))
 
     async def _pump(
-        self, reads: ReadStream[SessionMessage | Exception], incoming: MemoryObjectSendStream[Item]
+        self, reads: ReadStream[SessionMessage | Exception], incoming: MemoryObjectSendStream[Tagged]
     ) -> None:
         try:
             async for item in reads:

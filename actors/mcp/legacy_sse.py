@@ -24,7 +24,6 @@ import anyio
 import httpx2
 import trio
 from anyio.abc import AsyncResource
-from anyio.streams.memory import MemoryObjectSendStream
 
 from ..common.sse_parser import SseEvent
 from . import http
@@ -33,9 +32,9 @@ from .incoming import error_reply, parse_message
 from .requests import OpenRequest, Outgoing, Requests
 from .response_body import STREAM, read_body, read_events
 from .sdk import JSONRPCRequest, MCPError, SessionMessage, TransportStreams, stream_within_origin
+from .sdk_shims import Incoming
 
-Incoming: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
-Post: TypeAlias = Callable[[bytes], Awaitable[tuple[int, str, object] | None]]
+PostMessage: TypeAlias = Callable[[bytes], Awaitable[tuple[int, str, object] | None]]
 
 
 class LegacySse:
@@ -138,7 +137,7 @@ class LegacySse:
 class Posts(AsyncResource):
     """The write stream of the session: it posts each message."""
 
-    def __init__(self, post: Post, incoming: Incoming) -> None:
+    def __init__(self, post: PostMessage, incoming: Incoming) -> None:
         self._post = post
         self._incoming = incoming
 

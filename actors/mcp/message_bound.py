@@ -1,7 +1,7 @@
 """Abridges messages of a server that are too long. Pure.
 
-The beginning and the end of such a message are kept, the rest is dropped as it arrives (`Message`). The two
-are then searched for the members of the message, and a short message takes its place (`abridged`):
+The beginning and the end of such a message are kept, the rest is dropped as it arrives (`BoundedMessage`).
+The two are then searched for the members of the message, and a short message takes its place (`abridged`):
 
 * A result becomes a result that says how long it was, followed by the beginning of its text. The call has
   happened, so the reply must reach it: `id` stands before or after the result, hence in one of the two parts.
@@ -9,7 +9,7 @@ are then searched for the members of the message, and a short message takes its 
 * A request or a notification loses its parameters; the SDK answers such a request with an error.
 * A list of tools may be longer than other messages, because tools that are too long are dropped one by one.
 
-`Lines`, `Body` and `Events` split the three forms of input into messages.
+`BoundedLines`, `Body` and `Events` split the three forms of input into messages.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ right before that brace belong to it."""
 
 
 @attrs.define(eq=False)
-class Message:
+class BoundedMessage:
     """Collects one message after the other from pieces. It is a `DataBuffer` of the SSE decoder, too."""
 
     _limit: int
@@ -85,10 +85,10 @@ class Message:
 
 
 @attrs.define(eq=False)
-class Lines:
+class BoundedLines:
     """Messages of one line each."""
 
-    _message: Message
+    _message: BoundedMessage
 
     def feed(self, chunk: bytes | bytearray) -> Iterator[bytes]:
         """Take a chunk; yield the messages that it completed."""
@@ -105,7 +105,7 @@ class Lines:
 class Body:
     """A message that is the body of a response."""
 
-    _message: Message
+    _message: BoundedMessage
 
     def feed(self, chunk: bytes) -> bytes:
         """Take a chunk; return what can be passed on, which is nothing."""
@@ -120,7 +120,7 @@ class Body:
 class Events:
     """Messages that are the data of server-sent events. Comments and unknown fields are dropped."""
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: BoundedMessage) -> None:
         self._parser = SseParser(message)
 
     def feed(self, chunk: bytes) -> bytes:

@@ -5,7 +5,7 @@
 | `Bounded` | a message may be too long to keep; it is abridged while it is read |
 | `_Slices` | a compressed body may grow a thousandfold when it is decompressed |
 | `Unbroken` | the SDK reopens a stream that ends, but gives up after the second one that breaks |
-| `Reply` | the SDK never stops waiting for the reply to a request that it has cancelled |
+| `HttpReply` | the SDK never stops waiting for the reply to a request that it has cancelled |
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import httpx2
 import trio
 
 from ..common.sse_parser import EventTooLarge, SseEvent, SseParser
-from .message_bound import MAX_LISTING, Body, Events, Message
+from .message_bound import MAX_LISTING, Body, BoundedMessage, Events
 
 STREAM = "text/event-stream"
 MAX_EVENT = 2 * MAX_LISTING
@@ -81,7 +81,7 @@ class Bounded(httpx2.AsyncByteStream):
         self._framed = framed
 
     @classmethod
-    def body_of(cls, response: httpx2.Response, message: Message, *, stream: bool) -> httpx2.Response:
+    def body_of(cls, response: httpx2.Response, message: BoundedMessage, *, stream: bool) -> httpx2.Response:
         """Return the response with its body wrapped. `stream`: the body is a stream of events."""
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         headers = response.headers.copy()
@@ -146,7 +146,7 @@ class Unbroken(httpx2.AsyncByteStream):
 T = TypeVar("T")
 
 
-class Reply(httpx2.AsyncByteStream):
+class HttpReply(httpx2.AsyncByteStream):
     """A reply that can be given up while the SDK waits for it or reads it.
 
     In the older versions of the protocol, the SDK's session goes on waiting after it has cancelled a request,

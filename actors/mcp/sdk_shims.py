@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias
 
 import attrs
 from anyio.abc import AsyncResource
+from anyio.streams.memory import MemoryObjectSendStream
 from pydantic import ValidationError
 
 from .sdk import (
@@ -31,7 +32,10 @@ from .sdk import (
 )
 from .wire import repair_listing, validation_text
 
-Item: TypeAlias = SessionMessage | Exception
+SdkMessage: TypeAlias = SessionMessage | Exception
+Tagged: TypeAlias = tuple[Context, SdkMessage]
+"""A message, and the context in which it is handled."""
+Incoming: TypeAlias = MemoryObjectSendStream[SdkMessage]
 
 MAX_OPEN_REQUESTS = 1000
 """Requests of a server that are open at a time. The SDK has a task for each until the answer is written."""
@@ -44,7 +48,7 @@ length."""
 class FilteredReads(AsyncResource):
     """A transport's read stream without the items that `passes` rejects."""
 
-    def __init__(self, inner: ReadStream[Item], passes: Callable[[Item], bool]) -> None:
+    def __init__(self, inner: ReadStream[SdkMessage], passes: Callable[[SdkMessage], bool]) -> None:
         self._inner = inner
         self._passes = passes
 
@@ -53,7 +57,7 @@ class FilteredReads(AsyncResource):
         """The context in which the SDK handles the last message: its sender's, if the stream knows it."""
         return getattr(self._inner, "last_context", None)
 
-    async def receive(self) -> Item:
+    async def receive(self) -> SdkMessage:
         while True:
             item = await self._inner.receive()
             if self._passes(item):
@@ -62,7 +66,7 @@ class FilteredReads(AsyncResource):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> SdkMessage:
         while True:
             item = await self._inner.__anext__()
             if self._passes(item):
@@ -95,7 +99,7 @@ class _Filter:
     """The server's requests that the SDK's session has not answered."""
     _warned: bool = False
 
-    def passes(self, item: Item) -> bool:
+    def passes(self, item: SdkMessage) -> bool:
         """Whether the session receives the item."""
         if isinstance(item, Exception):
             return True
@@ -160,7 +164,7 @@ async def repaired(
     A result without `resultType`, which newer servers must send, counts as complete.
     """
 
-    def repair(item: Item) -> bool:
+    def repair(item: SdkMessage) -> bool:
         version = protocol_version()
         result = getattr(getattr(item, "message", None), "result", None)
         if version is None or not isinstance(result, dict):

@@ -61,11 +61,13 @@ def mcp_server(
     async def behaviour(ctx: Context[ServerMessage]) -> None:
         # In a thread, because it takes seconds on a busy machine; the event loop keeps running.
         await trio.to_thread.run_sync(import_module, ".sdk", __package__)
-        from .caller import Caller
-        from .connection import Connection
+        from .caller import ToolCaller
+        from .connection import ServerConnection
 
-        connection = Connection(config, report, max_message=max_stored_bytes, brought=brought, modes=modes)
-        caller = Caller(config, connection.current, connection.authenticate, connection.secrets)
+        connection = ServerConnection(
+            config, report, max_message=max_stored_bytes, brought=brought, modes=modes
+        )
+        caller = ToolCaller(config, connection.current, connection.authenticate, connection.secrets)
         ctx.start_soon(connection.run)
         ctx.start_soon(_warn_when_slow, config, connection.first_attempt)
         await connection.started()

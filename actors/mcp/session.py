@@ -1,6 +1,6 @@
 """One connection to a tool server: how it is opened, and the state that its owner and callers share.
 
-`Connection` (connection.py) owns the connections of a server, one after the other. For each it makes
+`ServerConnection` (connection.py) owns the connections of a server, one after the other. For each it makes
 
 1. a `Transport` (`transport_for`), which carries two kinds of traffic: `streams` for the SDK's session, and
    `requests` for tool calls, which bypass the session;
@@ -217,7 +217,7 @@ class NoAnswer(ConnectFailed):
 
 
 @attrs.frozen
-class Dialect:
+class SessionDialect:
     """How to speak to a server; remembered from one connection to the next."""
 
     kind: FirstTransport
@@ -225,7 +225,7 @@ class Dialect:
     """Begin with a handshake, as in versions up to 2025-11-25."""
 
     @classmethod
-    def first(cls, config: McpServerConfig) -> Dialect:
+    def first(cls, config: McpServerConfig) -> SessionDialect:
         """Return the dialect to try while nothing is known about the server."""
         kind = config.first_transport
         return cls(kind, legacy=config.mode == "legacy" or (kind == "sse" and config.mode == "auto"))
@@ -248,7 +248,7 @@ class Transport:
 
 async def transport_for(
     config: McpServerConfig,
-    dialect: Dialect,
+    dialect: SessionDialect,
     link: Link,
     log: logging.Logger,
     auth: httpx2.Auth | None,
@@ -308,7 +308,7 @@ async def _child(config: McpServerConfig, link: Link, log: logging.Logger, max_m
 
 
 def client(
-    config: McpServerConfig, dialect: Dialect, transport: Transport, link: Link, log: logging.Logger
+    config: McpServerConfig, dialect: SessionDialect, transport: Transport, link: Link, log: logging.Logger
 ) -> Client:
     """Make the SDK's client on this transport. One task must enter and leave it."""
     # Given a version, the SDK neither probes the server nor falls back.

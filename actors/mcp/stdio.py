@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import trio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectReceiveStream
 
 from ...config.agent_config import MAX_STORED_BYTES
 from ..tools.masking import MaskedStream
@@ -37,7 +37,7 @@ from .failures import UNREACHABLE
 from .in_flight import note_withdrawal
 from .incoming import error_reply, parse_message, split_batch
 from .lines import LineFramer, LineWriter
-from .message_bound import Lines, Message
+from .message_bound import BoundedLines, BoundedMessage
 from .requests import Outgoing, Requests
 from .sdk import (
     REQUEST_TIMEOUT,
@@ -48,10 +48,10 @@ from .sdk import (
     TransportStreams,
     get_default_environment,
 )
+from .sdk_shims import Incoming
 from .stderr import MAX_LINE, Stderr
 from .watcher import watcher
 
-Incoming: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
 FromSession: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
 
 PROBE_TIMEOUT = 2.0
@@ -228,7 +228,7 @@ class StdioTransport:
 
     async def _pump_stdout(self, process: trio.Process, incoming: Incoming) -> None:
         assert process.stdout is not None
-        lines = Lines(Message(self._max_message))
+        lines = BoundedLines(BoundedMessage(self._max_message))
         try:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 async for chunk in process.stdout:

@@ -44,9 +44,9 @@ from .sdk import (
     stream_within_origin,
     streamable_http_client,
 )
+from .sdk_shims import Tagged
 from .tool_calls import VERSION_HEADER
 
-Item: TypeAlias = tuple[Context, SessionMessage | Exception]
 RpcReply: TypeAlias = JSONRPCResponse | JSONRPCError
 
 RESUME_DELAY = 1.0
@@ -70,7 +70,7 @@ class StreamableHttp:
         self._requests = Requests()
         self._session: str | None = None
         self._client: httpx2.AsyncClient
-        self._incoming: MemoryObjectSendStream[Item]
+        self._incoming: MemoryObjectSendStream[Tagged]
         self._nursery: trio.Nursery | None = None
         """Set while the connection is open."""
 
@@ -81,7 +81,7 @@ class StreamableHttp:
     @asynccontextmanager
     async def open(self, http_client: http.HttpClient) -> AsyncIterator[TransportStreams]:
         """Exchange messages with the server for the length of a block."""
-        self._incoming, merged = anyio.create_memory_object_stream[Item](0)
+        self._incoming, merged = anyio.create_memory_object_stream[Tagged](0)
         with self._incoming, merged:
             async with http_client as self._client:
                 transport = streamable_http_client(

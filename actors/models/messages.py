@@ -12,7 +12,7 @@ from ...runtime.message import Request
 from ..tools.pictures import Picture
 from .a2a_end import A2AEnd
 from .plain_schema import plain_schema
-from .schema_dialects import PLAIN, Dialect
+from .schema_dialects import PLAIN, SchemaDialect
 
 Arguments: TypeAlias = Mapping[str, Any]
 
@@ -115,7 +115,7 @@ class ModelTool:
         """Description and schema in the form that most providers accept."""
         return self.shown(PLAIN)
 
-    def shown(self, dialect: Dialect) -> tuple[str, Mapping[str, Any]]:
+    def shown(self, dialect: SchemaDialect) -> tuple[str, Mapping[str, Any]]:
         """Description and schema in the dialect of a provider."""
         found = self._shown.get(dialect.name)
         if found is None:
@@ -297,7 +297,7 @@ class ModelFailed(Refused):
 
 
 @attrs.frozen
-class Complete(Request["ModelMessage", ModelReply]):
+class AskModel(Request["ModelMessage", ModelReply]):
     """Ask a model actor for one reply. Raises `ModelFailed`."""
 
     request: ModelRequest
@@ -305,4 +305,4 @@ class Complete(Request["ModelMessage", ModelReply]):
     """Takes the pieces of the reply with the number of the attempt. A new attempt starts the reply over."""
 
 
-ModelMessage: TypeAlias = Complete
+ModelMessage: TypeAlias = AskModel

@@ -14,7 +14,7 @@ from ...runtime.context import Behaviour, Context
 from ...runtime.errors import leaf
 from ...runtime.restart import Backoff
 from .messages import (
-    Complete,
+    AskModel,
     Delta,
     Emit,
     ModelFailed,
@@ -62,7 +62,7 @@ def model_actor(
     backoff: Backoff = FULL_JITTER,
     refused: RefusedTools | None = None,
 ) -> Behaviour[ModelMessage]:
-    """The actor of a model: it answers `max_concurrency` messages `Complete` at a time.
+    """The actor of a model: it answers `max_concurrency` messages `AskModel` at a time.
 
     A call has `timeout` seconds from its start, retries included, time in the mailbox excluded. A
     retryable failure is retried up to `MAX_ATTEMPTS` attempts in all, status `BUSY` until the deadline. An
@@ -75,7 +75,7 @@ def model_actor(
     async def behaviour(ctx: Context[ModelMessage]) -> None:
         async def handle(message: ModelMessage) -> ModelReply:
             match message:
-                case Complete():
+                case AskModel():
                     return await _complete(model, message, timeout, backoff, unusable)
                 case _:
                     assert_never(message)
@@ -86,7 +86,7 @@ def model_actor(
 
 
 async def _complete(
-    model: Model, message: Complete, timeout: float, backoff: Backoff, refused: RefusedTools
+    model: Model, message: AskModel, timeout: float, backoff: Backoff, refused: RefusedTools
 ) -> ModelReply:
     billed = _Billed()
     try:
@@ -120,7 +120,7 @@ class _Billed:
 
 async def _try_repeatedly(
     model: Model,
-    message: Complete,
+    message: AskModel,
     scope: trio.CancelScope,
     backoff: Backoff,
     billed: _Billed,
@@ -193,7 +193,7 @@ def _with_wait(failure: ModelFailed) -> ModelFailed:
     )
 
 
-def _emit(message: Complete, attempt: int) -> Emit:
+def _emit(message: AskModel, attempt: int) -> Emit:
     forward = message.emit
     if forward is None:
         return unheard

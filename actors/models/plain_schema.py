@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..tools.schema_repair import ANNOTATIONS, MAX_DEPTH, PARTS, fit_choices, joined, repaired, types_of
-from .schema_dialects import NOT_AT_THE_TOP, PLAIN, Dialect
+from .schema_dialects import NOT_AT_THE_TOP, PLAIN, SchemaDialect
 
 IN_WORDS = "\n\nFurther rules for its arguments, as JSON Schema by place: "
 MAX_RULE, MAX_RULES = 400, 1200
@@ -48,7 +48,7 @@ Path: TypeAlias = tuple[str, ...]
 
 
 def plain_schema(
-    schema: Mapping[str, Any], description: str, dialect: Dialect = PLAIN
+    schema: Mapping[str, Any], description: str, dialect: SchemaDialect = PLAIN
 ) -> tuple[str, Mapping[str, Any]]:
     """Description and schema for a provider."""
     valid = repaired(schema)
@@ -69,7 +69,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 class _Plain:
-    def __init__(self, dialect: Dialect, defs: Mapping[str, Schema], lost: dict[str, Schema]) -> None:
+    def __init__(self, dialect: SchemaDialect, defs: Mapping[str, Schema], lost: dict[str, Schema]) -> None:
         self.dialect = dialect
         self.defs = defs
         self.lost = lost
@@ -380,7 +380,7 @@ def _common_types(first: Any, second: Any) -> list[str]:
     return sorted(found)
 
 
-def _is_sent(pattern: str, dialect: Dialect) -> bool:
+def _is_sent(pattern: str, dialect: SchemaDialect) -> bool:
     if dialect.patterns == "any":
         return True
     if dialect.patterns == "none" or re.search(r"\(\?<?[=!]", pattern):

@@ -20,7 +20,7 @@ _STRICTER: tuple[Patterns, ...] = ("any", "no lookaround", "none")
 
 
 @attrs.frozen
-class Dialect:
+class SchemaDialect:
     """The differences from JSON Schema 2020-12."""
 
     name: str
@@ -47,13 +47,13 @@ class Dialect:
     grammar: bool = False
     """Whether the server makes a grammar of the schema."""
 
-    def __or__(self, other: Dialect) -> Dialect:
+    def __or__(self, other: SchemaDialect) -> SchemaDialect:
         """The dialect with the restrictions of both."""
         if other.only is None or self.only is None:
             only = self.only if other.only is None else other.only
         else:
             only = self.only & other.only
-        return Dialect(
+        return SchemaDialect(
             f"{self.name}, {other.name}",
             (*self.sources, *other.sources),
             self.names or other.names,
@@ -74,7 +74,7 @@ NOT_AT_THE_TOP = ("oneOf", "anyOf", "allOf", "enum", "not", "const")
 ("schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level") and xAI
 ("tool parameter root must be an object type") refuse them."""
 
-ANTHROPIC = Dialect(
+ANTHROPIC = SchemaDialect(
     "anthropic",
     (
         "https://docs.claude.com/en/docs/tool-use: JSON Schema draft 2020-12",
@@ -83,7 +83,7 @@ ANTHROPIC = Dialect(
     ),
     names=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
 )
-OPENAI = Dialect(
+OPENAI = SchemaDialect(
     "openai",
     (
         "https://developers.openai.com/api/docs/guides/function-calling",
@@ -93,7 +93,7 @@ OPENAI = Dialect(
     ),
     patterns="no lookaround",
 )
-LLAMA_CPP = Dialect(
+LLAMA_CPP = SchemaDialect(
     "llama.cpp",
     (
         "github.com/ggml-org/llama.cpp: common/json-schema-to-grammar.cpp at 011c6c3c",
@@ -108,7 +108,7 @@ LLAMA_CPP = Dialect(
     closed=True,
     grammar=True,
 )
-OLLAMA = Dialect(
+OLLAMA = SchemaDialect(
     "ollama",
     (
         "github.com/ollama/ollama: ToolFunctionParameters and ToolProperty in api/types.go",
@@ -117,7 +117,7 @@ OLLAMA = Dialect(
     references=False,
     lone_unions=True,
 )
-GEMINI = Dialect(
+GEMINI = SchemaDialect(
     "gemini",
     (
         "https://ai.google.dev/api/generate-content: the keywords of responseJsonSchema, the only JSON "
@@ -133,7 +133,7 @@ GEMINI = Dialect(
     references=False,
     lone_unions=True,
 )
-XAI = Dialect(
+XAI = SchemaDialect(
     "xai",
     (
         "https://docs.x.ai/developers/model-capabilities/text/structured-outputs: no circular references, "
@@ -154,7 +154,7 @@ XAI = Dialect(
 
 PLAIN = ANTHROPIC | OPENAI
 """What both accept, and with them most others."""
-_OF_PROVIDER: Mapping[str, Dialect] = {
+_OF_PROVIDER: Mapping[str, SchemaDialect] = {
     "anthropic": ANTHROPIC,
     "google": GEMINI,
     "vertex": GEMINI,
@@ -163,11 +163,11 @@ _OF_PROVIDER: Mapping[str, Dialect] = {
     "openrouter": LLAMA_CPP | OPENAI,
 }
 """Any server may be behind an address, often one that makes a grammar."""
-_OF_FAMILY: Mapping[str, Dialect] = {"claude": ANTHROPIC, "gemini": GEMINI, "grok": XAI}
+_OF_FAMILY: Mapping[str, SchemaDialect] = {"claude": ANTHROPIC, "gemini": GEMINI, "grok": XAI}
 """By a part of the model's name, since routers and clouds pass schemas on."""
 
 
-def dialect_for(spec: ModelSpec) -> Dialect:
+def dialect_for(spec: ModelSpec) -> SchemaDialect:
     """The dialect for the tools of a model."""
     if spec.provider in ("bedrock", "vertex") and is_claude(spec.model):
         return ANTHROPIC

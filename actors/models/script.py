@@ -119,7 +119,7 @@ class ScriptedError:
 
 
 @attrs.frozen
-class Entry:
+class ScriptEntry:
     """One entry of `replies`."""
 
     when: When = When()
@@ -154,9 +154,9 @@ class Entry:
 class Script:
     name: str
     """Name of the script in errors."""
-    replies: tuple[Entry, ...]
+    replies: tuple[ScriptEntry, ...]
 
-    def find(self, request: ModelRequest) -> tuple[Entry, Groups] | None:
+    def find(self, request: ModelRequest) -> tuple[ScriptEntry, Groups] | None:
         """The first entry whose conditions hold, with the texts of its named groups."""
         for entry in self.replies:
             groups = entry.when.match(request)

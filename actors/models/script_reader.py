@@ -22,7 +22,7 @@ from ...config.variables import Variables
 from .a2a_end import A2AEnd, DataArtifact, FileArtifact, LinkArtifact, ScriptedArtifact, TextArtifact
 from .errors import InvalidScript, UnreadableScript
 from .messages import Usage
-from .script import REFERENCE, Entry, Script, ScriptedCall, ScriptedError, When
+from .script import REFERENCE, Script, ScriptedCall, ScriptedError, ScriptEntry, When
 from .script_keys import A2AKeys, ArtifactKeys, ReplyKeys, ScriptKeys, WhenKeys
 
 _MAX_BYTES = 4 << 20
@@ -128,8 +128,8 @@ def _texts(value: Value) -> Iterator[str]:
 # ----------------------------------------------------------------- keys to values
 
 
-def _entry(reply: ReplyKeys) -> Entry:
-    return Entry(
+def _entry(reply: ReplyKeys) -> ScriptEntry:
+    return ScriptEntry(
         when=_when(reply.when),
         text=reply.text,
         tool_calls=tuple(

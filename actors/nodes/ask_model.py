@@ -20,13 +20,13 @@ from ..common.errors import NodeFailed
 from ..log import keys
 from ..log.deltas import ModelDelta
 from ..log.observer import CANCELLED, MODEL_ERROR, ModelCall
-from ..log.outcomes import Hop, Replied, StepFailed
+from ..log.outcomes import ModelHop, Replied, StepFailed
 from ..log.step import step
 from ..models.context_window import TooLarge, fit
 from ..models.messages import (
+    AskModel,
     AssistantMessage,
     ChatMessage,
-    Complete,
     Delta,
     ModelFailed,
     ModelReply,
@@ -93,7 +93,7 @@ class _Asking:
     chain: Sequence[str]
     """The names of the models to ask, in order."""
     request: ModelRequest
-    hops: list[Hop] = attrs.field(factory=list)
+    hops: list[ModelHop] = attrs.field(factory=list)
     """The models that failed, with the reasons."""
     spent: Spent = NOTHING
     """The usage of all models, because failed calls may be billed as well."""
@@ -122,7 +122,7 @@ class _Asking:
             raise NodeFailed("limit_reached", text, fatal=True)
 
     def _failed(self, name: str, error: ModelFailed) -> None:
-        self.hops.append(Hop(name, str(error), error.status))
+        self.hops.append(ModelHop(name, str(error), error.status))
         left = self.chain[len(self.hops) :]
         if left:
             logger.warning("node %s: model %s failed, asking %s: %s", self.request.node, name, left[0], error)
@@ -134,7 +134,7 @@ class _Asking:
         request = self._fitted(name, model.context, images=model.images)
         call = ModelCall(name, request, self.scope.services.wall())
         try:
-            reply = await model.ref.ask(Complete(request, partial(self._tell, name, self.tries)))
+            reply = await model.ref.ask(AskModel(request, partial(self._tell, name, self.tries)))
         except ModelFailed as error:
             spent = NOTHING if error.usage is None else spent_by(error.usage, model.prices)
             status = MODEL_ERROR if error.status is None else str(error.status)
@@ -208,7 +208,7 @@ class _Asking:
             hops=self._told_hops(),
         )
 
-    def _told_hops(self) -> Sequence[Hop]:
+    def _told_hops(self) -> Sequence[ModelHop]:
         return tuple(self.hops) if len(self.chain) > 1 else ()
 
 

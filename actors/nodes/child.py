@@ -24,13 +24,13 @@ async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Exe
 
     Raises `NodeFailed` if it failed after all retries.
     """
-    child = _Child(ctx, scope, spec, message)
+    child = _Attempts(ctx, scope, spec, message)
     return _end(await step(scope.log, message.key, Ended, spec.name, child.work, also=child.state_set))
 
 
 async def run_root(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:
     """Execute the root. Its end is recorded as the end of the run. Raises `NodeFailed`."""
-    return _end(await _Child(ctx, scope, spec, message).work())
+    return _end(await _Attempts(ctx, scope, spec, message).work())
 
 
 def _end(outcome: Ended | StepFailed) -> NodeEnd:
@@ -40,7 +40,7 @@ def _end(outcome: Ended | StepFailed) -> NodeEnd:
 
 
 @attrs.frozen(eq=False)
-class _Child:
+class _Attempts:
     ctx: Context[Any]
     scope: RunScope
     spec: Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...config.nodes import LlmNode
 from ...runtime.context import Behaviour, Context
 from ..approvals.decided import CANCELLED
-from ..calls.settler import EXIT_LOOP, CallEnd
+from ..calls.runner import EXIT_LOOP, CallEnd
 from ..common.errors import NodeFailed
 from ..gate.gate import PolicyScope, descend
 from ..log import keys
@@ -16,7 +16,7 @@ from ..tools.tokens import Token
 from .ask_model import ask_model
 from .history import earlier_turns, exchange, newest_pictures, this_turn
 from .node import Execute, RunScope, execute_once, fill
-from .node_calls import settle_calls
+from .node_calls import run_calls
 from .offers import Offer
 
 EXIT_TOOL = ModelTool(
@@ -69,7 +69,7 @@ class _Llm:
             said = reply.text if reply.text.strip() else said
             self._bound(len(asked))
             key = keys.reply(execute.key, number)
-            ends = await settle_calls(scope, spec, execute, policy_scope, key, asked)
+            ends = await run_calls(scope, spec, execute, policy_scope, key, asked)
             stop = self._stop(reply, ends, policy_scope)
             # Earlier versions continued a loop after a rejection; a recorded next step means this run did.
             if stop is not None and not (

@@ -19,12 +19,12 @@ from ..gate.gate import PolicyScope
 from ..log.branches import WorkTimers
 from ..log.log import ConversationLog
 from ..log.outcomes import NodeEnd
-from ..log.record import Exchange
+from ..log.record import RecordedExchange
 from .services import Services
 
 logger = logging.getLogger(__name__)
 
-Session: TypeAlias = Mapping[str, str]
+SessionState: TypeAlias = Mapping[str, str]
 """Session state: the outputs of nodes with an `output_key`. Each branch has its own copy."""
 
 
@@ -36,14 +36,14 @@ class Execute(Request["Execute", NodeEnd]):
     """The key of this execution, and the beginning of the keys of its steps."""
     path: tuple[int, ...]
     """The path of the node: indices from the root."""
-    session: Session
+    session: SessionState
     policy_scope: PolicyScope
     """The policy scope above the node."""
     iteration: int = 0
     """The iteration of the nearest loop above, from 1; 0 outside loops."""
     work_timers: WorkTimers = ()
 
-    def values(self, user: str) -> Session:
+    def values(self, user: str) -> SessionState:
         """Return the values of placeholders in this execution."""
         values = {**self.session, USER_MESSAGE: user}
         if self.iteration:
@@ -60,7 +60,7 @@ class RunScope:
     turn: int
     user: str
     """The user message of the turn."""
-    earlier: tuple[Exchange, ...]
+    earlier: tuple[RecordedExchange, ...]
     node: Callable[[Node, RunScope], Behaviour[Execute]]
     """Returns the behaviour of a node of any kind."""
     keys: frozenset[str] = frozenset()

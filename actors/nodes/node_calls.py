@@ -10,7 +10,7 @@ from ...config.nodes import LlmNode, RemoteAgentNode
 from ..calls.ask_order import ask_positions
 from ..calls.call_scope import CallScope
 from ..calls.dispatch import Dispatch
-from ..calls.settler import CallEnd, Settler
+from ..calls.runner import CallEnd, CallRunner
 from ..gate.gate import PolicyScope
 from ..log import keys
 from ..log.record import Tally
@@ -21,7 +21,7 @@ from .node import Execute, RunScope, occasion
 logger = logging.getLogger("stopgo.tools")
 
 
-async def settle_calls(
+async def run_calls(
     scope: RunScope,
     spec: LlmNode | RemoteAgentNode,
     execute: Execute,
@@ -33,10 +33,10 @@ async def settle_calls(
     log = scope.log
     call_scope = _call_scope(scope, spec, execute, policy_scope)
     dispatch = Dispatch(call_scope, Slots(scope.services.config.tools.max_parallel))
-    settlers = [Settler(call_scope, dispatch, position) for position in ask_positions(len(calls))]
+    runners = [CallRunner(call_scope, dispatch, position) for position in ask_positions(len(calls))]
     jobs = [
-        partial(settler.settle, keys.call(key, index), call)
-        for index, (settler, call) in enumerate(zip(settlers, calls, strict=True))
+        partial(runner.run, keys.call(key, index), call)
+        for index, (runner, call) in enumerate(zip(runners, calls, strict=True))
     ]
     ends = await log.gather(*jobs, work_timers=execute.work_timers)
     if key not in log.run.batches:

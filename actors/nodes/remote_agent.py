@@ -15,7 +15,7 @@ from ..log.step import step
 from ..models.messages import ToolCall
 from ..tools.delegation import MESSAGE
 from .node import Execute, RunScope, execute_once, fill
-from .node_calls import settle_calls
+from .node_calls import run_calls
 
 
 def remote_agent(spec: RemoteAgentNode, scope: RunScope) -> Behaviour[Execute]:
@@ -44,7 +44,7 @@ async def _delegate(
     delegation = await step(scope.log, key, Delegation, spec.name, work)
     if isinstance(delegation, StepFailed):
         raise NodeFailed.of(delegation.error)
-    [end] = await settle_calls(scope, spec, execute, policy_scope, key, [delegation.call])
+    [end] = await run_calls(scope, spec, execute, policy_scope, key, [delegation.call])
     if end.rejected and policy_scope.ends_on_reject:
         return NodeEnd(end.content if end.expired else CANCELLED, rejected=True)
     if end.is_error and not end.rejected:

@@ -12,7 +12,7 @@ from ...config.nodes import ROUTER_PROMPT, Node, Route, RouterNode
 from ...runtime.context import Behaviour, Context
 from ...runtime.json_text import load_provider
 from ..common.errors import NodeFailed
-from ..gate.conditions import Answer, Searches, answer, readings
+from ..gate.conditions import ConditionAnswer, Searches, answer, readings
 from ..gate.gate import child_scope
 from ..gate.off_loop import off_loop
 from ..log import keys
@@ -101,10 +101,10 @@ def first_route(
             key: answer(condition, readings(values, key)[0], searches)
             for key, condition in route.when.items()
         }
-        match min(answers.values(), default=Answer.HOLDS):
-            case Answer.HOLDS:
+        match min(answers.values(), default=ConditionAnswer.HOLDS):
+            case ConditionAnswer.HOLDS:
                 return route, undecided
-            case Answer.UNDECIDED:
+            case ConditionAnswer.UNDECIDED:
                 key = min(answers, key=answers.__getitem__)
                 if searches.exceeded:
                     raise NodeFailed(
@@ -113,7 +113,7 @@ def first_route(
                         "to be searched, or the search takes too long",
                     )
                 undecided.append((route, key))
-            case Answer.FAILS:
+            case ConditionAnswer.FAILS:
                 pass
     return None, undecided
 

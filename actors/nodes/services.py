@@ -24,7 +24,7 @@ from ..log.relay import Relay
 from ..log.write_behind import Flusher
 from ..models.model_actors import StartedModel
 from ..models.spending import Spending
-from ..tools.arguments import Arguments
+from ..tools.arguments import CheckedArguments
 from ..tools.authorization import Authorization
 from ..tools.registry import RegistryMessage
 from ..tools.tokens import Tokens
@@ -65,7 +65,7 @@ class Services:
     )
     """The policy scope above the root of every tree."""
     flusher: Flusher = attrs.field(factory=Flusher)
-    arguments: Arguments = attrs.field(factory=Arguments)
+    arguments: CheckedArguments = attrs.field(factory=CheckedArguments)
     live: dict[str, ConversationLog] = attrs.field(factory=dict)
     """The logs of the conversations active in this process, for readers."""
     relay: Relay = attrs.field(

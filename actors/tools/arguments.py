@@ -260,7 +260,7 @@ class _Ready:
 
 
 @attrs.define(eq=False)
-class Arguments:
+class CheckedArguments:
     """Checks the arguments of an agent's calls.
 
     1. Arguments that cannot be checked are refused: a model chooses them, and could choose such that exceed

@@ -8,7 +8,7 @@ message                   effect
 `Update`                  replaces the list of a server; a list with a duplicate name is refused
                           and tried again after each change of another server
 `Resolve`                 finds the tool and the server of a call
-`Accept`                  lets the listed, weaker hints of a tool count
+`AcceptTools`                  lets the listed, weaker hints of a tool count
 `Learn`                   takes over hints that another node has recorded
 ========================  ====================================================================
 
@@ -131,7 +131,7 @@ class Resolve(Request["RegistryMessage", Resolved | NotFound | Unusable]):
 
 
 @attrs.frozen(eq=False)
-class Accept(Request["RegistryMessage", Tool | NotFound | Literal["changed"]]):
+class AcceptTools(Request["RegistryMessage", Tool | NotFound | Literal["changed"]]):
     """A person accepts what a tool's server says of it now: its weaker hints count from here on.
 
     Answered with the tool as it then is; "changed" when none of this name has this definition.
@@ -149,7 +149,7 @@ class Learn(Request["RegistryMessage", None]):
     server: str
 
 
-RegistryMessage: TypeAlias = Register | RegisterAgent | Update | Resolve | Accept | Learn
+RegistryMessage: TypeAlias = Register | RegisterAgent | Update | Resolve | AcceptTools | Learn
 
 Publish: TypeAlias = Callable[[Catalogue, Mapping[str, str]], None]
 """Told of all tools whenever they change, and of the servers whose change was refused, with the reason."""
@@ -171,7 +171,7 @@ def registry(config: AgentConfig, publish: Publish, known: KnownTools) -> Behavi
                     if owner is None:
                         return book.resolve(name, arguments)
                     return book.resolve_of(owner, name, arguments)
-                case Accept(name=name, hash=hash):
+                case AcceptTools(name=name, hash=hash):
                     return await book.accept(name, hash)
                 case Learn(server=name):
                     return await book.learn(name)

@@ -38,7 +38,7 @@ from .. import examples as ex
 from .. import operation as op
 from ..http import sse
 from ..operations import SESSION, TOKEN
-from .agent_card import ALL_OFFERED, About, card
+from .agent_card import ALL_OFFERED, AgentAbout, card
 
 OTHERWISE = op.Answer(
     0,
@@ -56,7 +56,7 @@ _QUESTION = Message(id="m-2", role="agent", parts=(Text(ex.ASKED.response),), ta
 _TASK = Task(id=_ID, context=_ID, status=Status("input-required", _AT, _QUESTION))
 _SEND = Send(message=Message(id="m-1", role="user", parts=(Text(ex.MESSAGE),)))
 _PUSH = PushConfig(task=_ID, id=op.VARIABLES["config"].example or "", url="https://client.example/push")
-_CARD = card(About("resource keeper", "Manages resources", "1.0", "https://agent.example"), ALL_OFFERED)
+_CARD = card(AgentAbout("resource keeper", "Manages resources", "1.0", "https://agent.example"), ALL_OFFERED)
 
 _METHODS: Mapping[str, tuple[str, Request, Answer]] = {
     "SendMessage": ("Send a message, which starts a task or continues one", _SEND, _TASK),

@@ -42,10 +42,10 @@ from ..http.etag import etag_of, matches
 from ..http.event_stream import StreamBody, stream_reply
 from ..http.identity import Lifetime
 from ..http.quart_app import Application
-from ..http.request import Request as HTTPRequest
+from ..http.request import HttpRequest as HTTPRequest
 from ..http.responses import JSON, Reply, reply
 from ..openapi import DISTRIBUTION
-from .agent_card import EXTENSIONS, About, Offered, card
+from .agent_card import EXTENSIONS, AgentAbout, Offered, card
 from .as_a2a_error import as_a2a_error
 from .dialect import (
     OLDER,
@@ -315,12 +315,12 @@ class A2A:
             return Reply(b"", 304, headers=caching)
         return Reply(body, headers=caching)
 
-    def _about(self, http: HTTPRequest, agent: Agent) -> About:
+    def _about(self, http: HTTPRequest, agent: Agent) -> AgentAbout:
         config = agent.config
         # Without `public_url`, the host that the client used, admitted by `host_and_origin`: agents that call
         # this one send credentials to no other origin.
         url = config.server.public_url or f"http://{http.host}"
-        return About(
+        return AgentAbout(
             config.name,
             config.description,
             version(DISTRIBUTION),

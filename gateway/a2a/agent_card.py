@@ -47,7 +47,7 @@ ALL_OFFERED = Offered()
 
 
 @attrs.frozen
-class About:
+class AgentAbout:
     """The data of a card."""
 
     name: str
@@ -59,7 +59,7 @@ class About:
     auth: AuthConfig | None = None
 
 
-def card(about: About, offered: Offered, *, extended: bool = False) -> Json:
+def card(about: AgentAbout, offered: Offered, *, extended: bool = False) -> Json:
     """The card. `extended`: the card that a method returns; it says which tools need approval.
 
     With authentication, only the extended card has the tools.
@@ -130,7 +130,7 @@ def _skill(listed: ListedTool, *, extended: bool) -> Json:
     }
 
 
-def _talk(about: About) -> Json:
+def _talk(about: AgentAbout) -> Json:
     """The skill of an agent without tools, or of one that does not show them."""
     return {
         "id": "talk",

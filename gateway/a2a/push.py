@@ -51,7 +51,7 @@ from ...runtime.json_text import dump_wire
 from .as_a2a_error import as_a2a_error
 from .push_address import BadAddress, target_of
 from .push_hook import Hook, SetBy, from_note, to_note
-from .push_post import NotDelivered, Post, Resolve, resolve
+from .push_post import NotDelivered, Post, ResolveHost, resolve
 from .task_events import entries, known_task, read_tasks
 from .task_log import TaskLog
 from .task_page import context_of
@@ -355,7 +355,7 @@ class PushNotifier:
 
 
 @asynccontextmanager
-async def open_push(agent: Agent, *, resolve: Resolve = resolve) -> AsyncIterator[PushNotifier]:
+async def open_push(agent: Agent, *, resolve: ResolveHost = resolve) -> AsyncIterator[PushNotifier]:
     """Send notifications during the block. `resolve` resolves host names."""
     post = Post(agent.config.server.push_to_private, resolve)
     try:

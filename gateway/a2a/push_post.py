@@ -29,7 +29,7 @@ MOST_ADDRESSES = 4
 MOST_AT_ONCE = 16
 """Maximum number of concurrent attempts, and of concurrent checks of new addresses."""
 
-Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+ResolveHost: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The IP addresses of a host. Raises `OSError` or `UnicodeError`."""
 
 
@@ -51,7 +51,7 @@ class Post:
     """Sends notifications. Close it with `aclose`."""
 
     to_private: bool
-    resolve: Resolve = resolve
+    resolve: ResolveHost = resolve
     _room: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(MOST_AT_ONCE))
     _room_to_check: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(MOST_AT_ONCE))
     """Separate, so that checks do not wait for slow receivers."""

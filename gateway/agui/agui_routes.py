@@ -10,10 +10,10 @@ from ...actors.agent import Agent
 from ...actors.log.events import Origin
 from ..http import headers
 from ..http.event_stream import StreamBody, stream_reply
-from ..http.request import Request
+from ..http.request import HttpRequest
 from ..http.responses import Reply, View
 from .run_input import parse_run_input
-from .thread_run import Caller, key_of, open_thread_run
+from .thread_run import AGUICaller, key_of, open_thread_run
 
 
 @attrs.frozen
@@ -24,11 +24,11 @@ class AGUI:
         """By id of the operation."""
         return {"runAgent": self.run}
 
-    async def run(self, request: Request) -> Reply:
+    async def run(self, request: HttpRequest) -> Reply:
         request.count_stream()
         run_input = parse_run_input(await request.json())
         agent = self.agent.acting_as(request.principal)
-        caller = Caller(
+        caller = AGUICaller(
             session_id=request.session_id(key_of(agent, "thread", run_input.thread)),
             token=headers.tool_token(request),
             origin=None if request.traceparent is None else Origin((), request.traceparent),

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import attrs
 
 from ...actors.tools.pictures import Picture
-from ..attachments import Address, Content, File, Part, Unusable, content_of
+from ..attachments import Content, File, FileAddress, MessagePart, UnusableFile, content_of
 from ..http.body import kind
 from ..http.errors import RequestError
 
@@ -102,11 +102,11 @@ def _content(content: Any, place: str) -> Content:
     parts = [_part(part, f"{place}[{index}]") for index, part in enumerate(content)]
     try:
         return content_of(parts, between="\n")
-    except Unusable as error:
+    except UnusableFile as error:
         raise error.refused(f"{place}[{error.index}]") from None
 
 
-def _part(part: Any, place: str) -> Part:
+def _part(part: Any, place: str) -> MessagePart:
     match part:
         case {"type": "text"}:
             return _string(part, "text", place)
@@ -120,7 +120,7 @@ def _part(part: Any, place: str) -> Part:
             raise _invalid(place, "must be a part of type `text`, `image`, `document` or `binary`")
 
 
-def _file(part: dict[str, Any], source: dict[str, Any], place: str) -> Part:
+def _file(part: dict[str, Any], source: dict[str, Any], place: str) -> MessagePart:
     """A file, whose `source` is the part itself in earlier clients."""
     media_type, name = source.get("mimeType"), part.get("filename")
     about = [each if isinstance(each, str) else None for each in (media_type, name)]
@@ -128,7 +128,7 @@ def _file(part: dict[str, Any], source: dict[str, Any], place: str) -> Part:
         case {"type": "data", "value": str(data)} | {"data": str(data)}:
             return File(data, *about)
         case {"type": "url", "value": str(url)} | {"url": str(url)}:
-            return Address(url, *about)
+            return FileAddress(url, *about)
         case _:
             raise _invalid(place, "must have its data or its address as a string")
 

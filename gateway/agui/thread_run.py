@@ -57,7 +57,7 @@ _REFUSED = frozenset(
 
 
 @attrs.frozen(kw_only=True)
-class Caller:
+class AGUICaller:
     """The parts of a request beside its body."""
 
     session_id: str
@@ -195,7 +195,7 @@ def _advance(log: AGUIRun, event: Event) -> Sequence[AGUIEvent]:
         return log.apply(decode(event))
 
 
-async def open_thread_run(agent: Agent, run_input: RunInput, caller: Caller) -> ThreadRun:
+async def open_thread_run(agent: Agent, run_input: RunInput, caller: AGUICaller) -> ThreadRun:
     """Send the commands of a request. Raises `AgentError`."""
     key, own = key_of(agent, "thread", run_input.thread), agent.id_of("thread", run_input.thread)
     id = await _find(agent, run_input.thread, own, str(uuid.uuid5(_NAMESPACE, key)))
@@ -225,7 +225,7 @@ class _Request:
 
     agent: Agent
     input: RunInput
-    caller: Caller
+    caller: AGUICaller
 
     async def create(self, id: str, key: str) -> str:
         try:

@@ -13,7 +13,7 @@ import trio
 from ...config.auth import AuthConfig
 from ..http.errors import RequestError, unauthenticated
 from ..http.identity import Identity
-from ..http.request import Request
+from ..http.request import HttpRequest
 from ..http.stream_count import StreamCount
 from .api_keys import ApiKeys
 from .chosen_credential import Credential, GivenByRequest, GivenKey, GivenToken, choose
@@ -46,7 +46,7 @@ class Authenticator:
     _streams: WeakValueDictionary[str, StreamCount] = attrs.field(init=False, factory=WeakValueDictionary)
     """By id of the principal, as long as a request of it is served."""
 
-    async def identify(self, request: Request) -> Identity:
+    async def identify(self, request: HttpRequest) -> Identity:
         """See `Entrance`."""
         chosen = choose(
             request.headers,
@@ -81,7 +81,7 @@ class Authenticator:
             return identity
         return attrs.evolve(identity, streams=self._streams.setdefault(id, StreamCount(most)))
 
-    async def _verify(self, credential: Credential, request: Request) -> Identity:
+    async def _verify(self, credential: Credential, request: HttpRequest) -> Identity:
         match credential:
             case GivenKey() if self.keys is not None:
                 return self.keys.verify(credential.text)

@@ -66,7 +66,7 @@ Credential: TypeAlias = GivenKey | GivenToken | GivenByRequest
 
 
 @attrs.frozen
-class Chosen:
+class ChosenCredential:
     credential: Credential
     tool_token: str | None = attrs.field(default=None, repr=False)
     forward_to: tuple[str, ...] | None = None
@@ -79,7 +79,7 @@ def choose(
     *,
     audience: str | None = None,
     forward_credential: Sequence[str] = (),
-) -> Chosen:
+) -> ChosenCredential:
     """Find credential and token for tools.
 
     Args:
@@ -98,19 +98,19 @@ def choose(
         if token is None:
             raise invalid_token(TOOL_AUTHORIZATION)
     elif "proxy" in presented or authorization is None:
-        return Chosen(credential)
+        return ChosenCredential(credential)
     elif key is not None or presented:
         token = bearer_of(authorization)
     elif isinstance(credential, GivenToken) and forward_credential and _is_for(credential.text, audience):
-        return Chosen(credential, credential.text, tuple(forward_credential))
+        return ChosenCredential(credential, credential.text, tuple(forward_credential))
     else:  # it is only the credential
-        return Chosen(credential)
+        return ChosenCredential(credential)
     is_key = token is not None and token.startswith(KEY_MARK)
     if token is None or not (is_key or _is_for(token, audience)):
-        return Chosen(credential, token)
+        return ChosenCredential(credential, token)
     if is_key or not forward_credential:
         raise _credential_as_tool_token(is_key)
-    return Chosen(credential, token, tuple(forward_credential))
+    return ChosenCredential(credential, token, tuple(forward_credential))
 
 
 def _is_for(token: str, audience: str | None) -> bool:

@@ -86,7 +86,7 @@ def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
 
 
 @attrs.frozen
-class Published:
+class PublishedKeys:
     """The documents that the issuer publishes."""
 
     endpoints: Endpoints
@@ -109,7 +109,7 @@ class Jwks:
     """The cache. `run` reads, the other methods wait for it."""
 
     issuer: Issuer
-    _published: Published | None = None
+    _published: PublishedKeys | None = None
     _may_read_at: float = -math.inf
     _may_look_at: float = -math.inf
     """When an unknown key may have the keys read again."""
@@ -143,7 +143,7 @@ class Jwks:
         """Raises `RequestError` ``issuer_unavailable``."""
         return (await self._usable()).endpoints
 
-    async def _usable(self) -> Published:
+    async def _usable(self) -> PublishedKeys:
         if self._age > RENEW_AFTER:
             await self._renew()
         if self._published is None or self._age > USABLE_FOR:
@@ -159,12 +159,12 @@ class Jwks:
             self._wanted.set()
             await self._done.wait()
 
-    async def _read(self) -> Published:
+    async def _read(self) -> PublishedKeys:
         endpoints = await self.issuer.endpoints()
         keys = (await self.issuer.key_set(endpoints)).get("keys")
         if not isinstance(keys, list):
             raise IssuerError("its key set has no keys")
-        return Published(endpoints, keys, trio.current_time())
+        return PublishedKeys(endpoints, keys, trio.current_time())
 
 
 def issuer_unavailable() -> RequestError:

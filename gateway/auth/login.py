@@ -23,7 +23,7 @@ from ...runtime.journal.followed_notes import FollowedNotes, made_once
 from ..http.errors import RequestError
 from ..http.host_and_origin import Allowed, prefix_of
 from ..http.quart_app import Application
-from ..http.request import Request
+from ..http.request import HttpRequest
 from ..http.responses import Reply
 from .issuer import IssuerError
 from .jwt_verifier import JwtVerifier, claim_at, principal_of
@@ -99,7 +99,7 @@ class Login:
         app.add("/login", "login", self.begin, ["GET"], public=True)
         app.add(CALLBACK, "login callback", self.finish, ["GET"], public=True)
 
-    async def begin(self, request: Request) -> Reply:
+    async def begin(self, request: HttpRequest) -> Reply:
         """Send the browser to the issuer."""
         try:
             endpoints = await self.verifier.jwks.endpoints()
@@ -133,7 +133,7 @@ class Login:
             },
         )
 
-    async def finish(self, request: Request) -> Reply:
+    async def finish(self, request: HttpRequest) -> Reply:
         """Begin a session for the person that the issuer names."""
         try:
             begun = self._begun(request)
@@ -157,7 +157,7 @@ class Login:
         )
         return _html(200, page, cookie(COOKIE, id, seconds=self.sessions.seconds))
 
-    def _begun(self, request: Request) -> Transaction:
+    def _begun(self, request: HttpRequest) -> Transaction:
         """The login that this browser began, which is then used up. Raises `LoginFailed`."""
         begun = read_transaction(request.cookies.get(LOGIN_COOKIE, ""), self._key, self._notes.wall())
         state = _only(request, "state")
@@ -170,7 +170,7 @@ class Login:
             del self._used[next(iter(self._used))]
         return begun
 
-    async def _person(self, request: Request, begun: Transaction) -> Principal:
+    async def _person(self, request: HttpRequest, begun: Transaction) -> Principal:
         if "error" in request.args:
             raise LoginFailed("the issuer did not log you in")
         if request.args.get("iss", self.verifier.config.issuer) != self.verifier.config.issuer:
@@ -211,7 +211,7 @@ class Login:
         return _html(status, page, cookie(LOGIN_COOKIE, "", seconds=0, same_site="Lax"))
 
 
-def _only(request: Request, name: str) -> str:
+def _only(request: HttpRequest, name: str) -> str:
     values = request.args.getlist(name)
     if len(values) != 1:
         raise LoginFailed(f"the answer of the issuer has no {name}")

@@ -24,7 +24,7 @@ from ...actors.access.principal import Grants, Principal, granted
 from ...config.auth import TrustedProxyConfig
 from ..http.errors import unauthenticated
 from ..http.identity import Identity
-from ..http.request import Headers, Request
+from ..http.request import Headers, HttpRequest
 from .jwt_verifier import MOST_ROLES, subject_of
 from .verifiers import RequestKind, Unverified
 
@@ -74,17 +74,17 @@ class ProxyVerifier:
     known: Grants
     kind: RequestKind = "proxy"
 
-    def presents(self, request: Request) -> bool:
+    def presents(self, request: HttpRequest) -> bool:
         """See `RequestVerifier`. Raises `unauthenticated` for headers that do not come from the proxy, which
         must not be ignored if the request has another credential."""
         return self._person(request) is not None
 
-    async def verify(self, request: Request) -> Identity:
+    async def verify(self, request: HttpRequest) -> Identity:
         person = self._person(request)
         assert person is not None
         return Identity(person)
 
-    def _person(self, request: Request) -> Principal | None:
+    def _person(self, request: HttpRequest) -> Principal | None:
         try:
             return stated_person(request.headers, self.config, self.known, via_socket=request.via_socket)
         except Unverified as error:

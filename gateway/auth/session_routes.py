@@ -9,7 +9,7 @@ import attrs
 
 from ..http.errors import NotFound
 from ..http.identity import Identity
-from ..http.request import Request
+from ..http.request import HttpRequest
 from ..http.responses import Reply, View, nothing, reply
 from ..wire.system_shapes import SessionBody, TicketBody
 from .authenticator import Authenticator
@@ -36,7 +36,7 @@ class SessionRoutes:
         """By id of the operation."""
         return {"getSession": self.session, "createTicket": self.ticket, "endSession": self.logout}
 
-    async def session(self, request: Request) -> Reply:
+    async def session(self, request: HttpRequest) -> Reply:
         principal = request.principal
         if principal is None:
             return reply(SessionBody(roles=()))
@@ -45,7 +45,7 @@ class SessionRoutes:
         csrf = csrf_token(request.cookies[COOKIE]) if session else None
         return reply(SessionBody(subject=principal.id, roles=roles, csrf=csrf))
 
-    async def ticket(self, request: Request) -> Reply:
+    async def ticket(self, request: HttpRequest) -> Reply:
         identity = request.identity
         if identity is None or self.tickets is None:  # streams need no ticket
             raise NotFound
@@ -54,7 +54,7 @@ class SessionRoutes:
         ticket = await self.tickets.make(Identity(identity.principal, lifetime=identity.lifetime))
         return reply(TicketBody(ticket=ticket, expires_in=TICKET_SECONDS))
 
-    async def logout(self, request: Request) -> Reply:
+    async def logout(self, request: HttpRequest) -> Reply:
         await request.json(())
         session = await self._session(request)
         if self.sessions is None or session is None:
@@ -62,7 +62,7 @@ class SessionRoutes:
         await self.sessions.end(session)
         return nothing({"Set-Cookie": cookie(COOKIE, "", seconds=0)})
 
-    async def _session(self, request: Request) -> Session | None:
+    async def _session(self, request: HttpRequest) -> Session | None:
         """The session that is the credential of the request."""
         if self.sessions is None or request.identity is None:
             return None

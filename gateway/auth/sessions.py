@@ -22,7 +22,7 @@ from ...runtime.journal.followed_notes import FollowedNotes
 from ...runtime.journal.protocol import Json
 from ..http.errors import RequestError
 from ..http.identity import Identity, Lifetime
-from ..http.request import Request
+from ..http.request import HttpRequest
 from .principal_note import PrincipalNote, read, written
 from .verifiers import RequestKind, Unverified
 
@@ -119,10 +119,10 @@ class SessionVerifier:
     sessions: Sessions
     kind: RequestKind = "session"
 
-    def presents(self, request: Request) -> bool:
+    def presents(self, request: HttpRequest) -> bool:
         return COOKIE in request.cookies
 
-    async def verify(self, request: Request) -> Identity:
+    async def verify(self, request: HttpRequest) -> Identity:
         """See `RequestVerifier`. Raises also `RequestError` ``invalid_csrf_token``."""
         id = request.cookies[COOKIE]
         session = await self.sessions.find(id)

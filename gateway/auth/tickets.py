@@ -18,7 +18,7 @@ import trio
 from ...actors.access.principal import Grants
 from ...runtime.journal.followed_notes import FollowedNotes
 from ..http.identity import Identity, Lifetime
-from ..http.request import Request
+from ..http.request import HttpRequest
 from .principal_note import PrincipalNote, read, written
 from .verifiers import RequestKind, Unverified
 
@@ -106,11 +106,11 @@ class TicketVerifier:
     tickets: Tickets
     kind: RequestKind = "ticket"
 
-    def presents(self, request: Request) -> bool:
+    def presents(self, request: HttpRequest) -> bool:
         """See `RequestVerifier`. Other routes refuse the parameter as unknown."""
         return TICKET in request.args and is_stream(request.path)
 
-    async def verify(self, request: Request) -> Identity:
+    async def verify(self, request: HttpRequest) -> Identity:
         identity = await self.tickets.use(request.args[TICKET])
         if identity is None:
             raise Unverified("the ticket was used before, or is too old")

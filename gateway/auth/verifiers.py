@@ -6,7 +6,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from ..http.errors import CHALLENGE, RequestError
 from ..http.identity import Identity
-from ..http.request import Request
+from ..http.request import HttpRequest
 
 RequestKind: TypeAlias = Literal["ticket", "session", "proxy"]
 """Credentials that are not in `X-API-Key` or `Authorization`."""
@@ -30,11 +30,11 @@ class RequestVerifier(Protocol):
     @property
     def kind(self) -> RequestKind: ...
 
-    def presents(self, request: Request) -> bool:
+    def presents(self, request: HttpRequest) -> bool:
         """Whether the request has such a credential, valid or not."""
         ...
 
-    async def verify(self, request: Request) -> Identity:
+    async def verify(self, request: HttpRequest) -> Identity:
         """The identity of the credential that `presents` has found. Raises as `BearerVerifier.verify`."""
         ...
 

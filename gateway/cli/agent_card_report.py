@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from ...actors.a2a.agent_link import AgentLink, Contact, FoundCard, NotSent
+from ...actors.a2a.agent_link import AgentLink, Contact, FoundCard, RequestNotSent
 from ...actors.a2a.wire.a2a_errors import A2AError, InvalidAnswer
 from ...actors.a2a.wire.card_reader import MOST_INTERFACES, moved, origin_of, read_card
 from ...actors.a2a.wire.client_codec import Interface
@@ -51,7 +51,7 @@ async def _look(config: RemoteAgentConfig) -> tuple[Contact | None, FoundCard | 
     link = AgentLink(config, lambda status: None, logging.getLogger("stopgo.a2a"))
     try:
         contact = await link.contact()
-    except NotSent as error:
+    except RequestNotSent as error:
         return None, link.found, str(error)
     finally:
         await link.aclose()

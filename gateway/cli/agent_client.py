@@ -21,7 +21,7 @@ from ...runtime.json_text import load
 from ...runtime.restart import Backoff
 from .options import API_KEY, credential_headers
 
-Json: TypeAlias = dict[str, Any]
+JsonObject: TypeAlias = dict[str, Any]
 
 RETRIES = Backoff(first=0.2, limit=5.0, jitter=0.5)
 PATIENCE = 120.0
@@ -70,13 +70,13 @@ class AgentClient:
     """Sent with every request."""
     _http: httpx2.AsyncClient
 
-    async def get(self, path: str, **params: str) -> Json:
+    async def get(self, path: str, **params: str) -> JsonObject:
         """Raises ServerError."""
         return await self._answer("GET", path, params=params)
 
     async def post(
         self, path: str, body: Mapping[str, Any] | None = None, *, wait: bool = True, key: str | None = None
-    ) -> Json:
+    ) -> JsonObject:
         """POST something, once. Without `wait`, the response comes as soon as the change is durable.
 
         Raises:
@@ -105,7 +105,7 @@ class AgentClient:
                     raise ServerError(error.message, hint=_UNKNOWN, status=error.status) from error
             await trio.sleep(delay)
 
-    async def _answer(self, method: str, path: str, **options: Any) -> Json:
+    async def _answer(self, method: str, path: str, **options: Any) -> JsonObject:
         try:
             response = await self._http.request(method, f"{self.url}{path}", **options)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -113,7 +113,7 @@ class AgentClient:
         return answer_of(response.status_code, response.content, self.url)
 
 
-def answer_of(status: int, content: bytes | None, url: str) -> Json:
+def answer_of(status: int, content: bytes | None, url: str) -> JsonObject:
     """The JSON of a response. Raises ServerError if it is an error or does not come from an agent."""
     try:
         body = load((content or b"").decode())

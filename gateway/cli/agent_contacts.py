@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from ...actors.a2a.agent_link import AgentLink, NotSent
+from ...actors.a2a.agent_link import AgentLink, RequestNotSent
 from ...actors.a2a.wire.client_codec import Interface
 from ...actors.tools.masking import Secrets
 from ...config.a2a import RemoteAgentConfig
@@ -44,7 +44,7 @@ async def _read(agent: RemoteAgentConfig, found: dict[str, str]) -> None:
         with trio.move_on_after(SECONDS):
             try:
                 contact = await link.contact()
-            except NotSent as error:
+            except RequestNotSent as error:
                 failure = str(error).removeprefix("it cannot be reached: ")
             else:
                 found[agent.name] = f"reached, {interface_text(contact.interface)}"

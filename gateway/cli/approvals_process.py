@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from ...actors.approvals.description import call_text, shortened
-from .agent_client import AgentClient, Json, ServerError, UnknownId, full_id, open_client
+from .agent_client import AgentClient, JsonObject, ServerError, UnknownId, full_id, open_client
 from .deciding import decision_text, tell_refusal
 from .halt_process import halt_of
 from .interrupt import run_until_interrupted
@@ -53,7 +53,7 @@ def run_approvals(
 ) -> int:
     """Carry out `action` and return the exit code. `given` are the options of a decision."""
     terminal = Terminal.of_this_process()
-    work = _Work(url, bearer, id, given, as_json)
+    work = _Listing(url, bearer, id, given, as_json)
     try:
         run_until_interrupted(partial(work.run, action))
     except UnknownId as error:
@@ -68,7 +68,7 @@ def run_approvals(
 
 
 @attrs.frozen
-class _Work:
+class _Listing:
     url: str
     bearer: str | None = attrs.field(repr=False)
     id: str
@@ -96,22 +96,22 @@ class _Work:
                     done = f"{_DONE.get(action, action)}: {about}"
                     self._print(turn, lambda _: [done])
 
-    def _print(self, body: Json, lines: Callable[[Json], Iterable[str]]) -> None:
+    def _print(self, body: JsonObject, lines: Callable[[JsonObject], Iterable[str]]) -> None:
         for line in [json.dumps(body)] if self.as_json else map(printable, lines(body)):
             print(line)
 
-    async def _approval(self, client: AgentClient) -> Json:
+    async def _approval(self, client: AgentClient) -> JsonObject:
         """The approval with the id, which may be abbreviated if the approval is pending."""
 
         async def ids() -> list[str]:
             return [each["uuid"] for each in (await pending(client))["approvals"]]
 
         id = await full_id(self.id, ids, "pending approvals")
-        approval: Json = (await client.get(f"/approvals/{id}"))["approval"]
+        approval: JsonObject = (await client.get(f"/approvals/{id}"))["approval"]
         return approval
 
 
-async def pending(client: AgentClient) -> Json:
+async def pending(client: AgentClient) -> JsonObject:
     """All pending approvals, as one page of them. Raises ServerError."""
     page = await client.get("/approvals", limit="200")
     while (cursor := page.pop("next_cursor", None)) is not None:
@@ -121,12 +121,12 @@ async def pending(client: AgentClient) -> Json:
     return page
 
 
-def words_of(approval: Mapping[str, Any], action: str, given: Mapping[str, Any]) -> Json:
+def words_of(approval: Mapping[str, Any], action: str, given: Mapping[str, Any]) -> JsonObject:
     """The body of the decision. An elicitation is accepted or declined."""
     approve = action == "approve"
     common = {"reason": given.get("reason"), "decided_by": given.get("by"), "hash": approval.get("hash")}
     if action not in _DONE:
-        words: Json = {"action": action, "result": given.get("result")}
+        words: JsonObject = {"action": action, "result": given.get("result")}
     elif (approval.get("remote_kind") or approval["kind"]) == "elicitation":
         words = {"action": "accept" if approve else "decline", "content": given.get("arguments")}
     else:

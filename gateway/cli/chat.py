@@ -11,7 +11,7 @@ import trio
 from prompt_toolkit.document import Document
 
 from ...actors.approvals.description import shortened
-from .agent_client import AgentClient, Json, ServerError, full_id
+from .agent_client import AgentClient, JsonObject, ServerError, full_id
 from .chat_conversation import ChatConversation
 from .chat_terminal import ChatTerminal
 from .ctrl_c import CtrlC
@@ -104,7 +104,7 @@ class Chat:
             (await self._ask(self.client.get, f"/conversations/{id}"))["conversation"]
         )
 
-    async def _converse(self, found: Json, message: str | None = None) -> Next:
+    async def _converse(self, found: JsonObject, message: str | None = None) -> Next:
         """Follow a conversation until the person leaves it."""
         id = found["id"]
         conversation = ChatConversation(self.client, self.terminal, self.ctrl_c, id, found["last_seq"])
@@ -172,13 +172,15 @@ class Chat:
                 pass
         return None
 
-    async def _ask(self, request: Callable[..., Awaitable[Json]], path: str, **options: Any) -> Json:
+    async def _ask(
+        self, request: Callable[..., Awaitable[JsonObject]], path: str, **options: Any
+    ) -> JsonObject:
         """The response to a request. Ctrl-C cancels the request, Ctrl-D leaves the chat.
 
         Raises:
             ServerError: there is no response.
         """
-        answer: Json | None = None
+        answer: JsonObject | None = None
         failure = ServerError("the request was cancelled")
 
         async def watch_keys(scope: trio.CancelScope) -> None:

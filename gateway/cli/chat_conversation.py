@@ -19,7 +19,7 @@ from ...actors.log import events as e
 from ...actors.log.outcomes import Replied
 from ...actors.log.state import answer_of
 from ...runtime.journal.protocol import Event
-from .agent_client import AgentClient, Json, ServerError
+from .agent_client import AgentClient, JsonObject, ServerError
 from .chat_log import ChatLog
 from .chat_terminal import ChatTerminal
 from .conversation_socket import ConversationSocket, Transient
@@ -91,7 +91,7 @@ class ChatConversation:
             await self._show(event, line)
         self._notify()
 
-    async def _show_transient(self, frame: Json) -> None:
+    async def _show_transient(self, frame: JsonObject) -> None:
         match frame:
             case {
                 "type": "model.delta",

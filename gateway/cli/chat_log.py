@@ -13,7 +13,7 @@ from ...actors.approvals.voting import shown_after
 from ...actors.log import events as e
 from ...actors.log.event_json import decode
 from ...runtime.journal.protocol import Event
-from .progress import Progress
+from .progress import ProgressView
 
 MAX_ENTRIES = 500
 """Maximum number of messages and answers kept for `/history`."""
@@ -33,10 +33,10 @@ class ChatLog:
     """The history. True: a message from a person; false: an answer of the agent."""
     _routers: dict[str, Sequence[str]] = attrs.field(factory=dict)
     """The names of the agents of each router."""
-    _progress: Progress = attrs.field(init=False)
+    _progress: ProgressView = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._progress = Progress(self._routers)
+        self._progress = ProgressView(self._routers)
 
     def apply(self, event: Event) -> tuple[e.LogEvent | None, str | None]:
         """Advance by an event. Return the decoded event, or None if this version cannot decode it, and the
@@ -78,7 +78,7 @@ class ChatLog:
 
     @property
     def place(self) -> str:
-        """As in `Progress`."""
+        """As in `ProgressView`."""
         return self._progress.place
 
 

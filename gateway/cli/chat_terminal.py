@@ -17,7 +17,7 @@ from prompt_toolkit.document import Document
 from rich.console import Console
 
 from ...actors.approvals.asked import Asked
-from ...actors.approvals.replies import Decide, edited
+from ...actors.approvals.replies import TypedDecision, edited
 from .editor import EditorFailed, edited_text
 from .key_reader import END_OF_INPUT, KeyReader, quiet_keys
 from .line_input import LineInput
@@ -105,7 +105,7 @@ class ChatTerminal:
         """A reply of a single key, followed by text if the key takes some; None if the person leaves."""
         self.typed.clear()
         while (key := await self.key(question.prompt)) != END_OF_INPUT:
-            if not isinstance(question.understand(f"{key} words"), Decide):
+            if not isinstance(question.understand(f"{key} words"), TypedDecision):
                 return key
             texts: dict[str, str] = dict(_TAKES.findall(question.prompt))
             rest = await self.ask(f"{texts.get(key, 'text').capitalize()}, or press Enter >")

@@ -16,9 +16,7 @@ from ...actors.common.tls import TlsUnusable, trusted
 from ...runtime.journal.protocol import Event
 from ...runtime.json_text import load
 from ...runtime.restart import Backoff, Streak
-from .agent_client import CONNECT_TIMEOUT, AgentClient, ServerError, answer_of, unreached
-
-Json: TypeAlias = dict[str, Any]
+from .agent_client import CONNECT_TIMEOUT, AgentClient, JsonObject, ServerError, answer_of, unreached
 
 RECONNECTS = Backoff(first=0.2, limit=10.0, jitter=0.5, healthy=5.0)
 SILENCE = 45.0
@@ -38,7 +36,7 @@ LOST = 1006
 class Transient:
     """A frame that is never stored: ``model.delta`` or ``tool.progress``."""
 
-    frame: Json
+    frame: JsonObject
 
 
 Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]

@@ -9,13 +9,13 @@ from typing import IO
 
 import attrs
 
-from ...runtime.stores.transfer import Step
+from ...runtime.stores.transfer import CopyPhase
 
 _PAUSES = {True: 0.2, False: 10.0}
 """Seconds between two lines, at a terminal and elsewhere."""
 
 
-def progress_line(step: Step, done: int, total: int, seconds: float) -> str:
+def progress_line(step: CopyPhase, done: int, total: int, seconds: float) -> str:
     """`seconds`: since the step began, more than 0."""
     rate = done / seconds
     left = lasting((total - done) / rate)
@@ -40,12 +40,12 @@ class CopyProgress:
     _width: int | None
     """Of the terminal; None: it is none."""
     _clock: Callable[[], float] = time.monotonic
-    _step: Step | None = None
+    _step: CopyPhase | None = None
     _began: float = 0.0
     _written: float = 0.0
     """When the last line was written, or the step began."""
 
-    def tell(self, step: Step, done: int, total: int) -> None:
+    def tell(self, step: CopyPhase, done: int, total: int) -> None:
         """`done` of `total` rows of a step are done."""
         now = self._clock()
         if step != self._step:

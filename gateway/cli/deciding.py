@@ -8,7 +8,7 @@ from typing import Any, Protocol, assert_never
 
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.description import edits_text, is_shortened
-from ...actors.approvals.replies import Decide, Edit, Field, Fill, NotUnderstood, ShowAll
+from ...actors.approvals.replies import Edit, Field, Fill, NotUnderstood, ShowAll, TypedDecision
 from ...actors.common.errors import AgentError
 from ...runtime.journal.question import Question
 from ..views import timestamp
@@ -42,9 +42,9 @@ async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] 
     unread = is_shortened(asked.description)
     while (line := await person.ask_reply(question)) is not None:
         match question.understand(line):
-            case Decide({"approved": True} | {"action": "retry"}) | Fill() if unread:
+            case TypedDecision({"approved": True} | {"action": "retry"}) | Fill() if unread:
                 person.tell("A part is left out above. Type ? to read all of it first.", "bad")
-            case Decide(words):
+            case TypedDecision(words):
                 return {**words, **hash}
             case Edit():
                 if (arguments := await person.edit(asked)) is not None:

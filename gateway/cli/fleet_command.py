@@ -56,12 +56,12 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         return wrong(args, str(error))
 
-    from .agent_client import Json, ServerError, open_client
+    from .agent_client import JsonObject, ServerError, open_client
     from .deciding import tell_refusal
     from .interrupt import run_until_interrupted
     from .terminal import Terminal, printable
 
-    async def request() -> Json:
+    async def request() -> JsonObject:
         async with open_client(args.url, bearer) as client:
             return await client.get("/fleet")
 

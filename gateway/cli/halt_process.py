@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from .agent_client import AgentClient, Json, ServerError, open_client
+from .agent_client import AgentClient, JsonObject, ServerError, open_client
 from .deciding import tell_refusal
 from .interrupt import run_until_interrupted
 from .options import FAILED
@@ -17,7 +17,7 @@ from .terminal import Terminal, printable
 def run_halt(url: str, bearer: str | None, action: str, reason: str | None, *, as_json: bool) -> int:
     """Carry out `action` (`halt`, `unhalt` or `status`) and return the exit code."""
 
-    async def request() -> Json:
+    async def request() -> JsonObject:
         async with open_client(url, bearer) as client:
             if action == "status":
                 return await client.get("/halt")

@@ -15,7 +15,7 @@ from .options import FAILED, WAITING
 
 T = TypeVar("T")
 
-Outcome: TypeAlias = Literal["finished", "failed", "waiting", "cancelled"]
+TurnEnd: TypeAlias = Literal["finished", "failed", "waiting", "cancelled"]
 """How the run of a command ended."""
 
 
@@ -51,7 +51,7 @@ class Interrupt:
                 scope.cancel()
             self.stop.set()
 
-    def exit_code(self, outcome: Outcome) -> int:
+    def exit_code(self, outcome: TurnEnd) -> int:
         return {"finished": 0, "failed": FAILED, "waiting": WAITING, "cancelled": self.code}[outcome]
 
 

@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
     from ...runtime.journal.errors import JournalError
     from ...runtime.stores.transfer import JournalInUse
     from ..auth.key_file import KeyFileError
-    from ..signals import Stopped, raised_stops
+    from ..signals import StopSignal, raised_stops
     from .copy_progress import CopyProgress
     from .key_copy import copy_with_keys
     from .terminal import columns
@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
                 copied, keys = copy_with_keys(source, target, tell=progress.tell, last=ignore_stops)
             finally:
                 progress.end()
-    except Stopped as stop:
+    except StopSignal as stop:
         print(f"{args.command.prog}: interrupted; nothing is copied", file=sys.stderr)
         return 128 + stop.number
     except (JournalError, KeyFileError, OSError, sqlite3.Error) as error:

@@ -18,7 +18,7 @@ from ...actors.approvals.description import describe
 from ...actors.gate.gate import PolicyScope, descend, judge, root_scope
 from ...actors.gate.review import refuse, review
 from ...actors.mcp.server import mcp_server, slow_start
-from ...actors.tools.arguments import Arguments, Unfit
+from ...actors.tools.arguments import CheckedArguments, Unfit
 from ...actors.tools.catalogue import Catalogue, DuplicateTool, ToolGroup, catalogue, near
 from ...actors.tools.server_status import ServerStartFailed, ServerStatus
 from ...actors.tools.tool import (
@@ -287,7 +287,7 @@ async def _call(caller: _Caller, name: str, given: Mapping[str, Any]) -> int:
             hint = f" (nearest: {', '.join(nearest)})" if nearest else ""
             caller.terminal.tell(f'the server "{trial.server.name}" has no tool "{name}"{hint}', "bad")
             return WRONG
-        arguments = await Arguments().fit(tool, given)
+        arguments = await CheckedArguments().fit(tool, given)
         if isinstance(arguments, Unfit):
             caller.terminal.tell(f"the arguments do not fit: {'; '.join(arguments.mistakes)}", "bad")
             return WRONG

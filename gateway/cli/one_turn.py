@@ -21,14 +21,14 @@ from ...actors.log.state import answer_of
 from ...actors.models.messages import TextDelta
 from ...runtime.journal.protocol import Event
 from .deciding import ask_for_words, tell_refusal
-from .interrupt import Outcome
-from .progress import Progress, routers
+from .interrupt import TurnEnd
+from .progress import ProgressView, routers
 from .streamed_text import Piece, StreamedText
 from .terminal import Terminal
 
 
 @attrs.define(eq=False)
-class _Asking:
+class _Prompting:
     """An approval that a person is deciding; the scope is cancelled when it needs no decision any more."""
 
     approval: str
@@ -45,16 +45,16 @@ class OneTurn:
     """Set by others to cancel the run."""
     waiting: tuple[Approval, ...] = ()
     """With the outcome `waiting`: the approvals that the run waits for, if any."""
-    _outcome: Outcome = "cancelled"
+    _outcome: TurnEnd = "cancelled"
     _key: str = attrs.field(factory=lambda: str(uuid.uuid4()))
     """Idempotency key of the message."""
     _run: str | None = None
     """The run of the message, after its start."""
     _texts: StreamedText = attrs.field(factory=StreamedText)
-    _asking: _Asking | None = None
-    _progress: Progress = attrs.field(factory=lambda: Progress({}))
+    _asking: _Prompting | None = None
+    _progress: ProgressView = attrs.field(factory=lambda: ProgressView({}))
 
-    async def run(self, message: str, conversation: str | None = None) -> Outcome:
+    async def run(self, message: str, conversation: str | None = None) -> TurnEnd:
         """Send `message`, and follow the turn until it ends or waits for a person who is not at the terminal.
 
         Args:
@@ -89,7 +89,7 @@ class OneTurn:
 
     async def _follow(self, id: str, seen: int, nursery: trio.Nursery) -> None:
         """Follow the run of the message. Events up to `seen` are not shown, but later ones refer to them."""
-        progress = self._progress = Progress(dict(routers(self.agent.config.agent)))
+        progress = self._progress = ProgressView(dict(routers(self.agent.config.agent)))
         async with aclosing(self.agent.events(id, deltas=self.terminal.streams)) as events:
             async for event in events:
                 if not isinstance(event, Event):
@@ -124,7 +124,7 @@ class OneTurn:
                 self.terminal.tell(f"{node}:", "quiet")
             self.terminal.piece(piece.text)
 
-    async def _take_in(self, event: Event, nursery: trio.Nursery) -> Outcome | None:
+    async def _take_in(self, event: Event, nursery: trio.Nursery) -> TurnEnd | None:
         """Handle an event; the outcome if it is the last event of the turn."""
         match decode(event).event:
             case e.ApprovalResolved(id=id) | e.ApprovalExpired(id=id) | e.ApprovalVoid(id=id):
@@ -137,7 +137,7 @@ class OneTurn:
             case e.RunWaiting(on=on):
                 # One at a time: after each decision, `run.waiting` comes again for the rest.
                 if self._asking is None or self._asking.approval not in on:
-                    self._asking = _Asking(on[0])
+                    self._asking = _Prompting(on[0])
                     nursery.start_soon(self._ask, self._asking, nursery.cancel_scope)
             case e.RunAuthRequired(wanted=wanted):
                 self.terminal.tell(f"{wanted.label} needs a bearer token", "bad")
@@ -171,7 +171,7 @@ class OneTurn:
                 await self.agent.decide(approval.id, {"action": "cancel"}, wait=False)
         return bool(in_flight)
 
-    async def _ask(self, asking: _Asking, turn: trio.CancelScope) -> None:
+    async def _ask(self, asking: _Prompting, turn: trio.CancelScope) -> None:
         """Ask until the approval is decided. If the person leaves, it stays pending where it can."""
         with asking.scope:
             approval = await self.agent.approval(asking.approval)

@@ -65,13 +65,13 @@ def explain_call(args: argparse.Namespace) -> int:
         tools = [_tool(args.tool, *each, config) for each in zip(servers, hints, strict=True)]
         answers = [[_answer(tool, arguments, policy_scope) for policy_scope in scopes] for tool in tools]
         if any(each != answers[0] for each in answers[1:]):
-            raise _Unusable(
+            raise _UnusableCall(
                 f"--server is needed: {' or '.join(servers)} (stopgo mcp test says which tools they have)"
             )
     except ConfigError as error:
         print(error, file=sys.stderr)
         return WRONG
-    except _Unusable as error:
+    except _UnusableCall as error:
         print(f"stopgo policy explain: {error}", file=sys.stderr)
         return WRONG
 
@@ -87,7 +87,7 @@ def explain_call(args: argparse.Namespace) -> int:
     return max(seen, default=EXIT_CODES["deny"])
 
 
-class _Unusable(Exception):
+class _UnusableCall(Exception):
     """An option has an unusable value; the text says why."""
 
 
@@ -136,14 +136,14 @@ def _arguments(text: str) -> dict[str, Any]:
     try:
         arguments = load_edge(text)
     except ValueError as error:
-        raise _Unusable(f"--args is not JSON: {error}") from None
+        raise _UnusableCall(f"--args is not JSON: {error}") from None
     if not isinstance(arguments, dict):
-        raise _Unusable('--args must be a JSON object, for instance \'{"name": "x"}\'')
+        raise _UnusableCall('--args must be a JSON object, for instance \'{"name": "x"}\'')
     return arguments
 
 
 def _scopes(config: AgentConfig, name: str | None) -> list[PolicyScope]:
-    """The policy scopes that the call may come from. Raises `_Unusable` if there is none."""
+    """The policy scopes that the call may come from. Raises `_UnusableCall` if there is none."""
     from ...actors.gate.gate import policy_scopes, root_scope
     from ...config.nodes import LlmNode
 
@@ -156,7 +156,7 @@ def _scopes(config: AgentConfig, name: str | None) -> list[PolicyScope]:
         _check_known("llm node", name, list(callers))
         return [callers[name]]
     if not callers:
-        raise _Unusable("the tree has no llm node, so no node calls tools")
+        raise _UnusableCall("the tree has no llm node, so no node calls tools")
     return list(callers.values())
 
 
@@ -165,7 +165,7 @@ def _check_known(kind: str, name: str, known: list[str]) -> None:
 
     if name not in known:
         hint = nearest(name, known) or f"known: {', '.join(known) or 'none'}"
-        raise _Unusable(f'no {kind} is called "{name}" ({hint})')
+        raise _UnusableCall(f'no {kind} is called "{name}" ({hint})')
 
 
 def _answer(tool: Tool, arguments: dict[str, Any], policy_scope: PolicyScope) -> tuple[Action | None, str]:

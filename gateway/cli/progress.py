@@ -22,7 +22,7 @@ def routers(node: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield from routers(child)
 
 
-class Progress:
+class ProgressView:
     """Needs all events from the start of a run, because events refer to earlier ones."""
 
     def __init__(self, routers: Mapping[str, Sequence[str]]) -> None:

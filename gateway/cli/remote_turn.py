@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import attrs
 import trio
 
-from ...actors.a2a.agent_link import AgentLink, Contact, NotSent
+from ...actors.a2a.agent_link import AgentLink, Contact, RequestNotSent
 from ...actors.a2a.exchange import CANCEL_TIME, Exchange, cancel, look
 from ...actors.a2a.wire.task import Task
 from ...actors.approvals.asked import Occasion
@@ -36,7 +36,7 @@ from ...actors.tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown,
 from ...config.a2a import RemoteAgentConfig
 from ...config.agent_config import MAX_STORED_BYTES
 from .deciding import ask_for_words, tell_refusal
-from .interrupt import Outcome
+from .interrupt import TurnEnd
 from .terminal import Style, Terminal
 
 LOOK_INTERVAL = 2.0
@@ -79,9 +79,9 @@ class RemoteTurn:
     async def aclose(self) -> None:
         await self.link.aclose()
 
-    async def run(self, message: str) -> Outcome:
+    async def run(self, message: str) -> TurnEnd:
         """Send the message, and follow its task until it ends or waits for an answer without a terminal."""
-        outcome: Outcome = "cancelled"
+        outcome: TurnEnd = "cancelled"
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._end_when_told, nursery.cancel_scope)
             outcome = await self._follow(message)
@@ -94,7 +94,7 @@ class RemoteTurn:
         await self.stop.wait()
         scope.cancel()
 
-    async def _follow(self, message: str) -> Outcome:
+    async def _follow(self, message: str) -> TurnEnd:
         answers: Sequence[RemoteAnswer] = ()
         items: Sequence[RemoteItem] = ()
         try:
@@ -117,7 +117,7 @@ class RemoteTurn:
             if self.task is not None:
                 return "waiting"
             self._tell("Send a bearer token with --token-env, or other credentials with --header.")
-        except NotSent as error:
+        except RequestNotSent as error:
             self._tell(f"stopgo a2a send: {self.config.name}: {error}", "bad")
         except (ToolUnavailable, ToolOutcomeUnknown) as error:
             self._tell(f"stopgo a2a send: {error}", "bad")
@@ -156,7 +156,7 @@ class RemoteTurn:
     def _progress(self, progress: Progress) -> None:
         self._tell(shortened(progress.message or ""), "quiet")
 
-    def _ended(self, end: Delegated) -> Outcome:
+    def _ended(self, end: Delegated) -> TurnEnd:
         text = self._secrets.mask(end.result.content)
         if end.result.is_error:
             self._tell(text, "bad")

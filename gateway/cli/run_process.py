@@ -17,7 +17,7 @@ from ...config.errors import ConfigError
 from ...runtime.clock import ProcessClock
 from ...runtime.errors import RestartLimitReached
 from ...runtime.journal.errors import JournalError
-from .interrupt import Interrupt, Outcome
+from .interrupt import Interrupt, TurnEnd
 from .one_turn import OneTurn
 from .options import FAILED, WRONG
 from .terminal import LogToTerminal, Terminal
@@ -61,7 +61,7 @@ async def _run(
     terminal: Terminal,
 ) -> int:
     interrupt = Interrupt()
-    outcome: Outcome = "cancelled"
+    outcome: TurnEnd = "cancelled"
     async with interrupt.listening(), open_agent(config, journal=journal) as agent:
         turn = OneTurn(agent, terminal, interrupt.stop)
         interrupt.running = True

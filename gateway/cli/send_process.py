@@ -13,7 +13,7 @@ from ...actors.a2a.wire.client_codec import write_call
 from ...actors.a2a.wire.task import Data, Message, Part, Send, Text
 from ...actors.approvals.proxy_approval import ProxyQuestion
 from ...config.a2a import RemoteAgentConfig
-from .interrupt import Interrupt, Outcome
+from .interrupt import Interrupt, TurnEnd
 from .remote_turn import RemoteTurn
 from .terminal import LogToTerminal, Terminal
 
@@ -40,7 +40,7 @@ async def _run(
     terminal: Terminal,
 ) -> int:
     interrupt = Interrupt(running=True)
-    outcome: Outcome = "cancelled"
+    outcome: TurnEnd = "cancelled"
     turn = RemoteTurn.of(config, terminal, interrupt.stop, bearer)
     async with interrupt.listening():
         try:

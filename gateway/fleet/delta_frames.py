@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ...actors.common.stored_json import new_converter
-from ...actors.conversation.delta_exchange import Wanted
+from ...actors.conversation.delta_exchange import WantedDeltas
 from ...actors.log.deltas import AnyDelta
 from ...runtime import json_text
 from ..http import sse
@@ -40,16 +40,16 @@ def decode(text: str) -> AnyDelta | None:
         return None
 
 
-def as_body(wanted: Wanted) -> dict[str, object]:
+def as_body(wanted: WantedDeltas) -> dict[str, object]:
     if len(wanted.conversations) > MOST_LISTED:
-        wanted = Wanted(all=True)
+        wanted = WantedDeltas(all=True)
     return {"conversations": sorted(wanted.conversations), "all": wanted.all}
 
 
-def wanted_from(body: dict[str, Any]) -> Wanted:
+def wanted_from(body: dict[str, Any]) -> WantedDeltas:
     """Raises `RequestError` ``invalid_request_body``."""
     match body:
         case {"conversations": [*ids], "all": bool(all)} if {*map(type, ids)} <= {str}:
-            return Wanted(frozenset(ids), all)
+            return WantedDeltas(frozenset(ids), all)
         case _:
             raise RequestError(400, "invalid_request_body", "the body does not say which deltas are wanted")

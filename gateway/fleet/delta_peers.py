@@ -18,7 +18,7 @@ import trio
 from ...actors.agent import Agent
 from ...actors.common.errors import AgentError, StartError
 from ...actors.common.sse_parser import EventTooLarge, SseParser
-from ...actors.conversation.delta_exchange import Wanted
+from ...actors.conversation.delta_exchange import WantedDeltas
 from ...runtime.journal.errors import JournalError
 from ...runtime.json_text import dump
 from ...runtime.restart import Backoff, Streak
@@ -42,7 +42,7 @@ SILENCE = 45.0
 log = logging.getLogger(__name__)
 
 
-class Refused(Exception):
+class PeerRefused(Exception):
     """A node has no deltas for this one. The text says why."""
 
 
@@ -94,7 +94,7 @@ class DeltaPeers:
         why = None
         try:
             await self._receive(url)
-        except* (httpx2.HTTPError, httpx2.InvalidURL, JournalError, EventTooLarge, Refused) as group:
+        except* (httpx2.HTTPError, httpx2.InvalidURL, JournalError, EventTooLarge, PeerRefused) as group:
             why = "; ".join(str(each) or type(each).__name__ for each in group.exceptions)
         return why
 
@@ -109,9 +109,9 @@ class DeltaPeers:
         headers, proof = self._key.sign("GET", at)
         async with self._client.stream("GET", at, headers=headers) as answer:
             if answer.status_code != 200:
-                raise Refused(f"it answers with HTTP {answer.status_code}")
+                raise PeerRefused(f"it answers with HTTP {answer.status_code}")
             if not is_proof(answer.headers.get(PROOF, ""), proof):
-                raise Refused("it does not prove that it has the key of the fleet")
+                raise PeerRefused("it does not prove that it has the key of the fleet")
             nursery.start_soon(self._tell, at)
             parser = SseParser()
             async for chunk in answer.aiter_raw():
@@ -120,7 +120,7 @@ class DeltaPeers:
                         await self._agent.delta_exchange.take(delta)
 
     async def _tell(self, at: str) -> None:
-        told = Wanted()
+        told = WantedDeltas()
         while True:
             wanted = self._agent.delta_exchange.wanted()
             if wanted != told:
@@ -128,7 +128,7 @@ class DeltaPeers:
                 headers, _ = self._key.sign("PUT", at, body)
                 answer = await self._client.put(at, content=body, headers=headers)
                 if answer.status_code != 204:
-                    raise Refused(f"it answers with HTTP {answer.status_code}")
+                    raise PeerRefused(f"it answers with HTTP {answer.status_code}")
                 told = wanted
             await trio.sleep(TELL)
 

@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 import attrs
 
 from ...actors.agent import Agent
-from ...actors.conversation.delta_exchange import Wanted
+from ...actors.conversation.delta_exchange import WantedDeltas
 from ...actors.log.deltas import AnyDelta
 from ..http import sse
 from ..http.body import parse_object
 from ..http.errors import RequestError, unauthenticated
 from ..http.event_stream import StreamBody, stream_reply
 from ..http.quart_app import Application
-from ..http.request import Request
+from ..http.request import HttpRequest
 from ..http.responses import Reply, nothing
 from .delta_frames import PATH, address_of, encode, wanted_from
 from .fleet_key import PROOF, FleetKey
@@ -27,7 +27,7 @@ from .fleet_key import PROOF, FleetKey
 class _Peer:
     """A node that reads the deltas of this one."""
 
-    wanted: Wanted = attrs.field(factory=Wanted)
+    wanted: WantedDeltas = attrs.field(factory=WantedDeltas)
 
 
 @attrs.define(eq=False)
@@ -47,14 +47,14 @@ class DeltaSource:
         app.add(PATH, "stream of deltas", self.stream, ["GET"], public=True)
         app.add(PATH, "wanted deltas", self.want, ["PUT"], public=True)
 
-    async def stream(self, request: Request) -> Reply:
+    async def stream(self, request: HttpRequest) -> Reply:
         node, proof = self._node_behind(request)
         body = StreamBody(self._frames(node), self._agent.draining.wait, "-")
         body.end_with(self._key.changed.wait)
         reply = stream_reply(body)
         return attrs.evolve(reply, headers={**reply.headers, PROOF: proof})
 
-    async def want(self, request: Request) -> Reply:
+    async def want(self, request: HttpRequest) -> Reply:
         body = await request.body()
         node, proof = self._node_behind(request, body)
         peer = self._peers.get(node)
@@ -63,7 +63,7 @@ class DeltaSource:
         peer.wanted = wanted_from(parse_object(body))
         return nothing({PROOF: proof})
 
-    def _node_behind(self, request: Request, body: bytes = b"") -> tuple[str, str]:
+    def _node_behind(self, request: HttpRequest, body: bytes = b"") -> tuple[str, str]:
         """The name of the node that sends a request, and the proof for the answer."""
         node, given = request.args.get("node", ""), request.headers.get("Authorization", "")
         proof = self._key.proof_for(given, request.method, address_of(self._advertised, node), body)

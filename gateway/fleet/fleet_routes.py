@@ -9,7 +9,7 @@ import attrs
 
 from ...actors.agent import Agent
 from ...actors.common.fleet import FleetNode
-from ..http.request import Request
+from ..http.request import HttpRequest
 from ..http.responses import Reply, View, reply
 from ..views import timestamp
 from ..wire import system_shapes as s
@@ -23,7 +23,7 @@ class FleetRoutes:
         """By id of the operation."""
         return {"getFleet": self.read}
 
-    async def read(self, request: Request) -> Reply:
+    async def read(self, request: HttpRequest) -> Reply:
         fleet = await self.agent.acting_as(request.principal).fleet()
         return reply(
             s.Fleet(

@@ -2,6 +2,6 @@
 
 Everything that overrides Hypercorn and Quart is here: `http_connection`, `http_protocol`, `request_task` and
 `http_server` override the server, `quart_app` the framework. The routes import neither library: they take a
-`Request` and return a `Reply`, or take a `Socket`. Of agents, only their error type is known here. Read
+`HttpRequest` and return a `Reply`, or take a `Socket`. Of agents, only their error type is known here. Read
 `request` and `responses` first.
 """

@@ -6,7 +6,7 @@ import hashlib
 import re
 
 from .errors import RequestError
-from .request import Headers, Request
+from .request import Headers, HttpRequest
 
 MAX_KEY = 255
 """Characters of an Idempotency-Key."""
@@ -59,18 +59,18 @@ def idempotency_key(headers: Headers, method: str, path: str) -> str | None:
     return hashlib.sha256(f"{method}\n{path}\n{given}".encode()).hexdigest()
 
 
-def tool_token(request: Request) -> str | None:
+def tool_token(request: HttpRequest) -> str | None:
     """The bearer token that calls of tools and agents forward. Raises `RequestError` if it is invalid."""
     return bearer(request.headers) if request.identity is None else request.identity.token
 
 
-def post_key(request: Request) -> str | None:
+def post_key(request: HttpRequest) -> str | None:
     """`idempotency_key` of a request, as a key of its principal."""
     key = idempotency_key(request.headers, request.method, request.path)
     return None if key is None else own_key(request, key)
 
 
-def own_key(request: Request, key: str) -> str:
+def own_key(request: HttpRequest, key: str) -> str:
     """A key that no other principal has. It is derived from the id of the principal, not from its credential,
     so that it survives the rotation of an API key."""
     if request.principal is None:

@@ -1,7 +1,7 @@
-"""Admission of requests by `Host`, `Origin` and `Sec-Fetch-Site`. Pure.
+"""Admission of requests by `Host`, `WebOrigin` and `Sec-Fetch-Site`. Pure.
 
 A browser lets every page send requests to every address that it can reach. It sets these three headers
-itself, so they distinguish the agent's own pages from others. Programs send neither `Origin` nor
+itself, so they distinguish the agent's own pages from others. Programs send neither `WebOrigin` nor
 `Sec-Fetch-Site`.
 
 Host (421 `wrong_host`). An attacker's page may resolve its own name to the agent's address (DNS rebinding).
@@ -23,7 +23,7 @@ Origin (403 `cross_site`). The allowed hosts have no effect here.
    is the static page, which contains no data of the agent. No other site can read, frame or script the page,
    and the page decides nothing by itself. Its own requests are `same-origin`. With a login, the issuer sends
    the browser back in the same way, to the path of the callback, which checks that this browser began it.
-5. `Origin`, if sent, has to have the scheme, host and port of `server.public_url`, of an entry of
+5. `WebOrigin`, if sent, has to have the scheme, host and port of `server.public_url`, of an entry of
    `server.allowed_origins`, or of the address that the connection came to: `http`, that address and its port.
    For a loopback address, `localhost`, `127.0.0.1` and `[::1]` with that port are accepted, too. `null`, and
    every other value that is not an http or https origin, is refused.
@@ -53,7 +53,7 @@ _SHOWN = 100
 
 
 @attrs.frozen
-class Origin:
+class WebOrigin:
     scheme: str
     host: str
     """In lower case, an IPv6 address in brackets and in its shortest form."""
@@ -65,7 +65,7 @@ class Allowed:
     """The hosts and origins that a configuration file allows in addition."""
 
     hosts: frozenset[str]
-    origins: frozenset[Origin]
+    origins: frozenset[WebOrigin]
     linked: frozenset[bytes] = frozenset({b"/"})
     """The paths that other sites may open in a tab (rule 4)."""
     prefix: str = ""
@@ -151,19 +151,19 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _origin(text: str) -> Origin | None:
+def _origin(text: str) -> WebOrigin | None:
     scheme, _, rest = text.partition("://")
     host, port = _host_and_port(rest)
     if not host or scheme not in _DEFAULT_PORTS:
         return None
-    return Origin(scheme, host, _DEFAULT_PORTS[scheme] if port is None else port)
+    return WebOrigin(scheme, host, _DEFAULT_PORTS[scheme] if port is None else port)
 
 
-def _origin_of_url(url: str) -> Origin | None:
+def _origin_of_url(url: str) -> WebOrigin | None:
     return _origin("/".join(url.lower().split("/")[:3]))
 
 
-def _own_origins(scope: WWWScope) -> Iterator[Origin]:
+def _own_origins(scope: WWWScope) -> Iterator[WebOrigin]:
     """The origins of the address that the connection came to (rule 5)."""
     host, port = scope["server"] or ("", None)
     if port is None:
@@ -171,7 +171,7 @@ def _own_origins(scope: WWWScope) -> Iterator[Origin]:
     address = ip_address(host.partition("%")[0])
     names = (f"[{address}]" if address.version == 6 else str(address),)
     for name in (*names, *(("localhost", "127.0.0.1", "[::1]") if address.is_loopback else ())):
-        yield Origin("http", name, port)
+        yield WebOrigin("http", name, port)
 
 
 def _wrong_host(text: str, host: str, allowed: Allowed) -> RequestError:

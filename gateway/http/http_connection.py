@@ -62,7 +62,7 @@ MAX_SENT = 2**16
 """Bytes of an answer per `SEND_TIMEOUT`."""
 
 
-class Connection:
+class ClientConnection:
     """One client's connection, from its first byte until it is closed."""
 
     def __init__(

@@ -21,7 +21,7 @@ from hypercorn.typing import ASGIFramework
 
 from .access_log import ServerLog
 from .errors import bare_error
-from .http_connection import HEAD_TIMEOUT, KEEP_ALIVE, Connection
+from .http_connection import HEAD_TIMEOUT, KEEP_ALIVE, ClientConnection
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def _refused(host: str, port: int, error: OSError | UnicodeError, any_port: str 
     return BindError(f"cannot listen on {host}:{port}: {reason}{hint}")
 
 
-class Server:
+class HttpServer:
     """Accepts connections until it drains."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Server:
         self._context = WorkerContext(None)
         self._accepting = trio.CancelScope()
         self._done = trio.Event()
-        self._open: set[Connection] = set()
+        self._open: set[ClientConnection] = set()
         self.max_connections = min(max_connections, _allowed_files(4 * max_connections) // 2)
         """Maximum number of concurrent connections: at most half of the files that the process may open, so
         that as many remain for tools and models."""
@@ -157,7 +157,7 @@ class Server:
         if len(self._open) >= self.max_connections and not self._make_room():
             await _turn_away(stream)
             return
-        connection = Connection(self._app, self._config, self._context, stream)
+        connection = ClientConnection(self._app, self._config, self._context, stream)
         self._open.add(connection)
         try:
             await connection.run()
@@ -197,13 +197,13 @@ async def open_server(
     sockets: Sequence[socket.socket],
     max_connections: int = MAX_CONNECTIONS,
     keep_alive: float = KEEP_ALIVE,
-) -> AsyncIterator[Server]:
+) -> AsyncIterator[HttpServer]:
     """Serve `app` on the `sockets` of `bind`. The exit closes every connection at once; drain first.
 
     Raises `BindError`.
     """
     try:
-        server = Server(app, sockets, max_connections, keep_alive)
+        server = HttpServer(app, sockets, max_connections, keep_alive)
     except OSError as error:
         host, port = sockets[0].getsockname()[:2]
         raise _refused(host, port, error) from error

@@ -1,7 +1,7 @@
 """Quart, reduced to routing, because its unused parts would cost time in every request.
 
-Quart creates a request from the ASGI scope and finds its route. From there on, only `Request`, `Reply` and
-`Socket` are used. `tests/gateway/http/test_private_names.py` checks the private names of Quart used here.
+Quart creates a request from the ASGI scope and finds its route. From there on, only `HttpRequest`, `Reply`
+and `Socket` are used. `tests/gateway/http/test_private_names.py` checks the private names of Quart used here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .access_log import IDENTITY
 from .entrance import Entrance
 from .event_stream import StreamBody
 from .host_and_origin import Allowed, check_admission
-from .request import SESSION_HEADER, STREAM, Request, current
+from .request import SESSION_HEADER, STREAM, HttpRequest, current
 from .request_observer import OBSERVERS, ROUTE, RequestObserver
 from .responses import SAFE_HEADERS, Reply, View, nothing
 from .web_socket import Socket, SocketView, serve_until_ended
@@ -82,7 +82,7 @@ class ASGIRequest(TrioASGIHTTPConnection):
         await self._send_response(send, await self.app.handle_request(request))
 
 
-class Context(RequestContext):
+class PlainContext(RequestContext):
     """A request context that only finds the route."""
 
     async def push(self) -> None:
@@ -183,8 +183,8 @@ class Application(QuartTrio):
 
     # --------------------------------------------------------------------- requests
 
-    def request_context(self, request: AnyRequest) -> Context:
-        return Context(self, request, _NO_SESSION)
+    def request_context(self, request: AnyRequest) -> PlainContext:
+        return PlainContext(self, request, _NO_SESSION)
 
     def create_url_adapter(self, request: BaseRequestWebsocket | None) -> MapAdapter | None:
         return None if request is None else self._routes(request.scheme, request.method, request.path)
@@ -195,14 +195,14 @@ class Application(QuartTrio):
     async def full_dispatch_request(self, request_context: RequestContext | None = None) -> Response:
         assert request_context is not None
         raw = cast(QuartRequest, request_context.request)
-        request = Request(raw, raw.receive)
+        request = HttpRequest(raw, raw.receive)
         token = current.set(request)
         try:
             return self._response(await self._answer(raw, request), request)
         finally:
             current.reset(token)
 
-    async def _answer(self, raw: QuartRequest, request: Request) -> Reply:
+    async def _answer(self, raw: QuartRequest, request: HttpRequest) -> Reply:
         try:
             if raw.routing_exception is not None:
                 raise raw.routing_exception
@@ -216,7 +216,7 @@ class Application(QuartTrio):
         except Exception as error:
             return errors.reply_to(error, request.path)
 
-    async def _view(self, id: str, request: Request, variables: Mapping[str, Any]) -> Reply:
+    async def _view(self, id: str, request: HttpRequest, variables: Mapping[str, Any]) -> Reply:
         if self._entrance is None or id in self._public:
             return await self._views[id](request, **variables)
         identity = request.facts[IDENTITY] = await self._entrance.identify(request)
@@ -253,13 +253,13 @@ class Application(QuartTrio):
         except WebsocketMismatch:
             raise errors.RequestError(400, "not_a_websocket", f"{path} is not a websocket") from None
 
-    def _headers(self, reply: Reply, request: Request) -> dict[str, str]:
+    def _headers(self, reply: Reply, request: HttpRequest) -> dict[str, str]:
         headers = {SESSION_HEADER: request.session_id(), **SAFE_HEADERS, **reply.headers}
         if headers.get("Location", "").startswith("/"):
             headers["Location"] = self.allowed.prefix + headers["Location"]
         return headers
 
-    def _response(self, reply: Reply, request: Request) -> Response:
+    def _response(self, reply: Reply, request: HttpRequest) -> Response:
         body = reply.body
         if isinstance(body, ResponseBody):
             response = Response(b"", reply.status, content_type=reply.content_type)
@@ -273,12 +273,14 @@ class Application(QuartTrio):
         return response
 
     async def _refuse(
-        self, scope: WWWScope, request: Request, send: ASGISendCallable, error: Exception
+        self, scope: WWWScope, request: HttpRequest, send: ASGISendCallable, error: Exception
     ) -> None:
         """Answer a request or a websocket handshake with an error."""
         await self._send(errors.reply_to(error, scope["path"]), scope, request, send)
 
-    async def _send(self, reply: Reply, scope: WWWScope, request: Request, send: ASGISendCallable) -> None:
+    async def _send(
+        self, reply: Reply, scope: WWWScope, request: HttpRequest, send: ASGISendCallable
+    ) -> None:
         assert isinstance(reply.body, bytes)
         sized = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.body))}
         headers = {**self._headers(reply, request), **sized}
@@ -288,14 +290,14 @@ class Application(QuartTrio):
         await send(cast("ASGISendEvent", start))
         await send(cast("ASGISendEvent", {"type": f"{kind}.body", "body": reply.body, "more_body": False}))
 
-    def _request(self, scope: HTTPScope | WebsocketScope, receive: ASGIReceiveCallable) -> Request:
+    def _request(self, scope: HTTPScope | WebsocketScope, receive: ASGIReceiveCallable) -> HttpRequest:
         headers = Headers({"Remote-Addr": (scope.get("client") or ("",))[0]})  # as the framework does
         for name, value in scope["headers"]:
             headers.add(name.decode("latin1").title(), value.decode("latin1"))
         raw = BaseRequestWebsocket(
             "GET", scope["scheme"], scope["path"], scope["query_string"], headers, "", "1.1", scope
         )
-        return Request(raw, receive)
+        return HttpRequest(raw, receive)
 
 
 def _leave_out(prefix: str, scope: WWWScope) -> None:

@@ -32,12 +32,12 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 STREAM = "stream"
 """The fact under which the count of an open stream is kept."""
 
-current: ContextVar[Request] = ContextVar("current")
+current: ContextVar[HttpRequest] = ContextVar("current")
 """The request that the current task answers."""
 
 
 @attrs.frozen(eq=False)
-class Request:
+class HttpRequest:
     """A request, or the handshake of a websocket."""
 
     _raw: BaseRequestWebsocket
@@ -147,6 +147,6 @@ class Request:
 
 
 def set_conversation(conversation: str, session_id: str) -> None:
-    """`Request.set_conversation` of the current request, if there is one."""
+    """`HttpRequest.set_conversation` of the current request, if there is one."""
     if (request := current.get(None)) is not None:
         request.set_conversation(conversation, session_id)

@@ -13,7 +13,7 @@ from .errors import unauthenticated
 from .event_stream import cancel_when
 from .http_protocol import CLOSE_GRACE
 from .identity import Lifetime
-from .request import Request
+from .request import HttpRequest
 
 STOPS = 1001, "shutting down"
 """Code and reason of the close frame when the server stops."""
@@ -26,7 +26,7 @@ class Socket:
     """A websocket, accepted by its route. Its task is cancelled when the client disconnects and when the
     server stops; the connection then sends the close frame."""
 
-    request: Request
+    request: HttpRequest
     """The handshake."""
     _send: ASGISendCallable
     accepted: bool = False

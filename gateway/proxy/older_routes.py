@@ -11,7 +11,7 @@ import attrs
 from ...runtime.json_text import dump_wire
 from ..http.body import kind, message_of
 from ..http.errors import RequestError
-from ..http.request import Request
+from ..http.request import HttpRequest
 from ..http.responses import Reply, View
 from .upstream import Upstream
 
@@ -26,7 +26,7 @@ class OlderRoutes:
         yield "POST", "/api/approve", self.approve
         yield "GET", "/api/conversation/{id}", self.conversation
 
-    async def send(self, request: Request) -> Reply:
+    async def send(self, request: HttpRequest) -> Reply:
         """Send a message to a conversation, by default a new one."""
         body = await request.json(("message", "conversation_id"))
         message = message_of(body)
@@ -36,7 +36,7 @@ class OlderRoutes:
         path = "/conversations" if id is None else f"/conversations/{id}/messages"
         return await self._post(request, path, {"message": message})
 
-    async def approve(self, request: Request) -> Reply:
+    async def approve(self, request: HttpRequest) -> Reply:
         body = await request.json(("uuid", "approved"))
         uuid = _id(body, "uuid")
         if uuid is None:
@@ -46,11 +46,11 @@ class OlderRoutes:
             raise _invalid("approved", "approved must be true or false")
         return await self._post(request, f"/approvals/{uuid}", {"approved": approved})
 
-    async def conversation(self, request: Request, id: str) -> Reply:
+    async def conversation(self, request: HttpRequest, id: str) -> Reply:
         path = f"/conversations/{_in_path(id, 'id')}"
         return await self.upstream.answer(request, request.method, path, b"")
 
-    async def _post(self, request: Request, path: str, body: Mapping[str, Any]) -> Reply:
+    async def _post(self, request: HttpRequest, path: str, body: Mapping[str, Any]) -> Reply:
         return await self.upstream.answer(request, "POST", path, dump_wire(body))
 
 

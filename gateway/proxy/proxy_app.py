@@ -26,7 +26,7 @@ from ..auth.login import with_login
 from ..http.errors import NotFound
 from ..http.host_and_origin import allowed_by
 from ..http.quart_app import Application
-from ..http.request import Request
+from ..http.request import HttpRequest
 from ..http.responses import Reply, View
 from ..http.web_socket import Socket, SocketView
 from ..operations import OPERATIONS
@@ -41,7 +41,7 @@ _SWITCHING = 101
 
 
 @attrs.frozen
-class Route:
+class ProxyRoute:
     method: str
     path: str
     is_socket: bool = False
@@ -51,18 +51,18 @@ class Route:
         return f"{self.method} {self.path}"
 
 
-def passed_routes() -> Iterator[Route]:
+def passed_routes() -> Iterator[ProxyRoute]:
     """The forwarded routes of the agent."""
     for operation in OPERATIONS:
         if operation.path not in _NOT_PASSED:
             is_socket = any(answer.status == _SWITCHING for answer in operation.answers)
-            yield Route(operation.method, operation.path, is_socket)
-    yield Route("GET", "/page/agent")
-    yield Route("GET", "/page/sign-in")
-    yield Route("GET", "/page/approvals/{uuid}")
-    yield Route("POST", "/page/markdown")
-    yield Route("GET", "/login")
-    yield Route("GET", "/login/callback")
+            yield ProxyRoute(operation.method, operation.path, is_socket)
+    yield ProxyRoute("GET", "/page/agent")
+    yield ProxyRoute("GET", "/page/sign-in")
+    yield ProxyRoute("GET", "/page/approvals/{uuid}")
+    yield ProxyRoute("POST", "/page/markdown")
+    yield ProxyRoute("GET", "/login")
+    yield ProxyRoute("GET", "/login/callback")
 
 
 def make_proxy(config: WebConfig, upstream: Upstream) -> Application:
@@ -92,8 +92,8 @@ class ProxyApplication(Application):
                 await super().asgi_app(scope, receive, send)
 
 
-def _passed(route: Route, upstream: Upstream) -> View:
-    async def view(request: Request, **variables: str) -> Reply:
+def _passed(route: ProxyRoute, upstream: Upstream) -> View:
+    async def view(request: HttpRequest, **variables: str) -> Reply:
         path, query = _target(route, request, variables)
         _name_conversation(request, path, variables)
         return await upstream.answer(request, request.method, path, await request.body(), query)
@@ -101,7 +101,7 @@ def _passed(route: Route, upstream: Upstream) -> View:
     return view
 
 
-def _passed_socket(route: Route, upstream: Upstream) -> SocketView:
+def _passed_socket(route: ProxyRoute, upstream: Upstream) -> SocketView:
     async def view(socket: Socket, **variables: str) -> None:
         path, query = _target(route, socket.request, variables)
         _name_conversation(socket.request, path, variables)
@@ -110,7 +110,7 @@ def _passed_socket(route: Route, upstream: Upstream) -> SocketView:
     return view
 
 
-def _target(route: Route, request: Request, variables: dict[str, str]) -> tuple[str, str]:
+def _target(route: ProxyRoute, request: HttpRequest, variables: dict[str, str]) -> tuple[str, str]:
     """Path and query of the request to the agent."""
     if not {".", ".."}.isdisjoint(variables.values()):  # dot segments would change the path
         raise NotFound
@@ -118,6 +118,6 @@ def _target(route: Route, request: Request, variables: dict[str, str]) -> tuple[
     return path, urlencode(list(request.args.items(multi=True)))
 
 
-def _name_conversation(request: Request, path: str, variables: dict[str, str]) -> None:
+def _name_conversation(request: HttpRequest, path: str, variables: dict[str, str]) -> None:
     if path.startswith("/conversations/"):
         request.set_conversation(variables["id"])

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, contextmanager
 import attrs
 import trio
 
-from ..http.request import Request
+from ..http.request import HttpRequest
 
 _KEY = "stopgo.request_scope"
 
@@ -28,7 +28,7 @@ class RequestScope:
         state[_KEY] = self
 
 
-def scope_of(request: Request) -> RequestScope:
+def scope_of(request: HttpRequest) -> RequestScope:
     scope: RequestScope = request.facts[_KEY]
     return scope
 

@@ -19,7 +19,7 @@ import trio
 from ...actors.common.tls import trusted, why_unreached
 from ..http import sse
 from ..http.errors import RequestError
-from ..http.request import SESSION_HEADER, Request
+from ..http.request import SESSION_HEADER, HttpRequest
 from ..http.responses import IteratedBody, Reply
 from .agent_address import AgentAddress
 from .passed_headers import to_agent, to_client
@@ -64,7 +64,7 @@ class Upstream:
     _transport: httpx2.AsyncHTTPTransport
 
     async def answer(
-        self, request: Request, method: str, path: str, content: bytes, query: str = ""
+        self, request: HttpRequest, method: str, path: str, content: bytes, query: str = ""
     ) -> Reply:
         """Forward a request. Raises `RequestError` if the agent does not answer."""
         scope = scope_of(request)
@@ -86,7 +86,7 @@ class Upstream:
         except httpx2.HTTPError as error:
             raise unreachable(self.address, error) from error
 
-    async def _reply(self, request: Request, response: httpx2.Response, scope: RequestScope) -> Reply:
+    async def _reply(self, request: HttpRequest, response: httpx2.Response, scope: RequestScope) -> Reply:
         """Raises `httpx2.HTTPError` if the connection breaks before the first byte of the body."""
         headers = dict(to_client(response.headers.multi_items(), self.address))
         request.facts["sid"] = headers.pop(SESSION_HEADER.title(), None) or request.session_id()

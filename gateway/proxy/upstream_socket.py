@@ -35,7 +35,7 @@ _MAY_BE_SENT = frozenset({*range(1000, 1004), *range(1007, 1014), *range(3000, 5
 _BROKEN = (h11.ProtocolError, wsproto.utilities.ProtocolError)
 """Errors of the library during the handshake, if the other side does not speak HTTP."""
 
-Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+UpstreamStream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 E = TypeVar("E", bound=BaseException)
 
 
@@ -67,7 +67,7 @@ async def pass_on(upstream: Upstream, socket: Socket, path: str, query: str) -> 
         raise refusal
 
 
-async def _connect(upstream: Upstream) -> Stream:
+async def _connect(upstream: Upstream) -> UpstreamStream:
     host, port = upstream.address.host, upstream.address.port
     with trio.fail_after(CONNECT_TIMEOUT):
         if upstream.tls is None:
@@ -84,7 +84,7 @@ async def _connect(upstream: Upstream) -> Stream:
 
 
 async def _handshake(
-    nursery: trio.Nursery, stream: Stream, address: AgentAddress, socket: Socket, path: str
+    nursery: trio.Nursery, stream: UpstreamStream, address: AgentAddress, socket: Socket, path: str
 ) -> WebSocketConnection:
     # Not `open_websocket`, which leaks the connection when the server closes it or refuses.
     with trio.fail_after(HANDSHAKE_TIMEOUT), trio.CancelScope() as wait:

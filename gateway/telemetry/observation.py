@@ -15,7 +15,7 @@ import attrs
 from ...actors.agent import Agent
 from ...actors.log.observer import Observer
 from ...config.agent_config import AgentConfig
-from ..http.http_server import Server
+from ..http.http_server import HttpServer
 from ..http.request_observer import RequestObserver
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ class Observation:
 
     @asynccontextmanager
     async def serve_metrics(
-        self, agent: Agent, server: Server, sockets: Sequence[socket.socket]
-    ) -> AsyncIterator[Server | None]:
+        self, agent: Agent, server: HttpServer, sockets: Sequence[socket.socket]
+    ) -> AsyncIterator[HttpServer | None]:
         """Serve the metrics, if there are any. Raises `BindError`."""
         if self._metrics is None:
             yield None

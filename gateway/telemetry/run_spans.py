@@ -28,7 +28,7 @@ from ...runtime.clock import WallClock, system_clock
 from . import content
 from .approval_outcome import outcome_of
 from .open_nodes import BATCH, OpenNode, OpenNodes, batch_of
-from .spans import Attributes, Kind, Place, RunTrace, Span
+from .spans import Attributes, Place, RunTrace, Span, SpanKind
 
 UNKNOWN_OUTCOME = "unknown_outcome"
 TOOL_ERROR = "tool_error"
@@ -161,7 +161,7 @@ class _Moment:
         started: float,
         attributes: Attributes,
         *,
-        kind: Kind = "internal",
+        kind: SpanKind = "internal",
         links: Sequence[Place] = (),
         error: str | None = None,
     ) -> Span:

@@ -13,9 +13,9 @@ from prometheus_client.exposition import choose_encoder
 
 from ...actors.agent import Agent
 from ..http.host_and_origin import allowed_by
-from ..http.http_server import Server, open_server
+from ..http.http_server import HttpServer, open_server
 from ..http.quart_app import Application
-from ..http.request import Request
+from ..http.request import HttpRequest
 from ..http.responses import Reply
 from .metrics import Metrics
 
@@ -27,8 +27,8 @@ LAG_INTERVAL = 0.5
 
 @asynccontextmanager
 async def serve_metrics(
-    metrics: Metrics, agent: Agent, server: Server, sockets: Sequence[socket.socket]
-) -> AsyncIterator[Server]:
+    metrics: Metrics, agent: Agent, server: HttpServer, sockets: Sequence[socket.socket]
+) -> AsyncIterator[HttpServer]:
     """Serve the metrics of an agent for the length of the block. `server` is the one of the agent's routes.
 
     Names of hosts are allowed as for the agent (`server.allowed_hosts`). Raises `BindError`.
@@ -45,9 +45,9 @@ async def serve_metrics(
 class _Scrape:
     metrics: Metrics
     agent: Agent
-    server: Server
+    server: HttpServer
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: HttpRequest) -> Reply:
         load = await self.agent.load()
         health, halt = await self.agent.readiness(), self.agent.halt_state()
         self.metrics.set(load, health, halt, self.server.connections, time.time())

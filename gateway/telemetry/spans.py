@@ -38,7 +38,7 @@ _SAMPLED = 0x01
 
 Attribute: TypeAlias = str | int | float | bool | Sequence[str]
 Attributes: TypeAlias = dict[str, Attribute | None]
-Kind: TypeAlias = Literal["internal", "client", "server"]
+SpanKind: TypeAlias = Literal["internal", "client", "server"]
 
 
 @attrs.frozen
@@ -74,7 +74,7 @@ class Span:
     """None: the trace begins here."""
     started: float
     ended: float
-    kind: Kind
+    kind: SpanKind
     attributes: Attributes
     """A value of None means that there is no such attribute."""
     links: Sequence[Place] = ()

@@ -38,7 +38,7 @@ RESTART = 1.0
 _OVER = ("finished", "failed", "cancelled")
 _SETTLED_BEFORE = frozenset({"already_decided", "expired", "void"})
 
-Outcome: TypeAlias = Mapping[str, Sequence[Any]]
+Effects: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 @attrs.frozen(eq=False)
@@ -222,7 +222,7 @@ class _Story:
         """The arguments of the calls of each stub, as JSON."""
         return [[json.dumps(call, sort_keys=True) for call in stub.calls] for stub in all_of(self._tools)]
 
-    def check(self, outcome: Outcome, calls: Sequence[Sequence[str]]) -> bool:
+    def check(self, outcome: Effects, calls: Sequence[Sequence[str]]) -> bool:
         """Compare the outcome with that without a crash. Return False if only the numbers of calls were
         compared, because the outcome of a call is unknown.
 
@@ -241,7 +241,7 @@ class _Story:
         return True
 
 
-def outcome_of(conversation: Conversation) -> Outcome:
+def outcome_of(conversation: Conversation) -> Effects:
     """Return the visible part of a conversation: without ids, times and the order of parallel branches."""
     found: dict[str, list[Any]] = {"answers": [exchange.answer for exchange in conversation.turns]}
     for message in conversation.messages:

@@ -17,7 +17,7 @@ MAX_LIVES = 12
 
 T = TypeVar("T")
 
-Live: TypeAlias = Callable[[Kill | None], bool | None]
+LiveOnce: TypeAlias = Callable[[Kill | None], bool | None]
 """Runs one life. Returns whether the story is complete, or None if the life was killed."""
 
 
@@ -31,7 +31,7 @@ def survive(process: Callable[[], Awaitable[T]]) -> T | None:
         return None
 
 
-def live_through(live: Live, kills: Sequence[Kill]) -> int:
+def live_through(live: LiveOnce, kills: Sequence[Kill]) -> int:
     """Run lives until the story is complete. Each kill is for one life; later lives are not killed.
 
     Return how many of the kills took place.

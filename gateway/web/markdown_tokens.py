@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token as Parsed
 
-Token: TypeAlias = dict[str, Any]
+MarkdownToken: TypeAlias = dict[str, Any]
 """``tag`` and ``children``, which are tokens and texts; with ``href``, ``info``, ``start`` or ``align``."""
 
 MAX_TEXT = 64 * 1024
@@ -34,7 +34,7 @@ class _TooMuch(Exception):
     """The tree would be too deep or too large."""
 
 
-def document(text: str) -> list[Token]:
+def document(text: str) -> list[MarkdownToken]:
     """The blocks of a text."""
     if len(text) > MAX_TEXT or len(text.encode("utf-8", "replace")) > MAX_TEXT:
         return _as_written(text)
@@ -55,7 +55,7 @@ def is_safe(href: str) -> bool:
         return False
 
 
-def _as_written(text: str) -> list[Token]:
+def _as_written(text: str) -> list[MarkdownToken]:
     return [{"tag": "pre", "children": [text]}]
 
 
@@ -92,14 +92,14 @@ def _after_spaces(state: StateInline, pos: int) -> int:
     return pos
 
 
-class _Parser(MarkdownIt):
+class _MarkdownParser(MarkdownIt):
     def validateLink(self, url: str) -> bool:
         """Whether the URL may be a link; otherwise it stays text."""
         return is_safe(url)
 
 
 def _parser() -> MarkdownIt:
-    parser = _Parser("commonmark", {"html": False, "linkify": False, "maxNesting": _MAX_LEVEL})
+    parser = _MarkdownParser("commonmark", {"html": False, "linkify": False, "maxNesting": _MAX_LEVEL})
     parser.enable(["strikethrough", "table"])
     # With references, a long URL that is defined once and used often could inflate the answer without bound,
     # and the definitions would be missing from the text.
@@ -122,7 +122,7 @@ class _Tree:
         self._links = 0
         """Number of open links. Only the outermost one becomes a link."""
 
-    def build(self, parsed: Iterable[Parsed]) -> list[Token]:
+    def build(self, parsed: Iterable[Parsed]) -> list[MarkdownToken]:
         self._add_all(parsed)
         return self._blocks
 
@@ -178,14 +178,14 @@ class _Tree:
         elif text:
             self._add(text)
 
-    def _add(self, child: Token | str) -> None:
+    def _add(self, child: MarkdownToken | str) -> None:
         self._count += 1
         if self._count > MAX_TOKENS:
             raise _TooMuch
         self._open[-1].append(child)
 
 
-def _extras(parsed: Parsed) -> Token:
+def _extras(parsed: Parsed) -> MarkdownToken:
     if parsed.tag == "a":
         return {"href": parsed.attrs["href"]}
     if "start" in parsed.attrs:

@@ -12,7 +12,7 @@ import attrs
 from ..http.errors import NotFound
 from ..http.etag import etag_of, matches
 from ..http.quart_app import Application
-from ..http.request import Headers, Request
+from ..http.request import Headers, HttpRequest
 from ..http.responses import Reply
 
 _TYPES: Mapping[str, str] = {
@@ -63,15 +63,15 @@ class PageFiles:
         app.add("/page/{name}", "page file", self._answer, ["GET"], public=True)
         app.add("/favicon.ico", "page icon", self._answer_icon, ["GET"], public=True)
 
-    async def _answer_first(self, request: Request) -> Reply:
+    async def _answer_first(self, request: HttpRequest) -> Reply:
         return self.first.reply(request.headers)
 
-    async def _answer(self, request: Request, name: str) -> Reply:
+    async def _answer(self, request: HttpRequest, name: str) -> Reply:
         if name not in self.others:
             raise NotFound
         return self.others[name].reply(request.headers)
 
-    async def _answer_icon(self, request: Request) -> Reply:
+    async def _answer_icon(self, request: HttpRequest) -> Reply:
         """Serve the icon, which browsers request by themselves, also for `/docs`."""
         return await self._answer(request, "icon.svg")
 

@@ -13,7 +13,7 @@ from ...runtime.json_text import dump_wire
 from ..http.errors import RequestError
 from ..http.quart_app import Application
 from ..http.query import invalid
-from ..http.request import Request
+from ..http.request import HttpRequest
 from ..http.responses import Reply, reply
 from ..refused_request import named_on_error
 from .agent_page import agent_view
@@ -28,7 +28,7 @@ MAX_CHARACTERS = 256 * 1024
 
 
 @attrs.frozen
-class Page:
+class WebPage:
     agent: Agent
     _parsers: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(1))
     """One text at a time, because a parsing thread takes half of the process's CPU time."""
@@ -40,7 +40,7 @@ class Page:
         app.add("/page/sign-in", "page sign-in", self.sign_in, ["GET"], public=True)
         app.add("/page/approvals/{uuid}", "page approval", named_on_error(self.agent, self.context), ["GET"])
 
-    async def markdown(self, request: Request) -> Reply:
+    async def markdown(self, request: HttpRequest) -> Reply:
         documents = [
             # If the client disconnects, the request ends at once; the thread holds the limiter until it is
             # done.
@@ -49,7 +49,7 @@ class Page:
         ]
         return Reply(b'{"documents":[' + b",".join(documents) + b"]}\n")
 
-    async def sign_in(self, request: Request) -> Reply:
+    async def sign_in(self, request: HttpRequest) -> Reply:
         """The ways to sign in that the page offers to a person without a credential."""
         auth = self.agent.config.auth
         ways = {
@@ -58,10 +58,10 @@ class Page:
         }
         return reply({"ways": [way for way, is_offered in ways.items() if is_offered]})
 
-    async def about(self, request: Request) -> Reply:
+    async def about(self, request: HttpRequest) -> Reply:
         return reply(await agent_view(self.agent.acting_as(request.principal)))
 
-    async def context(self, request: Request, uuid: str) -> Reply:
+    async def context(self, request: HttpRequest, uuid: str) -> Reply:
         return reply(await context_view(self.agent.acting_as(request.principal), uuid))
 
 

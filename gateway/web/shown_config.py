@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from ...config.interpolate import MalformedReference, Part, Reference, escape, parse
+from ...config.interpolate import MalformedReference, Reference, TextPart, escape, parse
 from ...config.secrets import MASK, looks_secret, says_secret, secrets_in, shown_address
 from ...config.values import Invalid, Plain, Scalar, Sequence, Table, Value, plain
 
@@ -54,7 +54,7 @@ def yaml_of(value: Value) -> str:
     """A value as YAML, in the order of the file."""
     text: str = yaml.dump(
         plain(value),
-        Dumper=_Dumper,
+        Dumper=_ConfigDumper,
         sort_keys=False,
         allow_unicode=True,
         default_flow_style=False,
@@ -63,7 +63,7 @@ def yaml_of(value: Value) -> str:
     return text
 
 
-class _Dumper(yaml.SafeDumper):
+class _ConfigDumper(yaml.SafeDumper):
     """Writes multi-line texts as blocks, and indents lists below their key."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -78,7 +78,7 @@ def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 
-_Dumper.add_representer(str, _string)
+_ConfigDumper.add_representer(str, _string)
 
 
 # ----------------------------------------------------------------------- masking
@@ -194,7 +194,7 @@ def _reference(part: Reference) -> str:
     return f"${{{part.name}:-{part.default}}}"
 
 
-def _parts(text: str) -> tuple[Part, ...]:
+def _parts(text: str) -> tuple[TextPart, ...]:
     try:
         return parse(text)
     except MalformedReference:

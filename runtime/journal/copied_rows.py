@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 
-Row: TypeAlias = tuple[Any, ...]
+CopiedRow: TypeAlias = tuple[Any, ...]
 
 COLUMNS: Mapping[str, str] = {
     "stream": "id, name, status, title, folded_title, open, body, owner, last_seq, created, updated, demands",
@@ -43,11 +43,11 @@ class CopiedRows(Protocol):
         """The number of rows."""
         ...
 
-    def read(self, table: str) -> AbstractContextManager[Iterator[Row]]:
+    def read(self, table: str) -> AbstractContextManager[Iterator[CopiedRow]]:
         """All rows, in any order. A text that is none comes as bytes."""
         ...
 
-    def write(self, table: str, rows: Iterable[Row]) -> None:
+    def write(self, table: str, rows: Iterable[CopiedRow]) -> None:
         """Write the rows of a table, which is empty."""
 
     def name(self, stream: int) -> str:

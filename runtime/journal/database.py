@@ -13,13 +13,13 @@ from typing import TypeAlias
 from .errors import JournalError, JournalTooNew
 from .rows import text_or_bytes
 
-Step: TypeAlias = Sequence[str]
+Migration: TypeAlias = Sequence[str]
 """The statements that migrate a database from one version to the next."""
 
 BUSY_SECONDS = 2.0
 """How long a write waits while another program, such as a backup, holds a lock."""
 
-_FIRST: Step = (
+_FIRST: Migration = (
     # AUTOINCREMENT where a number is used outside the table (in a cursor, between two pages of a read),
     # because the number of a deleted row must not be reused.
     """CREATE TABLE stream (
@@ -82,11 +82,11 @@ _FIRST: Step = (
         UNIQUE (stream_id, key, attempt))""",
 )
 
-_NOTES: Step = (
+_NOTES: Migration = (
     "CREATE TABLE note (kind TEXT, key TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
 )
 
-_OWNERS: Step = (
+_OWNERS: Migration = (
     "ALTER TABLE stream ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
     # Without the streams that have no owner, which then cost nothing.
     "CREATE INDEX stream_of_owner ON stream (owner) WHERE owner <> ''",
@@ -94,9 +94,9 @@ _OWNERS: Step = (
         owner TEXT, status TEXT, streams INTEGER NOT NULL, PRIMARY KEY (owner, status)) WITHOUT ROWID""",
 )
 
-_VOTES: Step = ("ALTER TABLE question ADD COLUMN votes TEXT",)
+_VOTES: Migration = ("ALTER TABLE question ADD COLUMN votes TEXT",)
 
-_NODES: Step = (
+_NODES: Migration = (
     "ALTER TABLE stream ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE stream ADD COLUMN demands INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE inbox ADD COLUMN node TEXT NOT NULL DEFAULT ''",
@@ -104,13 +104,13 @@ _NODES: Step = (
     "CREATE INDEX inbox_refused ON inbox (stream_id) WHERE open = 2",
 )
 
-STEPS: Sequence[Step] = (_FIRST, _NOTES, _OWNERS, _VOTES, _NODES)
+STEPS: Sequence[Migration] = (_FIRST, _NOTES, _OWNERS, _VOTES, _NODES)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
 ADDED = ("CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",)
 """What older programs need not know, so that the version stays, and they can still open the file."""
 
 
-def migrate(db: sqlite3.Connection, steps: Sequence[Step]) -> None:
+def migrate(db: sqlite3.Connection, steps: Sequence[Migration]) -> None:
     """Migrate the database to the newest version, or leave it unchanged if that fails.
 
     Raises:

@@ -12,7 +12,7 @@ from . import note, repeated_save
 from . import vote as votes
 from .errors import Fenced, JournalError, UnknownCommand, UnknownStream
 from .memory_reads import MemoryReads, handed_over
-from .memory_stream import Stream
+from .memory_stream import MemoryStream
 from .ownership import Claim, Fence, Held
 from .protocol import (
     Accepted,
@@ -58,7 +58,7 @@ class MemoryJournal(MemoryReads):
             if kept is None:
                 if not new.new:
                     return NotAccepted("unknown_stream")
-                kept = Stream(new.stream, next(self._stream_numbers), created=now, updated=now)
+                kept = MemoryStream(new.stream, next(self._stream_numbers), created=now, updated=now)
             if known := kept.known(
                 new.key, lambda first: first.kind == new.kind and _same(first.body, new.body)
             ):
@@ -78,11 +78,11 @@ class MemoryJournal(MemoryReads):
             self._changed(new.stream)
             return Accepted()
 
-    def _follow(self, kept: Stream) -> None:
+    def _follow(self, kept: MemoryStream) -> None:
         at_rest = not kept.summary.open and len(kept.waiting()) == 1
         self._owners.follow(kept.name, self.node, self._wall(), self._claim(kept), at_rest=at_rest)
 
-    def _claim(self, kept: Stream) -> Claim:
+    def _claim(self, kept: MemoryStream) -> Claim:
         return Claim(kept.epoch, kept.demands, self.version)
 
     async def decide(
@@ -211,13 +211,13 @@ class MemoryJournal(MemoryReads):
             self._revisions.deleted(kind, key)
             return None if found is None else note.parsed([(text, found)])[key]
 
-    def _existing(self, stream: str) -> Stream:
+    def _existing(self, stream: str) -> MemoryStream:
         kept = self._streams.get(stream)
         if kept is None:
             raise UnknownStream(f"stream {stream!r} does not exist")
         return kept
 
-    def _owned(self, fence: Fence) -> Stream:
+    def _owned(self, fence: Fence) -> MemoryStream:
         kept = self._existing(fence.stream)
         self._check(fence)
         return kept

@@ -15,7 +15,7 @@ from ..clock import WallClock, system_clock
 from . import cursor as cursors
 from . import note, rows
 from .local_node import LocalNode
-from .memory_stream import Stream
+from .memory_stream import MemoryStream
 from .ownership import Fleet
 from .protocol import (
     Event,
@@ -30,7 +30,7 @@ from .question import (
     QuestionState,
     fitting,
 )
-from .summary import AFTER_HEX, MOST_BEGINNING, Among, Census, Named, Page, Row
+from .summary import AFTER_HEX, MOST_BEGINNING, Among, Census, NamedKind, Page, Row
 
 
 @asynccontextmanager
@@ -54,7 +54,7 @@ class MemoryReads(LocalNode):
     ) -> None:
         """The first node. The arguments are those of `LocalNode`."""
         super().__init__(wall, lease, version, node)
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, MemoryStream] = {}
         self._asked: dict[str, tuple[int, str]] = {}
         """The number and stream of every question by id, oldest first."""
         self._stream_numbers = count(1)
@@ -105,7 +105,7 @@ class MemoryReads(LocalNode):
                 tally=dict(Counter(kept.summary.status for kept in listed)),
             )
 
-    async def beginning(self, text: str, of: Named) -> tuple[str, ...]:
+    async def beginning(self, text: str, of: NamedKind) -> tuple[str, ...]:
         async with handed_over():
             names = self._streams if of == "stream" else self._asked
             found = (name for name in names if text <= name < text + AFTER_HEX)

@@ -25,7 +25,7 @@ class Intent:
 
 
 @attrs.frozen
-class Delivered:
+class StoredCommand:
     command: Command
     state: Literal["open", "closed", "refused"] = "open"
     reply: Json | None = None
@@ -35,7 +35,7 @@ class Delivered:
 
 
 @attrs.define
-class Stream:
+class MemoryStream:
     name: str
     number: int
     created: float
@@ -46,11 +46,11 @@ class Stream:
     demands: int = 0
     """The lowest version of a node that may own the stream."""
     events: list[Event] = attrs.field(factory=list)
-    inbox: dict[str, Delivered] = attrs.field(factory=dict)
+    inbox: dict[str, StoredCommand] = attrs.field(factory=dict)
     questions: dict[str, Question] = attrs.field(factory=dict)
     intents: dict[tuple[str, int], Intent] = attrs.field(factory=dict)
 
-    def copy(self) -> Stream:
+    def copy(self) -> MemoryStream:
         return attrs.evolve(
             self,
             events=list(self.events),
@@ -78,7 +78,7 @@ class Stream:
 
     def put(self, command: Command) -> None:
         self.inbox.pop(command.key, None)  # a refused command: the new one is the last in the inbox
-        self.inbox[command.key] = Delivered(command)
+        self.inbox[command.key] = StoredCommand(command)
 
     def close(
         self, ack: Sequence[str], replies: Mapping[str, Json], refuse: Mapping[str, Json], at: float

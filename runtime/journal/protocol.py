@@ -42,7 +42,7 @@ from .question import (
     Unknown,
     Won,
 )
-from .summary import Among, Census, Named, Page, Row, Summary
+from .summary import Among, Census, NamedKind, Page, Row, Summary
 from .vote import Outdated, Vote, Voted
 
 Json: TypeAlias = Mapping[str, Any]
@@ -342,7 +342,7 @@ class Journal(Notes, Protocol):
         """
         ...
 
-    async def beginning(self, text: str, of: Named) -> tuple[str, ...]:
+    async def beginning(self, text: str, of: NamedKind) -> tuple[str, ...]:
         """Return the names of streams, or the ids of questions, that begin with a text of hexadecimal digits
         and hyphens and go on with such characters; at most `MOST_BEGINNING`."""
         ...

@@ -19,7 +19,7 @@ from .protocol import (
     NotAccepted,
     Repeated,
 )
-from .sql_stream import Head, Streams
+from .sql_stream import StreamHead, Streams
 from .summary import is_full
 
 
@@ -45,7 +45,7 @@ def deliver(
     return answer
 
 
-def _refused(db: sqlite3.Connection, head: Head | None, new: NewCommand) -> NotAccepted | None:
+def _refused(db: sqlite3.Connection, head: StreamHead | None, new: NewCommand) -> NotAccepted | None:
     status, starts = (head.status, head.starts) if head else ("", False)
     if status in new.unless:
         return NotAccepted("status", status)

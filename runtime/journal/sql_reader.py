@@ -17,7 +17,7 @@ T = TypeVar("T")
 _THREADS = 2
 
 
-class Reader:
+class SqlReader:
     """Runs queries that see every commit made before they begin.
 
     Queries for one stream or one page run on trio's thread, because they take less time than a hop to another

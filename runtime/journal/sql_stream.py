@@ -16,14 +16,14 @@ from . import cursor as cursors
 from . import rows
 from .errors import IntentExists, JournalError, Reading, UnknownStream
 from .protocol import Event, NewIntent, SettleIntent
-from .summary import AFTER_HEX, MOST_BEGINNING, Among, Census, Named, Page, Row, Summary
+from .summary import AFTER_HEX, MOST_BEGINNING, Among, Census, NamedKind, Page, Row, Summary
 
 _HEADS = 1024
 """Maximum number of heads in the cache: more than the streams that are written at the same time."""
 
 
 @attrs.define
-class Head:
+class StreamHead:
     """The part of a stream's row that writes need, cached in memory."""
 
     id: int
@@ -54,13 +54,13 @@ class Streams:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self._heads: dict[str, Head] = {}
+        self._heads: dict[str, StreamHead] = {}
 
     def forget(self) -> None:
         """Empty the cache after a rollback."""
         self._heads.clear()
 
-    def find(self, name: str) -> Head | None:
+    def find(self, name: str) -> StreamHead | None:
         head = self._heads.get(name)
         if head is None:
             found = self._db.execute(
@@ -72,23 +72,23 @@ class Streams:
                 if len(self._heads) >= _HEADS:
                     del self._heads[next(iter(self._heads))]
                 id, last_seq, *others = found
-                head = self._heads[name] = Head(id, rows.seq(last_seq), *others)
+                head = self._heads[name] = StreamHead(id, rows.seq(last_seq), *others)
         return head
 
-    def existing(self, name: str) -> Head:
+    def existing(self, name: str) -> StreamHead:
         """Raises `UnknownStream`."""
         head = self.find(name)
         if head is None:
             raise UnknownStream(f"stream {name!r} does not exist")
         return head
 
-    def create(self, name: str, now: float) -> Head:
+    def create(self, name: str, now: float) -> StreamHead:
         self._db.execute("INSERT INTO stream (name, created, updated) VALUES (?, ?, ?)", (name, now, now))
         return self.existing(name)
 
     def advance(
         self,
-        head: Head,
+        head: StreamHead,
         last_seq: int,
         latest: float,
         epoch: int,
@@ -158,7 +158,7 @@ class Streams:
             )
 
 
-def _listed(head: Head) -> str | None:
+def _listed(head: StreamHead) -> str | None:
     """Return the status under which the tally counts a stream; None if it has no events."""
     return head.status if head.last_seq else None
 
@@ -197,7 +197,7 @@ def row(db: sqlite3.Connection, name: str) -> Row | None:
     return rows.row(found) if found else None
 
 
-def beginning(db: sqlite3.Connection, text: str, of: Named) -> tuple[str, ...]:
+def beginning(db: sqlite3.Connection, text: str, of: NamedKind) -> tuple[str, ...]:
     column = "name" if of == "stream" else "id"
     found = db.execute(
         f"SELECT {column} FROM {of} WHERE {column} >= ? AND {column} < ? LIMIT ?",

@@ -41,8 +41,8 @@ from .question import (
     NewQuestion,
     Won,
 )
-from .sql_reader import Reader
-from .sql_stream import Head, Streams
+from .sql_reader import SqlReader
+from .sql_stream import StreamHead, Streams
 from .sqlite_reads import SqliteReads
 from .vote import Vote, Voted
 from .writer import GroupWriter, InlineWriter, OnCommit, Writer, ignore_commit
@@ -110,7 +110,7 @@ async def open_sqlite(
             raise broken[0]
 
 
-def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Connection, Reader, Presence]:
+def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Connection, SqlReader, Presence]:
     try:
         make_directory(directory)
         check_directory(directory)
@@ -118,7 +118,7 @@ def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Conne
         remove_unfinished(directory)
         file = directory / FILE
         db = database.open_writer(file, wait_for_disk=not inline)
-        reader = Reader(file, inline=inline)
+        reader = SqlReader(file, inline=inline)
         # The other two files exist as long as SQLite has the database open.
         beside = (directory / f"{FILE}-{name}" for name in ("wal", "shm"))
         return db, reader, Presence(file, *beside, lock_file)
@@ -172,7 +172,7 @@ class SqliteJournal(SqliteReads):
         self,
         writer: Writer,
         streams: Streams,
-        reader: Reader,
+        reader: SqlReader,
         wall: WallClock,
         lease: float,
         version: int,
@@ -182,7 +182,7 @@ class SqliteJournal(SqliteReads):
         self._writer = writer
         self._streams = streams
 
-    def _claim(self, head: Head) -> Claim:
+    def _claim(self, head: StreamHead) -> Claim:
         return Claim(head.epoch, head.demands, self.version)
 
     def _put(self, db: sqlite3.Connection, stream: str, follow: bool) -> None:
@@ -313,14 +313,14 @@ class SqliteJournal(SqliteReads):
         self._changed(fence.stream, expected_seq if events else None)
         return saved
 
-    def _owned(self, fence: Fence) -> Head:
+    def _owned(self, fence: Fence) -> StreamHead:
         """Raises `UnknownStream`, `Fenced`."""
         head = self._streams.existing(fence.stream)
         self._check(fence)
         return head
 
     def _first(
-        self, db: sqlite3.Connection, head: Head, expected_seq: int, events: Sequence[NewEvent]
+        self, db: sqlite3.Connection, head: StreamHead, expected_seq: int, events: Sequence[NewEvent]
     ) -> Saved | None:
         stored, _ = sql_stream.page_of_events(db, head.id, "", expected_seq, len(events) + 1)
         return repeated_save.outcome(expected_seq, stored, events)

@@ -26,8 +26,8 @@ from .question import (
     QuestionPage,
     QuestionState,
 )
-from .sql_reader import Reader
-from .summary import Among, Census, Named, Page, Row
+from .sql_reader import SqlReader
+from .summary import Among, Census, NamedKind, Page, Row
 
 _LARGEST_SEQ = 2**63 - 1
 
@@ -35,7 +35,7 @@ _LARGEST_SEQ = 2**63 - 1
 class SqliteReads(LocalNode):
     """One node of the journal, without its writes."""
 
-    def __init__(self, reader: Reader, wall: WallClock, lease: float, version: int, node: str) -> None:
+    def __init__(self, reader: SqlReader, wall: WallClock, lease: float, version: int, node: str) -> None:
         super().__init__(wall, lease, version, node)
         self._reader = reader
 
@@ -84,7 +84,7 @@ class SqliteReads(LocalNode):
         run = self._reader.slow if scans else self._reader.quick
         return await run(lambda db: sql_stream.page(db, status, q, max(1, limit), before, among))
 
-    async def beginning(self, text: str, of: Named) -> tuple[str, ...]:
+    async def beginning(self, text: str, of: NamedKind) -> tuple[str, ...]:
         return await self._reader.quick(lambda db: sql_stream.beginning(db, text, of))
 
     async def question(self, id: str) -> Question | None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-Named: TypeAlias = Literal["stream", "question"]
+NamedKind: TypeAlias = Literal["stream", "question"]
 """What has an id of its own."""
 MOST_BEGINNING = 50
 """Maximum number of ids that begin alike and are read."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import attrs
 
 from . import database
-from .copied_rows import COLUMNS, LivingNode, Row
+from .copied_rows import COLUMNS, CopiedRow, LivingNode
 from .errors import JournalError
 from .files import LOCK, UNFINISHED, check_directory, locked, make_directory, remove_unfinished
 from .sqlite import FILE
@@ -41,10 +41,10 @@ class DirectoryRows:
         (count,) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()
         return int(count)
 
-    def read(self, table: str) -> AbstractContextManager[Iterator[Row]]:
+    def read(self, table: str) -> AbstractContextManager[Iterator[CopiedRow]]:
         return closing(self._db.execute(f"SELECT {COLUMNS[table]} FROM {table}"))
 
-    def write(self, table: str, rows: Iterable[Row]) -> None:
+    def write(self, table: str, rows: Iterable[CopiedRow]) -> None:
         marks = ", ".join("?" for _ in COLUMNS[table].split(", "))
         self._db.executemany(f"INSERT INTO {table} ({COLUMNS[table]}) VALUES ({marks})", rows)
 

@@ -47,7 +47,7 @@ from .errors import JournalBroken, JournalError, unreadable
 from .files import LOOK_EVERY, Presence
 
 T = TypeVar("T")
-Operation: TypeAlias = Callable[[sqlite3.Connection], T]
+DatabaseWork: TypeAlias = Callable[[sqlite3.Connection], T]
 OnCommit: TypeAlias = Callable[[int, float], None]
 """Called after each commit, on trio's thread, with the number of its operations and the seconds it took."""
 
@@ -71,7 +71,7 @@ _FAULTS_OF_ONE = (
 class Writer(Protocol):
     """Runs operations, each all or nothing, and returns when they are on disk."""
 
-    async def submit(self, operation: Operation[T]) -> T:
+    async def submit(self, operation: DatabaseWork[T]) -> T:
         """Run an operation, commit it, and return its value. If it raises, nothing of it is written and its
         error is raised here.
 
@@ -82,7 +82,7 @@ class Writer(Protocol):
         """
         ...
 
-    async def inspect(self, operation: Operation[T]) -> T:
+    async def inspect(self, operation: DatabaseWork[T]) -> T:
         """Run an operation that writes nothing, after everything that ran before it is on disk.
 
         Raises:
@@ -97,7 +97,7 @@ class _Job(Generic[T]):
 
     __slots__ = ("failure", "operation", "task", "value")
 
-    def __init__(self, operation: Operation[T], task: trio.lowlevel.Task) -> None:
+    def __init__(self, operation: DatabaseWork[T], task: trio.lowlevel.Task) -> None:
         self.operation = operation
         self.task = task
         self.failure: Exception | None = None
@@ -176,7 +176,7 @@ class InlineWriter:
         self._cause: Exception | None = None
 
     @trio.lowlevel.enable_ki_protection
-    async def submit(self, operation: Operation[T]) -> T:
+    async def submit(self, operation: DatabaseWork[T]) -> T:
         await trio.lowlevel.checkpoint()
         job = _Job(operation, trio.lowlevel.current_task())
         if self._cause is None:
@@ -197,7 +197,7 @@ class InlineWriter:
         await trio.lowlevel.cancel_shielded_checkpoint()
         return job.outcome()
 
-    async def inspect(self, operation: Operation[T]) -> T:
+    async def inspect(self, operation: DatabaseWork[T]) -> T:
         await trio.lowlevel.checkpoint()
         if self._cause is not None:
             raise _broken(self._cause)
@@ -243,7 +243,7 @@ class GroupWriter:
         self._thread.start()
 
     @trio.lowlevel.enable_ki_protection
-    async def submit(self, operation: Operation[T]) -> T:
+    async def submit(self, operation: DatabaseWork[T]) -> T:
         await trio.lowlevel.checkpoint_if_cancelled()
         self._check_open()
         job = _Job(operation, trio.lowlevel.current_task())
@@ -259,7 +259,7 @@ class GroupWriter:
         return job.outcome()
 
     @trio.lowlevel.enable_ki_protection
-    async def inspect(self, operation: Operation[T]) -> T:
+    async def inspect(self, operation: DatabaseWork[T]) -> T:
         await trio.lowlevel.checkpoint()
         self._check_open()
         job = _Job(operation, trio.lowlevel.current_task())

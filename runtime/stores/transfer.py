@@ -16,13 +16,13 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from ..journal.copied_rows import COLUMNS, CopiedRows, LivingNode, Row
+from ..journal.copied_rows import COLUMNS, CopiedRow, CopiedRows, LivingNode
 from ..journal.errors import JournalError, StreamDamaged, shown
 from ..journal.store_address import is_postgres
 from ..journal.whole_file import existing_rows, new_rows
 
-Step: TypeAlias = Literal["copying", "comparing"]
-Tell: TypeAlias = Callable[[Step, int, int], None]
+CopyPhase: TypeAlias = Literal["copying", "comparing"]
+Tell: TypeAlias = Callable[[CopyPhase, int, int], None]
 """Is told the step, and how many rows of how many it has done."""
 
 _TELL_EVERY = 256
@@ -51,7 +51,7 @@ def copy_journal(
     target: Path | str,
     *,
     without: Collection[str] = (),
-    notes: Sequence[Row] = (),
+    notes: Sequence[CopiedRow] = (),
     tell: Tell = lambda step, done, total: None,
     last: Callable[[], None] = lambda: None,
 ) -> Copied:
@@ -100,14 +100,14 @@ class _Sum:
 class _Counted:
     """Counts the rows of a step while they pass."""
 
-    _step: Step
+    _step: CopyPhase
     _total: int
     _tell: Tell
     sums: dict[str, _Sum] = attrs.field(factory=dict)
     """By table."""
     _done: int = 0
 
-    def each(self, table: str, rows: Iterable[Row]) -> Iterator[Row]:
+    def each(self, table: str, rows: Iterable[CopiedRow]) -> Iterator[CopiedRow]:
         sum = self.sums[table] = _Sum()
         for row in rows:
             yield row
@@ -118,7 +118,7 @@ class _Counted:
                 self._tell(self._step, self._done, self._total)
 
 
-def _sound(store: CopiedRows, table: str, rows: Iterable[Row]) -> Iterator[Row]:
+def _sound(store: CopiedRows, table: str, rows: Iterable[CopiedRow]) -> Iterator[CopiedRow]:
     """Raises `JournalError` for a text that is none."""
     columns = COLUMNS[table].split(", ")
     for row in rows:

@@ -19,9 +19,9 @@ import trio
 
 from stopgo.actors.models.client import ModelClient, open_client
 from stopgo.actors.models.messages import (
+    AskModel,
     AssistantMessage,
     ChatMessage,
-    Complete,
     Delta,
     ModelRequest,
     ModelTool,
@@ -122,7 +122,7 @@ async def asked(model: Model) -> AsyncIterator[Call]:
         ref = await supervisor.start("model", model_actor(model, max_concurrency=1000))
 
         async def call() -> None:
-            reply = await ref.ask(Complete(REQUEST, emit))
+            reply = await ref.ask(AskModel(REQUEST, emit))
             assert reply.tool_calls
             assert reply.text
 

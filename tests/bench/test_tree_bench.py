@@ -14,7 +14,7 @@ import pytest
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.log import events as e
-from stopgo.actors.models.messages import Complete, ModelRequest, ToolMessage, UserMessage
+from stopgo.actors.models.messages import AskModel, ModelRequest, ToolMessage, UserMessage
 from stopgo.actors.tools.registry import Resolve, Resolved, Server
 from stopgo.actors.tools.tool import CallTool
 from stopgo.runtime.journal.protocol import (
@@ -91,11 +91,11 @@ async def _by_hand(agent: Agent, journal: Journal, stream: str, history: tuple[E
     assert isinstance(found.server, Server)
     for number in range(LEAVES):
         request = ModelRequest("", (UserMessage("go"),), (), "go", "leaf", 1, number)
-        reply = await model.ask(Complete(request))
+        reply = await model.ask(AskModel(request))
         (call,) = reply.tool_calls
         result = await found.server.ref.ask(CallTool("echo", call.arguments))
         answered = ModelRequest("", (ToolMessage("1", "echo", result.content),), (), "go", "leaf", 1, number)
-        assert (await model.ask(Complete(answered))).text == "said"
+        assert (await model.ask(AskModel(answered))).text == "said"
 
     await journal.deliver(NewCommand(stream, "key", "create", {}, new=True))
     fence = await claimed(journal, stream)

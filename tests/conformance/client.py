@@ -19,8 +19,8 @@ import attrs
 import trio
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from stopgo.actors.mcp.caller import Caller
-from stopgo.actors.mcp.connection import Connection
+from stopgo.actors.mcp.caller import ToolCaller
+from stopgo.actors.mcp.connection import ServerConnection
 from stopgo.actors.tools.server_status import ServerStartFailed
 from stopgo.actors.tools.tool import (
     CallTool,
@@ -46,8 +46,10 @@ async def main(url: str, scenario: str, context: Mapping[str, Any], version: str
         name="conformance", url=url, mode="auto" if modern else "legacy", timeout=300.0, connect_timeout=300.0
     )
     auth = authorization(url, scenario, context) if scenario.startswith("auth/") else None
-    connection = Connection(config, lambda status: print(status.state, status.error, file=sys.stderr), auth)
-    caller = Caller(config, connection.current, connection.authenticate)
+    connection = ServerConnection(
+        config, lambda status: print(status.state, status.error, file=sys.stderr), auth
+    )
+    caller = ToolCaller(config, connection.current, connection.authenticate)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.run)
         await connection.started()
@@ -60,7 +62,7 @@ async def main(url: str, scenario: str, context: Mapping[str, Any], version: str
         await connection.stop()
 
 
-async def call(caller: Caller, request: CallTool) -> ToolResult:
+async def call(caller: ToolCaller, request: CallTool) -> ToolResult:
     """Make the call; as often as its server asks something first, with the answers."""
     while True:
         try:

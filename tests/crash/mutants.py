@@ -875,7 +875,7 @@ ONE_EDIT = (
     (
         "arguments whose check takes too long are accepted",
         Edit(
-            "actors.tools.arguments:Arguments.fit",
+            "actors.tools.arguments:CheckedArguments.fit",
             "isinstance(error, Unfinished) or await _is_applicable(ready.checker)",
             "await _is_applicable(ready.checker) and (not isinstance(error, Unfinished))",
         ),
@@ -883,7 +883,7 @@ ONE_EDIT = (
     ),
     (
         "arguments that the schema cannot be applied to are accepted",
-        Edit("actors.tools.arguments:Arguments.fit", "await _is_applicable(ready.checker)", "False"),
+        Edit("actors.tools.arguments:CheckedArguments.fit", "await _is_applicable(ready.checker)", "False"),
         f"{ARGUMENTS}::test_arguments_that_cannot_be_checked_are_refused",
     ),
     (
@@ -970,7 +970,7 @@ ONE_EDIT = (
     (
         "a rejection is not in the record of a node",
         Edit(
-            "actors.nodes.child:_Child.work",
+            "actors.nodes.child:_Attempts.work",
             "self._with_output(error)",
             "attrs.evolve(self._with_output(error), rejected=False)",
         ),
@@ -979,7 +979,7 @@ ONE_EDIT = (
     (
         "a failure cancels a rejection",
         Edit(
-            "actors.nodes.child:_Child._rejection",
+            "actors.nodes.child:_Attempts._rejection",
             "rejection(self.scope, self.spec, self.message, key)",
             "None",
         ),
@@ -987,7 +987,7 @@ ONE_EDIT = (
     ),
     (
         "an attempt follows a rejection that came meanwhile",
-        Edit("actors.nodes.child:_Child._record_failure", "self._rejection(key) is None", "True"),
+        Edit("actors.nodes.child:_Attempts._record_failure", "self._rejection(key) is None", "True"),
         f"{REJECTION}::test_rejection_while_the_failure_of_an_attempt_is_being_saved",
     ),
     (
@@ -1003,7 +1003,7 @@ ONE_EDIT = (
     (
         "an expiry fails the node alone",
         Edit(
-            "actors.calls.settler:Settler.settle",
+            "actors.calls.runner:CallRunner.run",
             "NodeFailed('approval_expired', text, fatal=True)",
             "NodeFailed('approval_expired', text)",
         ),
@@ -1069,7 +1069,7 @@ ONE_EDIT = (
     ),
     (
         "an expiry ends nothing",
-        Edit("actors.calls.settler:end_of", "('rejected', 'expired')", "('rejected',)"),
+        Edit("actors.calls.runner:end_of", "('rejected', 'expired')", "('rejected',)"),
         REJECTION,
     ),
     (
@@ -1084,13 +1084,13 @@ ONE_EDIT = (
     ),
     (
         "the calls of a reply ask in any order",
-        Edit("actors.calls.settler:Settler._perform", "isinstance(step, Ask | AskOutcome)", "False"),
+        Edit("actors.calls.runner:CallRunner._perform", "isinstance(step, Ask | AskOutcome)", "False"),
         ORDER,
     ),
     (
         "the calls of a reply ask in any order after a crash",
         Edit(
-            "actors.calls.settler:Settler._perform",
+            "actors.calls.runner:CallRunner._perform",
             "isinstance(step, Ask | AskOutcome)",
             "isinstance(step, Ask)",
         ),
@@ -1098,17 +1098,17 @@ ONE_EDIT = (
     ),
     (
         "a call that runs holds questions back",
-        Edit("actors.calls.settler:Settler._send", "self.position.leave()", ""),
+        Edit("actors.calls.runner:CallRunner._send", "self.position.leave()", ""),
         ORDER,
     ),
     (
         "an edit that comes while the call is judged is forgotten",
-        Edit("actors.calls.settler:Settler._carry_out", "(record, approvals) == now", "True"),
+        Edit("actors.calls.runner:CallRunner._carry_out", "(record, approvals) == now", "True"),
         "tests/actors/gate/test_asking.py",
     ),
     (
         "a call that needs a token holds questions back",
-        Edit("actors.calls.lookup:Lookup._resolve", "self.position.leave()", ""),
+        Edit("actors.calls.call_judge:CallJudge._resolve", "self.position.leave()", ""),
         ORDER,
     ),
     (
@@ -1583,23 +1583,23 @@ NODES = (
     ),
     (
         "postgres: hints that came while nobody listened are not told to be lost",
-        Edit("runtime.journal.postgres.hints:Hints.listen", "self.bus.publish(TOPIC, HINTS_LOST)", ""),
+        Edit("runtime.journal.postgres.hints:HintChannel.listen", "self.bus.publish(TOPIC, HINTS_LOST)", ""),
         (HINT_TESTS,),
     ),
     (
         "postgres: the same, with a server",
-        Edit("runtime.journal.postgres.hints:Hints.listen", "self.bus.publish(TOPIC, HINTS_LOST)", ""),
+        Edit("runtime.journal.postgres.hints:HintChannel.listen", "self.bus.publish(TOPIC, HINTS_LOST)", ""),
         (f"{PG_TESTS}::test_hints_come_again_after_a_connection_was_lost",),
     ),
     (
         "postgres: too many hints are not told to be lost",
-        Edit("runtime.journal.postgres.hints:Hints.changed", "self._lost = True", "pass"),
+        Edit("runtime.journal.postgres.hints:HintChannel.changed", "self._lost = True", "pass"),
         (HINT_TESTS,),
     ),
     (
         "postgres: a notification that failed is not told",
         Edit(
-            "runtime.journal.postgres.hints:Hints.send",
+            "runtime.journal.postgres.hints:HintChannel.send",
             "self._lost, pause = (True, RETRY)",
             "pause = RETRY",
         ),
@@ -1607,12 +1607,12 @@ NODES = (
     ),
     (
         "postgres: a notification that failed is told with the next change only",
-        Edit("runtime.journal.postgres.hints:Hints.send", "self._wake.set()", ""),
+        Edit("runtime.journal.postgres.hints:HintChannel.send", "self._wake.set()", ""),
         (HINT_TESTS,),
     ),
     (
         "postgres: the same, with a server that is away",
-        Edit("runtime.journal.postgres.hints:Hints.send", "self._wake.set()", ""),
+        Edit("runtime.journal.postgres.hints:HintChannel.send", "self._wake.set()", ""),
         (f"{PG_TESTS}::test_failed_notification_is_told_when_the_server_is_back",),
     ),
     (
@@ -1673,7 +1673,7 @@ NODES = (
     (
         "postgres: lost hints are not in the notification",
         Edit(
-            "runtime.journal.postgres.hints:Hints.send",
+            "runtime.journal.postgres.hints:HintChannel.send",
             "[*hints, HINTS_LOST] if self._lost else hints",
             "hints",
         ),
@@ -1682,7 +1682,7 @@ NODES = (
     (
         "postgres: hints that are lost during a notification are forgotten",
         Edit(
-            "runtime.journal.postgres.hints:Hints.send",
+            "runtime.journal.postgres.hints:HintChannel.send",
             "await self._pool.run(notify)",
             """
             await self._pool.run(notify)
@@ -1873,7 +1873,7 @@ MUTANTS = (
     Mutant(
         "an attempt can be begun twice",
         (
-            Edit("runtime.journal.memory_stream:Stream.intend", "place in self.intents", "False"),
+            Edit("runtime.journal.memory_stream:MemoryStream.intend", "place in self.intents", "False"),
             Words(
                 "runtime.journal.sql_stream:begin_intents",
                 "INSERT OR IGNORE INTO intent",
@@ -2144,7 +2144,7 @@ MUTANTS = (
     Mutant(
         "a later reply takes the place of the first",
         (
-            Edit("runtime.journal.memory_stream:Stream.close", "self.inbox[key].reply is None", "True"),
+            Edit("runtime.journal.memory_stream:MemoryStream.close", "self.inbox[key].reply is None", "True"),
             Words("runtime.journal.sql_inbox:answer", " AND reply IS NULL", ""),
         ),
     ),
@@ -2206,11 +2206,11 @@ MUTANTS = (
         "a decided approval expires",
         (
             Edit(
-                "runtime.journal.memory_stream:Stream.ask",
+                "runtime.journal.memory_stream:MemoryStream.ask",
                 "asked is not None and asked.state == 'decided'",
                 "False",
             ),
-            Edit("runtime.journal.memory_stream:Stream.ask", "asked.state != 'pending'", "False"),
+            Edit("runtime.journal.memory_stream:MemoryStream.ask", "asked.state != 'pending'", "False"),
             Edit(
                 "runtime.journal.sql_question:_close",
                 "found is not None and found[1] == 'decided'",
@@ -2230,13 +2230,15 @@ MUTANTS = (
             ),
             Edit("actors.calls.lifecycle:_passes", "last.fingerprint != tool", "False"),
             Edit("actors.calls.lifecycle:_passes", "each.fingerprint == tool", "True"),
-            Edit("actors.calls.lookup:Lookup.judge", "approval.fingerprint == tool.fingerprint", "True"),
+            Edit(
+                "actors.calls.call_judge:CallJudge.judge", "approval.fingerprint == tool.fingerprint", "True"
+            ),
         ),
         (TREES,),
     ),
     Mutant(
         "a node is tried again though it has started a call that must not be repeated",
-        (Edit("actors.nodes.child:_Child.work", "self._may_have_acted(key)", "False"),),
+        (Edit("actors.nodes.child:_Attempts.work", "self._may_have_acted(key)", "False"),),
         (SEEDS,),
     ),
     Mutant(
@@ -2372,12 +2374,12 @@ MUTANTS = (
     ),
     Mutant(
         "an expired approval with on_expiry fail does not fail the run",
-        (Edit("actors.calls.settler:Settler.settle", "end.expired and self._is_failure(key)", "False"),),
+        (Edit("actors.calls.runner:CallRunner.run", "end.expired and self._is_failure(key)", "False"),),
         ("tests/actors/gate/test_expiry.py",),
     ),
     Mutant(
         "a question outlives the call it was about",
-        (Edit("actors.calls.settler:Settler._unsent", "asked.key == key", "False"),),
+        (Edit("actors.calls.runner:CallRunner._unsent", "asked.key == key", "False"),),
         (STRICTER,),
     ),
     Mutant(
@@ -2440,7 +2442,7 @@ MUTANTS = (
     ),
     Mutant(
         "a run that has lost its token calls without one",
-        (Edit("actors.calls.lookup:Lookup._lacks_token", "not self.scope.token(self.key)", "False"),),
+        (Edit("actors.calls.call_judge:CallJudge._lacks_token", "not self.scope.token(self.key)", "False"),),
         (killed(NEEDS, "a token that may be lost while a human thinks"),),
     ),
     Mutant(
@@ -2569,7 +2571,7 @@ MUTANTS = (
             Words(
                 "actors.gate.conditions:Searches.find",
                 "        except TimeoutError:\n            return self.given_up()\n",
-                "        except TimeoutError:\n            return Answer.FAILS\n",
+                "        except TimeoutError:\n            return ConditionAnswer.FAILS\n",
             ),
         ),
         (ORACLE,),
@@ -2590,7 +2592,7 @@ MUTANTS = (
     ),
     Mutant(
         "the gate takes a non-number for a number within the limit",
-        (Edit("actors.gate.conditions:_compared", "Answer.UNDECIDED", "Answer.FAILS"),),
+        (Edit("actors.gate.conditions:_compared", "ConditionAnswer.UNDECIDED", "ConditionAnswer.FAILS"),),
         (ORACLE,),
     ),
     Mutant(
@@ -2619,8 +2621,8 @@ MUTANTS = (
         (
             Words(
                 "actors.nodes.router:first_route",
-                "            case Answer.HOLDS:\n",
-                "            case Answer.HOLDS | Answer.UNDECIDED:\n",
+                "            case ConditionAnswer.HOLDS:\n",
+                "            case ConditionAnswer.HOLDS | ConditionAnswer.UNDECIDED:\n",
             ),
         ),
         (ROUTER_TESTS,),
@@ -2648,7 +2650,7 @@ MUTANTS = (
     ),
     Mutant(
         "mcp: a call is sent although its server has announced changed tools",
-        (Edit("actors.mcp.caller:Caller._listed", "not link.is_outdated", "True"),),
+        (Edit("actors.mcp.caller:ToolCaller._listed", "not link.is_outdated", "True"),),
         ("tests/actors/mcp/test_caller.py",),
     ),
     Mutant(
@@ -3012,7 +3014,7 @@ MUTANTS = (
         "slow clients lock out the others",
         (
             Edit(
-                "gateway.http.http_server:Server._make_room",
+                "gateway.http.http_server:HttpServer._make_room",
                 """
             slowest.end()
             return True

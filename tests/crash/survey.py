@@ -14,7 +14,7 @@ import trio
 
 from stopgo.gateway.testing.killing_journal import Kill, KillingJournal
 from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.memory_stream import Delivered
+from stopgo.runtime.journal.memory_stream import StoredCommand
 
 from .client import Client
 from .world import World
@@ -60,7 +60,7 @@ class SurveyedJournal(KillingJournal):
         self.note(kill)
 
 
-def _without_nodes(inbox: Mapping[str, Delivered]) -> dict[str, Delivered]:
+def _without_nodes(inbox: Mapping[str, StoredCommand]) -> dict[str, StoredCommand]:
     return {
         key: attrs.evolve(each, command=attrs.evolve(each.command, node="")) for key, each in inbox.items()
     }

@@ -12,7 +12,7 @@ import attrs
 
 from stopgo.actors.approvals.kinds import approval_of
 from stopgo.actors.log import events as e
-from stopgo.actors.log.record import Exchange, Message
+from stopgo.actors.log.record import Message, RecordedExchange
 from stopgo.actors.log.state import Conversation
 from stopgo.actors.models.messages import AssistantMessage, ToolMessage
 from stopgo.runtime.journal.protocol import Event, Json
@@ -231,7 +231,7 @@ def essence(story: Story, forgotten: frozenset[str] | None = None) -> Mapping[st
     }
 
 
-def _turn(turn: Exchange, without: frozenset[str]) -> Any:
+def _turn(turn: RecordedExchange, without: frozenset[str]) -> Any:
     """The part of it that later turns get as history."""
     told: dict[str, list[object]] = {}
     for node, messages in turn.calls.items():

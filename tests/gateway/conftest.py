@@ -22,7 +22,7 @@ from stopgo.actors.access.principal import Principal
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.common.fleet import Fleet, FleetNode, Process
+from stopgo.actors.common.fleet import FleetNode, FleetView, Process
 from stopgo.actors.conversation.lists import (
     ApprovalPage,
     ConversationItem,
@@ -52,7 +52,7 @@ from stopgo.gateway.app import make_app
 from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.cli import run_command, serve_command, web_command
 from stopgo.gateway.cli.main import main
-from stopgo.gateway.http.http_server import Server, bind, open_server
+from stopgo.gateway.http.http_server import HttpServer, bind, open_server
 from stopgo.gateway.signals import stops
 from stopgo.runtime.journal.protocol import Event, NewEvent
 from tests.contract import hold_async
@@ -256,10 +256,10 @@ class FakeAgent:
         await self._read("unhalt", (), options)
         return HaltState(False, 0)
 
-    async def fleet(self) -> Fleet:
+    async def fleet(self) -> FleetView:
         await self._read("fleet", (), {})
         process = Process("agent-1", 7, "0.1.0", AT)
-        return Fleet(
+        return FleetView(
             "PostgreSQL 15.8", 0.0008, "ANY 1 (a, b)", 0, 0, [FleetNode("a", process, True, 9.2, 12, 3)]
         )
 
@@ -307,7 +307,7 @@ class FakeAgent:
 @asynccontextmanager
 async def served(
     agent: Any, authenticator: Authenticator | None = None
-) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
+) -> AsyncIterator[tuple[HttpServer, httpx2.AsyncClient]]:
     async with (
         open_server(make_app(agent, authenticator=authenticator), bind("127.0.0.1", 0)) as server,
         http_client(
@@ -353,18 +353,18 @@ def agent() -> FakeAgent:
 
 
 @pytest.fixture
-async def server_and_client(agent: FakeAgent) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
+async def server_and_client(agent: FakeAgent) -> AsyncIterator[tuple[HttpServer, httpx2.AsyncClient]]:
     async with served(agent) as both:
         yield both
 
 
 @pytest.fixture
-def server(server_and_client: tuple[Server, httpx2.AsyncClient]) -> Server:
+def server(server_and_client: tuple[HttpServer, httpx2.AsyncClient]) -> HttpServer:
     return server_and_client[0]
 
 
 @pytest.fixture
-def client(server_and_client: tuple[Server, httpx2.AsyncClient]) -> httpx2.AsyncClient:
+def client(server_and_client: tuple[HttpServer, httpx2.AsyncClient]) -> httpx2.AsyncClient:
     return server_and_client[1]
 
 
@@ -376,7 +376,7 @@ def serve() -> Callable[..., Any]:
 
 
 @pytest.fixture
-async def raw(server: Server) -> AsyncIterator[Callable[..., Awaitable[trio.SocketStream]]]:
+async def raw(server: HttpServer) -> AsyncIterator[Callable[..., Awaitable[trio.SocketStream]]]:
     """Open a bare connection and send bytes; for clients that misbehave."""
     async with AsyncExitStack() as stack:
 

@@ -12,11 +12,11 @@ from stopgo.actors.tools import pictures
 from stopgo.actors.tools.pictures import MAX_BYTES, MOST, Picture
 from stopgo.gateway.attachments import (
     MAX_TEXT_FILE,
-    Address,
     Content,
     File,
-    Part,
-    Unusable,
+    FileAddress,
+    MessagePart,
+    UnusableFile,
     content_of,
 )
 
@@ -61,18 +61,18 @@ JPEG_CONTENT = Content(f"[image: image/jpeg, {len(JPEG)} bytes]", (picture(JPEG,
         (file(b"\xef\xbb\xbfa,b", "TEXT/CSV", "a.csv"), Content("a.csv:\na,b")),
         (file(b"{}", "application/json"), Content("file:\n{}")),
         (file(b"{}", "application/geo+json", "m"), Content("m:\n{}")),
-        (Address("https://a/b", "image/png", "b"), Content("File b at https://a/b")),
-        (Address("file:///etc/passwd"), Content("File at file:///etc/passwd")),
+        (FileAddress("https://a/b", "image/png", "b"), Content("File b at https://a/b")),
+        (FileAddress("file:///etc/passwd"), Content("File at file:///etc/passwd")),
         (  # RFC 2397
-            Address(f"data:image/png;base64,{b64encode(PNG).decode()}"),
+            FileAddress(f"data:image/png;base64,{b64encode(PNG).decode()}"),
             PNG_CONTENT,
         ),
-        (Address("DATA:;charset=utf-8,%C3%A9"), Content("file:\né")),
-        (Address("https://a/\nb"), Content("File at https://a/ b")),
-        (Address("data:text/plain,a%20b", None, "n"), Content("n:\na b")),
+        (FileAddress("DATA:;charset=utf-8,%C3%A9"), Content("file:\né")),
+        (FileAddress("https://a/\nb"), Content("File at https://a/ b")),
+        (FileAddress("data:text/plain,a%20b", None, "n"), Content("n:\na b")),
     ],
 )
-def test_file_becomes_text_or_a_picture(part: Part, content: Content) -> None:
+def test_file_becomes_text_or_a_picture(part: MessagePart, content: Content) -> None:
     assert content_of([part]) == content
 
 
@@ -93,13 +93,13 @@ def test_file_becomes_text_or_a_picture(part: Part, content: Content) -> None:
         (File("é", "text/plain"), "file: no text in UTF-8"),
         (File("", "image/png"), "file (image/png): not a PNG"),
         (File("a", "\x1b[1m"), "file ([1m, 1 bytes): only texts"),
-        (Address("data:image/png;base64"), "the `data:` address has no content"),
+        (FileAddress("data:image/png;base64"), "the `data:` address has no content"),
         (file(b"x" * (MAX_TEXT_FILE + 1), "text/plain"), f"file: larger than {MAX_TEXT_FILE}"),
-        (Address("data:application/zip;base64,aGk="), "file (application/zip, 2 bytes): only texts"),
+        (FileAddress("data:application/zip;base64,aGk="), "file (application/zip, 2 bytes): only texts"),
     ],
 )
-def test_file_of_no_use_is_named(part: Part, why: str) -> None:
-    with pytest.raises(Unusable) as caught:
+def test_file_of_no_use_is_named(part: MessagePart, why: str) -> None:
+    with pytest.raises(UnusableFile) as caught:
         content_of(["see", part])
     assert caught.value.index == 1
     assert why in str(caught.value)
@@ -108,11 +108,11 @@ def test_file_of_no_use_is_named(part: Part, why: str) -> None:
 def test_number_and_total_of_pictures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     one = file(PNG)
     assert len(content_of([one] * MOST).pictures) == MOST
-    with pytest.raises(Unusable, match="at most") as caught:
+    with pytest.raises(UnusableFile, match="at most") as caught:
         content_of([one] * (MOST + 1))
     assert caught.value.index == MOST
     monkeypatch.setattr("stopgo.gateway.attachments.MOST_CHARACTERS", 2 * len(one.data))
-    with pytest.raises(Unusable, match="at most"):
+    with pytest.raises(UnusableFile, match="at most"):
         content_of([one] * 3)
 
 
@@ -124,7 +124,7 @@ def test_number_and_total_of_pictures_are_bounded(monkeypatch: pytest.MonkeyPatc
 def test_any_file_is_named_or_refused(content: bytes, media_type: str | None, name: str | None) -> None:
     try:
         found = content_of([file(content, media_type, name)])
-    except Unusable:
+    except UnusableFile:
         return
     assert found.text
     assert not content.startswith(PNG) or found.pictures == (picture(content, "image/png"),)

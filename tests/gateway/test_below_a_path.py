@@ -13,7 +13,7 @@ import pytest
 
 from stopgo.config.agent_config import ServerConfig
 from stopgo.gateway import examples as ex
-from stopgo.gateway.http.http_server import Server
+from stopgo.gateway.http.http_server import HttpServer
 from tests.gateway.auth.web_sockets import socket
 from tests.http_client import http_client
 
@@ -24,7 +24,7 @@ PATH = "/agents/one%C3%A9"
 @pytest.fixture(params=["/agents/one%C3%A9", "/agents/oneé/"])
 async def served(
     agent: Any, serve: Callable[..., Any], request: pytest.FixtureRequest
-) -> AsyncIterator[tuple[Server, httpx2.AsyncClient]]:
+) -> AsyncIterator[tuple[HttpServer, httpx2.AsyncClient]]:
     public = ServerConfig(public_url=f"https://agents.example{request.param}")
     agent.config = attrs.evolve(agent.config, server=public)
     async with serve(agent) as (server, _), http_client(base_url=server.url) as client:
@@ -33,7 +33,7 @@ async def served(
 
 @pytest.mark.parametrize("kept", [PATH, ""], ids=["kept", "stripped"])
 async def test_everything_is_found_below_the_path(
-    served: tuple[Server, httpx2.AsyncClient], kept: str
+    served: tuple[HttpServer, httpx2.AsyncClient], kept: str
 ) -> None:
     server, client = served
     page = await client.get(f"{kept}/")
@@ -50,7 +50,7 @@ async def test_everything_is_found_below_the_path(
     assert (await client.get(f"{kept}/docs", headers=link)).status_code == 403
 
 
-async def test_addresses_in_answers_have_the_path(served: tuple[Server, httpx2.AsyncClient]) -> None:
+async def test_addresses_in_answers_have_the_path(served: tuple[HttpServer, httpx2.AsyncClient]) -> None:
     _, client = served
     asynchronous = {"Prefer": "respond-async"}
     answer = await client.post("/conversations", json={"message": "hello"}, headers=asynchronous)
@@ -59,7 +59,9 @@ async def test_addresses_in_answers_have_the_path(served: tuple[Server, httpx2.A
     assert spec["servers"] == [{"url": "/agents/one%C3%A9/"}]
 
 
-async def test_the_path_without_its_slash_is_redirected(served: tuple[Server, httpx2.AsyncClient]) -> None:
+async def test_the_path_without_its_slash_is_redirected(
+    served: tuple[HttpServer, httpx2.AsyncClient],
+) -> None:
     """The addresses in the page are relative."""
     _, client = served
     answer = await client.get(PATH, follow_redirects=False)
@@ -67,6 +69,6 @@ async def test_the_path_without_its_slash_is_redirected(served: tuple[Server, ht
 
 
 @pytest.mark.parametrize("path", ["/agents/one%C3%A9x/health", "/agents/health", "/agents/one%C3%A9//health"])
-async def test_other_paths_are_not_found(served: tuple[Server, httpx2.AsyncClient], path: str) -> None:
+async def test_other_paths_are_not_found(served: tuple[HttpServer, httpx2.AsyncClient], path: str) -> None:
     _, client = served
     assert (await client.get(path)).status_code == 404

@@ -10,7 +10,7 @@ from stopgo.actors.common.fleet import Process, written
 from stopgo.gateway.cli.copy_progress import CopyProgress, lasting, progress_line
 from stopgo.gateway.cli.journal_command import node_line
 from stopgo.runtime.journal.copied_rows import LivingNode
-from stopgo.runtime.stores.transfer import Step
+from stopgo.runtime.stores.transfer import CopyPhase
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_line_has_count_rate_and_time_left() -> None:
 def test_lines_in_place_at_a_terminal_and_now_and_then_elsewhere(width: int | None, expected: str) -> None:
     stream, now = io.StringIO(), 0.0
     progress = CopyProgress(stream, width, lambda: now)
-    told: list[tuple[Step, float, int]] = [
+    told: list[tuple[CopyPhase, float, int]] = [
         ("copying", 0.0, 0),
         ("copying", 0.1, 1),
         ("copying", 1.0, 1),

@@ -13,7 +13,7 @@ import trio
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.fleet import this_process, written
-from stopgo.actors.conversation.delta_exchange import Wanted
+from stopgo.actors.conversation.delta_exchange import WantedDeltas
 from stopgo.actors.log.deltas import AnyDelta, ModelDelta, ToolProgress
 from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
 from stopgo.actors.tools.tool import Progress
@@ -23,7 +23,7 @@ from stopgo.gateway.fleet.delta_frames import MOST_LISTED, PATH, as_body, decode
 from stopgo.gateway.fleet.delta_peers import exchange_deltas
 from stopgo.gateway.fleet.delta_source import DeltaSource
 from stopgo.gateway.fleet.fleet_key import rotate
-from stopgo.gateway.http.http_server import Server, bind, open_server
+from stopgo.gateway.http.http_server import HttpServer, bind, open_server
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import Fleet
 from stopgo.runtime.json_text import dump
@@ -59,7 +59,9 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
 
 
 @asynccontextmanager
-async def serving(agent: Agent, advertised: str | None = None) -> AsyncIterator[tuple[Server, DeltaSource]]:
+async def serving(
+    agent: Agent, advertised: str | None = None
+) -> AsyncIterator[tuple[HttpServer, DeltaSource]]:
     """`advertised`: default: the address of the server."""
     sockets = bind("127.0.0.1", 0)
     own = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
@@ -133,7 +135,7 @@ async def test_only_nodes_get_deltas(nodes: Nodes) -> None:
             headers, _ = key.sign(method, server.url + where, content)
             return {"headers": headers, "content": content}
 
-        body = as_body(Wanted())
+        body = as_body(WantedDeltas())
         async with http_client(base_url=server.url) as client:
             with_key = f"Bearer {key._key.decode()}".encode()  # as older versions sent it
             for value in (b"", b"Bearer x", "Bearer é".encode(), "Stopgo-Fleet é 1 2".encode(), with_key):
@@ -213,5 +215,5 @@ def test_other_messages_are_no_deltas(text: str) -> None:
 
 def test_list_of_conversations_is_bounded() -> None:
     most = frozenset(map(str, range(MOST_LISTED)))
-    assert len(as_body(Wanted(most))["conversations"]) == MOST_LISTED  # type: ignore[arg-type]
-    assert as_body(Wanted(most | {"one more"})) == {"conversations": [], "all": True}
+    assert len(as_body(WantedDeltas(most))["conversations"]) == MOST_LISTED  # type: ignore[arg-type]
+    assert as_body(WantedDeltas(most | {"one more"})) == {"conversations": [], "all": True}

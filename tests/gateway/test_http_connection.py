@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from stopgo.gateway import examples as ex
-from stopgo.gateway.http.http_connection import MAX_RECEIVED, Connection
+from stopgo.gateway.http.http_connection import MAX_RECEIVED, ClientConnection
 from stopgo.gateway.http.http_server import MAX_HEAD, bind, open_server
 from stopgo.gateway.http.request_task import MAX_QUEUED, MAX_UNWANTED, RequestTask
 
@@ -37,13 +37,13 @@ async def test_an_answer_is_one_write(
     client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     written: list[bytes] = []
-    write_now = Connection._write_now
+    write_now = ClientConnection._write_now
 
-    def recorded(self: Connection, data: bytes) -> bytes:
+    def recorded(self: ClientConnection, data: bytes) -> bytes:
         written.append(data)
         return write_now(self, data)
 
-    monkeypatch.setattr(Connection, "_write_now", recorded)
+    monkeypatch.setattr(ClientConnection, "_write_now", recorded)
     answer = await client.get(path)
     assert len(written) == 1
     assert written[0].endswith(answer.content)
@@ -168,7 +168,7 @@ async def test_requests_and_connections_make_no_reference_cycles(raw: Any) -> No
     """It stops everything while it looks, and with many clients looks through all that they wait for."""
 
     gc.collect()
-    of_other_tests = [each for each in gc.get_objects() if type(each) in (RequestTask, Connection)]
+    of_other_tests = [each for each in gc.get_objects() if type(each) in (RequestTask, ClientConnection)]
     known = set(map(id, of_other_tests))
 
     def left(kind: type) -> int:
@@ -179,10 +179,10 @@ async def test_requests_and_connections_make_no_reference_cycles(raw: Any) -> No
         stream = await raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await read(stream, HEALTHY)
         await trio.testing.wait_all_tasks_blocked()
-        assert (left(RequestTask), left(Connection)) == (0, 1)
+        assert (left(RequestTask), left(ClientConnection)) == (0, 1)
         await stream.aclose()
         await trio.testing.wait_all_tasks_blocked()
-        assert left(Connection) == 0
+        assert left(ClientConnection) == 0
     finally:
         gc.enable()
 
@@ -207,4 +207,4 @@ async def test_an_application_that_fails_holds_up_nothing(caplog: pytest.LogCapt
 async def test_client_gone_before_accept_is_ignored() -> None:
     async with trio.SocketStream(trio.socket.socket()) as never_connected:
         nothing = cast(Any, None)
-        await Connection(nothing, nothing, nothing, never_connected).run()
+        await ClientConnection(nothing, nothing, nothing, never_connected).run()

@@ -17,7 +17,7 @@ from quart_trio import QuartTrio
 from stopgo.gateway.http import http_connection as module
 from stopgo.gateway.http import http_server
 from stopgo.gateway.http.http_connection import HEAD_TIMEOUT, KEEP_ALIVE, SEND_TIMEOUT
-from stopgo.gateway.http.http_server import PATIENCE, BindError, Server, bind, open_server
+from stopgo.gateway.http.http_server import PATIENCE, BindError, HttpServer, bind, open_server
 from stopgo.gateway.http.request_task import BODY_GRACE, PIECE, RequestTask
 from tests.http_client import http_client
 
@@ -105,7 +105,7 @@ def probe() -> Probe:
 
 
 @pytest.fixture
-async def server(probe: Probe) -> AsyncIterator[Server]:
+async def server(probe: Probe) -> AsyncIterator[HttpServer]:
     async with open_server(probe.app, bind("127.0.0.1", 0)) as server:
         yield server
 
@@ -114,7 +114,7 @@ Connect = Callable[[bytes], Awaitable[trio.SocketStream]]
 
 
 @pytest.fixture
-def connect(server: Server) -> Connect:
+def connect(server: HttpServer) -> Connect:
     async def connect(data: bytes) -> trio.SocketStream:
         stream = await trio.open_tcp_stream("127.0.0.1", server.port)
         await stream.send_all(data)
@@ -139,7 +139,7 @@ async def settled() -> None:
     await trio.testing.wait_all_tasks_blocked(0.02)
 
 
-async def test_port_0_is_a_free_port(server: Server) -> None:
+async def test_port_0_is_a_free_port(server: HttpServer) -> None:
     assert server.port > 0
     assert server.url == f"http://127.0.0.1:{server.port}"
 
@@ -191,7 +191,7 @@ def test_every_address_means_those_of_ipv4_too(host: str, families: set[socket.A
 
 
 async def test_requests_in_flight_are_answered_before_it_stops(
-    probe: Probe, server: Server, connect: Connect
+    probe: Probe, server: HttpServer, connect: Connect
 ) -> None:
     async with await connect(get("/slow")) as stream, trio.open_nursery() as nursery:
         await settled()
@@ -206,7 +206,7 @@ async def test_requests_in_flight_are_answered_before_it_stops(
 
 @pytest.mark.parametrize("requests", [0, 1, 3])
 async def test_idle_connections_do_not_hold_up_the_stop(
-    server: Server, connect: Connect, mock_clock: trio.testing.MockClock, requests: int
+    server: HttpServer, connect: Connect, mock_clock: trio.testing.MockClock, requests: int
 ) -> None:
     async with await connect(b"") as stream:
         for _ in range(requests):
@@ -248,7 +248,7 @@ async def test_idle_connection_is_kept_as_long_as_the_server_says(
 
 
 async def test_idle_connection_is_closed_at_its_deadline(
-    server: Server, connect: Connect, mock_clock: trio.testing.MockClock
+    server: HttpServer, connect: Connect, mock_clock: trio.testing.MockClock
 ) -> None:
     mock_clock.jump(0.3)
     async with await connect(b"") as stream:
@@ -319,7 +319,7 @@ async def test_idle_connection_ends_when_its_client_disconnects(
 
 @pytest.mark.parametrize("path", ["/flood", "/spin"])
 async def test_disconnect_with_pipelined_requests_leaks_nothing(
-    server: Server, connect: Connect, path: str
+    server: HttpServer, connect: Connect, path: str
 ) -> None:
     tasks = trio.lowlevel.current_statistics().tasks_living
     stream = await connect(get(path) + get("/quick"))
@@ -374,7 +374,7 @@ async def test_a_client_that_stops_reading_cannot_keep_the_server(
 
 @pytest.mark.parametrize("request_", [get("/spin"), UPGRADE % b"/socket"], ids=["http", "websocket"])
 async def test_app_that_only_sends_does_not_starve_others(
-    server: Server, connect: Connect, caplog: pytest.LogCaptureFixture, request_: bytes
+    server: HttpServer, connect: Connect, caplog: pytest.LogCaptureFixture, request_: bytes
 ) -> None:
     """Without the second guard nothing runs any more once the client has left."""
     for _ in range(5):
@@ -387,7 +387,7 @@ async def test_app_that_only_sends_does_not_starve_others(
 
 
 async def test_an_answer_that_needs_no_body_does_not_cost_the_connection(
-    server: Server, connect: Connect
+    server: HttpServer, connect: Connect
 ) -> None:
     async with await connect(b"GET /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n") as stream:
         await settled()
@@ -398,7 +398,7 @@ async def test_an_answer_that_needs_no_body_does_not_cost_the_connection(
 
 
 async def test_a_body_that_never_comes_is_not_waited_for_long(
-    server: Server, connect: Connect, autojump_clock: trio.testing.MockClock
+    server: HttpServer, connect: Connect, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with await connect(b"GET /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n") as stream:
         await read_until(stream, b"quick")
@@ -406,13 +406,13 @@ async def test_a_body_that_never_comes_is_not_waited_for_long(
 
 
 async def test_a_connection_that_fails_harms_no_other(
-    server: Server, connect: Connect, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    server: HttpServer, connect: Connect, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(self: Any) -> None:
         raise RuntimeError("unforeseen")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.Connection, "_read", fail)
+        patch.setattr(module.ClientConnection, "_read", fail)
         async with await connect(get("/quick")) as stream:
             assert await stream.receive_some() == b""
     assert any("a connection failed" in record.getMessage() for record in caplog.records)
@@ -458,7 +458,7 @@ def test_limit_of_open_files_stays_if_the_system_refuses_another(monkeypatch: py
 
 
 async def test_one_connection_too_many_is_turned_away(
-    server: Server, connect: Connect, mock_clock: trio.testing.MockClock
+    server: HttpServer, connect: Connect, mock_clock: trio.testing.MockClock
 ) -> None:
     server.max_connections = 2
     async with await connect(get("/slow")), await connect(get("/slow")) as leaving:
@@ -476,7 +476,7 @@ async def test_one_connection_too_many_is_turned_away(
 
 @pytest.mark.parametrize("said", [b"", get("/quick")[:-1], get("/quick")])
 async def test_idle_and_unfinished_connections_make_room(
-    probe: Probe, server: Server, connect: Connect, said: bytes
+    probe: Probe, server: HttpServer, connect: Connect, said: bytes
 ) -> None:
     """The oldest of them make room at once; a connection that is answered never does."""
     bound = 20
@@ -506,7 +506,7 @@ async def test_idle_and_unfinished_connections_make_room(
     ids=["does not read", "does not read frames", "does not send its body"],
 )
 async def test_slow_clients_make_room(
-    probe: Probe, server: Server, connect: Connect, mock_clock: trio.testing.MockClock, said: bytes
+    probe: Probe, server: HttpServer, connect: Connect, mock_clock: trio.testing.MockClock, said: bytes
 ) -> None:
     """Clients that neither read nor write do not lock out the person who halts the agent."""
     server.max_connections = 3

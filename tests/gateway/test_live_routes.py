@@ -18,9 +18,9 @@ from stopgo.actors.log import events
 from stopgo.actors.log.deltas import ModelDelta
 from stopgo.actors.models.messages import TextDelta
 from stopgo.gateway import examples as ex
-from stopgo.gateway.http.http_connection import Connection
+from stopgo.gateway.http.http_connection import ClientConnection
 from stopgo.gateway.http.http_protocol import HEARTBEAT_INTERVAL
-from stopgo.gateway.http.http_server import Server
+from stopgo.gateway.http.http_server import HttpServer
 from stopgo.runtime.journal.protocol import NewEvent
 from tests.contract import HANDSHAKE
 
@@ -30,7 +30,7 @@ PATH = f"/conversations/{ex.CONVERSATION_ID}/ws"
 
 
 @asynccontextmanager
-async def socket(server: Server, path: str) -> AsyncIterator[WebSocketConnection]:
+async def socket(server: HttpServer, path: str) -> AsyncIterator[WebSocketConnection]:
     async with await trio.open_tcp_stream("127.0.0.1", server.port) as stream, trio.open_nursery() as nursery:
         connection = await wrap_client_stream(nursery, stream, f"127.0.0.1:{server.port}", path)
         yield connection
@@ -48,7 +48,7 @@ async def close_of(connection: WebSocketConnection) -> tuple[int, str | None]:
     return caught.value.reason.code, caught.value.reason.reason
 
 
-async def test_stored_events_precede_live_events(agent: Any, server: Server) -> None:
+async def test_stored_events_precede_live_events(agent: Any, server: HttpServer) -> None:
     agent.deltas = [ModelDelta(ex.CONVERSATION_ID, 6, "1/:2", "agent", "fast", 1, TextDelta("Hel"))]
     async with socket(server, f"{PATH}?after=4&deltas=true") as connection:
         seen = await frames(connection, 3)
@@ -60,7 +60,7 @@ async def test_stored_events_precede_live_events(agent: Any, server: Server) -> 
 
 
 async def test_the_same_frames_come_as_server_sent_events(
-    agent: Any, server: Server, client: httpx2.AsyncClient
+    agent: Any, server: HttpServer, client: httpx2.AsyncClient
 ) -> None:
     async with socket(server, PATH) as connection, socket(server, "/events/ws") as every:
         seen, watched = await frames(connection, 6), await frames(every, 6)
@@ -76,7 +76,7 @@ async def test_the_same_frames_come_as_server_sent_events(
     assert watched == [{**each, "status": "waiting_approval"} for each in seen]
 
 
-async def test_a_deleted_conversation_ends_with_its_last_frame(agent: Any, server: Server) -> None:
+async def test_a_deleted_conversation_ends_with_its_last_frame(agent: Any, server: HttpServer) -> None:
     async with socket(server, f"{PATH}?after=6") as connection:
         agent.publish(NewEvent(events.CONVERSATION_DELETED, {}))
         [last] = await frames(connection, 1)
@@ -93,7 +93,7 @@ async def test_a_deleted_conversation_ends_with_its_last_frame(agent: Any, serve
     ],
 )
 async def test_a_failure_is_a_close_code(
-    agent: Any, server: Server, error: Callable[[], Exception], code: int, reason: str
+    agent: Any, server: HttpServer, error: Callable[[], Exception], code: int, reason: str
 ) -> None:
     agent.raises["events"] = error()
     async with socket(server, f"{PATH}?after=6") as connection:
@@ -120,7 +120,9 @@ async def test_mistakes_are_refused_before_the_handshake(
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
-async def test_a_silent_socket_has_a_heartbeat(agent: Any, server: Server, autojump_clock: MockClock) -> None:
+async def test_a_silent_socket_has_a_heartbeat(
+    agent: Any, server: HttpServer, autojump_clock: MockClock
+) -> None:
     async with socket(server, f"{PATH}?after=6") as connection:
         begun = trio.current_time()
         for _ in range(3):
@@ -129,23 +131,23 @@ async def test_a_silent_socket_has_a_heartbeat(agent: Any, server: Server, autoj
 
 
 @pytest.fixture
-def slow_close(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
+def slow_close(monkeypatch: pytest.MonkeyPatch) -> list[ClientConnection]:
     """The connections whose end has begun. It takes a while, in which the server still knows them."""
-    ended: list[Connection] = []
-    close = Connection._close
+    ended: list[ClientConnection] = []
+    close = ClientConnection._close
 
-    async def slowly(self: Connection) -> None:
+    async def slowly(self: ClientConnection) -> None:
         ended.append(self)
         for _ in range(5):
             await trio.testing.wait_all_tasks_blocked()
         await close(self)
 
-    monkeypatch.setattr(Connection, "_close", slowly)
+    monkeypatch.setattr(ClientConnection, "_close", slowly)
     return ended
 
 
 async def test_heartbeat_after_disconnect_is_harmless(
-    agent: Any, server: Server, slow_close: list[Connection]
+    agent: Any, server: HttpServer, slow_close: list[ClientConnection]
 ) -> None:
     async with socket(server, f"{PATH}?after=6"):
         pass
@@ -158,7 +160,7 @@ async def test_heartbeat_after_disconnect_is_harmless(
 
 
 async def test_frames_after_a_refused_handshake_are_discarded(
-    agent: Any, raw: Any, slow_close: list[Connection], caplog: pytest.LogCaptureFixture
+    agent: Any, raw: Any, slow_close: list[ClientConnection], caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = [f"{name}: {value}" for name, value in {**HANDSHAKE, "Host": "localhost"}.items()]
     stream = await raw("\r\n".join(["GET /conversations/other/ws HTTP/1.1", *lines, "", ""]).encode())
@@ -170,7 +172,7 @@ async def test_frames_after_a_refused_handshake_are_discarded(
     assert "a connection failed" not in caplog.text
 
 
-async def test_stopping_server_closes_with_1001(agent: Any, server: Server) -> None:
+async def test_stopping_server_closes_with_1001(agent: Any, server: HttpServer) -> None:
     async with socket(server, f"{PATH}?after=6") as one, socket(server, "/events/ws") as every:
         await frames(every, 6)
         async with trio.open_nursery() as nursery:

@@ -12,7 +12,7 @@ import trio
 
 from stopgo.actors.common.errors import AgentError
 from stopgo.gateway import examples as ex
-from stopgo.gateway.log_lines import JsonLines, Lines, Unblocked, configure
+from stopgo.gateway.log_lines import JsonLogLines, LogLines, Unblocked, configure
 from stopgo.runtime import json_text
 from tests.canary import TOKEN as SECRET
 
@@ -24,7 +24,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Any:
     async def lines() -> list[str]:
         # A request is logged when its answer has left, so its client may be first.
         await trio.testing.wait_all_tasks_blocked(0.02)
-        return [Lines().format(record) for record in caplog.records if record.name == "stopgo.access"]
+        return [LogLines().format(record) for record in caplog.records if record.name == "stopgo.access"]
 
     return lines
 
@@ -134,7 +134,7 @@ async def test_tokens_and_queries_are_never_logged(
     await client.post(f"/conversations?token={SECRET}", headers={"Authorization": f"Bearer {SECRET} x"})
     agent.raises["start_conversation"] = RuntimeError("boom")
     await client.post("/conversations", headers=headers, json={"message": SECRET})
-    said = [Lines().format(record) for record in caplog.records if record.name.startswith("stopgo")]
+    said = [LogLines().format(record) for record in caplog.records if record.name.startswith("stopgo")]
     assert said
     assert SECRET not in "\n".join(said)
 
@@ -149,7 +149,7 @@ async def test_a_path_cannot_forge_a_line(client: httpx2.AsyncClient, lines: Any
 
 def test_a_record_is_one_line() -> None:
     record = logging.LogRecord("stopgo.x", logging.INFO, "", 0, "%s", ("a\nb\rc",), None)
-    assert Lines().format(record).endswith(r"INFO stopgo.x: a\nb\rc")
+    assert LogLines().format(record).endswith(r"INFO stopgo.x: a\nb\rc")
 
 
 def test_everything_goes_to_stdout(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
@@ -201,7 +201,7 @@ def test_what_others_wrote_can_neither_end_a_line_nor_draw(caplog: pytest.LogCap
     except ValueError:
         logging.getLogger("stopgo.test").exception("%s", odd)
     [record] = caplog.records
-    first, *others = Lines().format(record).splitlines()
+    first, *others = LogLines().format(record).splitlines()
     assert first.endswith(f"ERROR stopgo.test: {shown}")
     assert others[0] == "    Traceback (most recent call last):"
     assert all(line.startswith("    ") for line in others)
@@ -213,7 +213,7 @@ def test_a_traceback_is_a_field_without_characters_that_draw() -> None:
         raise ValueError("a\u202eb\n2026 ERROR forged\x1b[2J")
     except ValueError:
         record = logging.LogRecord("x", logging.ERROR, "", 0, "failed\n", (), sys.exc_info())
-    line = JsonLines().format(record)
+    line = JsonLogLines().format(record)
     assert "\n" not in line
     fields = json_text.load(line)
     assert fields["message"] == "failed\\n"

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from stopgo.actors.approvals.description import MAX_LINE, call_text
 from stopgo.actors.approvals.replies import (
-    Decide,
     Edit,
     Fill,
     NotUnderstood,
     ShowAll,
+    TypedDecision,
     edited,
     fields,
 )
@@ -29,7 +29,7 @@ from stopgo.actors.log.event_json import encode
 from stopgo.actors.log.outcomes import Chosen, Ended, NodeEnd, NotSent, Replied, StepFailed
 from stopgo.actors.tools.tool import ToolResult
 from stopgo.config.nodes import LlmNode, RouterNode, SequentialNode
-from stopgo.gateway.cli.progress import Progress, routers
+from stopgo.gateway.cli.progress import ProgressView, routers
 from stopgo.gateway.cli.terminal import colourful, printable
 from stopgo.runtime.journal.protocol import Event
 from tests.questions import asked
@@ -48,28 +48,28 @@ WORDS = sorted(frozenset[str]().union(*DECIDING.values()))
 @pytest.mark.parametrize(
     ("kind", "line", "reply"),
     [
-        ("tool", "y", Decide({"approved": True})),
-        ("tool", " YES ", Decide({"approved": True})),
-        ("tool", "n", Decide({"approved": False})),
-        ("tool", "no  not  now ", Decide({"approved": False, "reason": "not  now"})),
+        ("tool", "y", TypedDecision({"approved": True})),
+        ("tool", " YES ", TypedDecision({"approved": True})),
+        ("tool", "n", TypedDecision({"approved": False})),
+        ("tool", "no  not  now ", TypedDecision({"approved": False, "reason": "not  now"})),
         ("tool", "e", Edit()),
         ("tool", "?", ShowAll()),
         ("tool", "", NotUnderstood()),
         ("tool", "yes but not today", NotUnderstood()),
         ("tool", "retry", NotUnderstood()),
-        ("checkpoint", "y", Decide({"approved": True})),
+        ("checkpoint", "y", TypedDecision({"approved": True})),
         ("checkpoint", "e", NotUnderstood()),
         ("outcome_unknown", "y", NotUnderstood()),
-        ("outcome_unknown", "retry", Decide({"action": "retry"})),
+        ("outcome_unknown", "retry", TypedDecision({"action": "retry"})),
         ("outcome_unknown", "r please", NotUnderstood()),
-        ("outcome_unknown", "d", Decide({"action": "done"})),
-        ("outcome_unknown", "done it is 5", Decide({"action": "done", "result": "it is 5"})),
-        ("outcome_unknown", "f", Decide({"action": "failed"})),
-        ("outcome_unknown", "failed no power", Decide({"action": "failed", "reason": "no power"})),
+        ("outcome_unknown", "d", TypedDecision({"action": "done"})),
+        ("outcome_unknown", "done it is 5", TypedDecision({"action": "done", "result": "it is 5"})),
+        ("outcome_unknown", "f", TypedDecision({"action": "failed"})),
+        ("outcome_unknown", "failed no power", TypedDecision({"action": "failed", "reason": "no power"})),
         ("outcome_unknown", "?", ShowAll()),
         ("elicitation", "a", Fill(())),
-        ("elicitation", "Decline", Decide({"action": "decline"})),
-        ("elicitation", "c", Decide({"action": "cancel"})),
+        ("elicitation", "Decline", TypedDecision({"action": "decline"})),
+        ("elicitation", "c", TypedDecision({"action": "cancel"})),
         ("elicitation", "accept it", NotUnderstood()),
         ("elicitation", "y", NotUnderstood()),
     ],
@@ -83,7 +83,7 @@ def test_only_a_clear_word_decides(kind: str, line: str) -> None:
     question = asked(kind)
     reply = question.understand(line)
 
-    if isinstance(reply, Decide):
+    if isinstance(reply, TypedDecision):
         question.parse(reply.words)  # and it is one that the agent understands
         assert line.split()[0].lower() in DECIDING[kind]
 
@@ -148,7 +148,7 @@ ASKED = e.ApprovalRequested(asked(id="u1", node="left", tool_name="add", tool_ar
 
 
 def told(*new: e.LogEvent) -> list[str | None]:
-    progress = Progress(dict(routers(TREE)))
+    progress = ProgressView(dict(routers(TREE)))
     stored = enumerate(map(encode, new), 1)
     return [progress.line(Event("c", seq, each.type, 0.0, each.body)) for seq, each in stored]
 

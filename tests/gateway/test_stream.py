@@ -19,7 +19,7 @@ from stopgo.actors.tools.tool import Progress
 from stopgo.gateway import examples as ex
 from stopgo.gateway.http.event_stream import HEARTBEAT
 from stopgo.gateway.http.http_connection import SEND_TIMEOUT
-from stopgo.gateway.http.http_server import Server
+from stopgo.gateway.http.http_server import HttpServer
 from stopgo.gateway.http.request_task import PIECE
 from stopgo.gateway.http.responses import STRETCH
 from stopgo.gateway.wire.shape_schema import components
@@ -161,7 +161,7 @@ async def test_it_ends_with_the_conversation(agent: Any, client: httpx2.AsyncCli
 
 
 async def test_it_ends_when_the_server_begins_to_stop(
-    agent: Any, server: Server, client: httpx2.AsyncClient
+    agent: Any, server: HttpServer, client: httpx2.AsyncClient
 ) -> None:
     async with follow(client, "?after=6") as reader, trio.open_nursery() as nursery:
         await reader.block()

@@ -3,9 +3,9 @@
 A sentence is a verb, words that name a tool, and values. The model works in four steps:
 
 1. `split` makes words of the sentence; its first verb counts.
-2. Each tool whose name or description offers this verb gets a `Reading`: the arguments that the words could
-   be, and the words that are left over.
-3. The reading with the best score wins. A tie becomes a question to the user.
+2. Each tool whose name or description offers this verb gets an `Understanding`: the arguments that the words
+   could be, and the words that are left over.
+3. The one with the best score wins. A tie becomes a question to the user.
 4. A missing argument, a second verb or a leftover value becomes a question as well. A call that changes
    something is made only if every word of the sentence is accounted for.
 
@@ -39,7 +39,7 @@ _NO_VALUES = vocabulary.FILLERS | vocabulary.MATCHING
 _TOOLS_SHOWN = 30
 
 
-class Reading:
+class Understanding:
     """The meaning of a sentence under the assumption that it asks for this tool."""
 
     def __init__(self, tool: ModelTool, verb: str, words: list[Word]) -> None:
@@ -188,7 +188,7 @@ def decide(text: str, tools: tuple[ModelTool, ...]) -> tuple[str, dict[str, Any]
     """The name and the arguments of the call that a sentence asks for, or a text to reply with instead."""
     words = split(text, [tool.name for tool in tools])
     verb = next((word.key for word in words if kinds(word.key)), "")
-    readings = [Reading(tool, verb, words) for tool in tools if _offers(tool, verb)]
+    readings = [Understanding(tool, verb, words) for tool in tools if _offers(tool, verb)]
     readings = [reading for reading in readings if not reading.is_vague]
     best = max((reading.score() for reading in readings), default=0)
     leading = [reading for reading in readings if reading.score() == best]
@@ -213,7 +213,7 @@ def _offers(tool: ModelTool, verb: str) -> bool:
     return any(kinds(word) & kinds(verb) for word in [*named, *begins])
 
 
-def _question(reading: Reading, words: list[Word]) -> str | None:
+def _question(reading: Understanding, words: list[Word]) -> str | None:
     """The question to the user that must be answered before the call; None: there is none."""
     call = _signature(reading.tool)
     unsure = doubt(words, reading.verb) if reading.changes else None

@@ -39,7 +39,7 @@ from ..messages import (
 )
 from ..schema_dialects import dialect_for
 from .codec import (
-    Asked,
+    CallIdentity,
     TextPieces,
     ended_early,
     event_body,
@@ -57,7 +57,7 @@ from .faults import from_error
 from .json_fields import array, count, mapping, piece, read_arguments, text
 from .stream_calls import ArgumentPieces
 from .thinking_text import answer_in
-from .turns import ModelTurn, PastReply, Result, UserTurn, turns
+from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
 
 MAX_TOKENS = 8192
 """Tokens of a reply if the agent file sets no limit."""
@@ -195,7 +195,7 @@ def _call_block(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": wire_name(call.name), "input": dict(call.arguments)}
 
 
-def _result_block(result: Result) -> dict[str, Any]:
+def _result_block(result: CallResult) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.id}
     if result.pictures and not result.is_error:
         block["content"] = [*_text_block(result.content.strip()), *map(_picture_block, result.pictures)]
@@ -206,7 +206,7 @@ def _result_block(result: Result) -> dict[str, Any]:
     return block
 
 
-def _beside(result: Result) -> list[dict[str, Any]]:
+def _beside(result: CallResult) -> list[dict[str, Any]]:
     """The pictures of an error, which may have only text inside."""
     if not result.is_error:
         return []
@@ -268,7 +268,7 @@ def _is_text(block: Mapping[str, Any]) -> bool:
     return block.get("type") == "text"
 
 
-def _asked(block: Mapping[str, Any]) -> Asked | None:
+def _asked(block: Mapping[str, Any]) -> CallIdentity | None:
     if block.get("type") != "tool_use":
         return None
     return text(block.get("id")), text(block.get("name")), block.get("input")

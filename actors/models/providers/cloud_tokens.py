@@ -38,7 +38,7 @@ SCOPE_GOOGLE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 @attrs.frozen
-class Token:
+class CloudToken:
     text: str = attrs.field(repr=False)
     ends: float
     """Seconds since the epoch."""
@@ -50,10 +50,10 @@ class Token:
 class TokenLogin:
     """The tokens of one model."""
 
-    _fetch: Callable[[], Token]
+    _fetch: Callable[[], CloudToken]
     """Gets a new token; it blocks. Its errors are those of the library."""
     _lock: trio.Lock = attrs.field(factory=trio.Lock)
-    _token: Token | None = None
+    _token: CloudToken | None = None
     _failed: tuple[float, str] | None = None
     """The last failure: when, on the clock of trio, and why."""
 
@@ -76,7 +76,7 @@ class TokenLogin:
             self._token = None
         return True
 
-    async def _renewed(self, old: Token | None, asked: float) -> Token:
+    async def _renewed(self, old: CloudToken | None, asked: float) -> CloudToken:
         async with self._lock:
             if self._token is not old and self._token is not None:
                 return self._token
@@ -108,11 +108,11 @@ def told(error: Exception) -> str:
 def azure_login(scope: str) -> TokenLogin:
     """Tokens of Entra, by the environment, a managed identity, a workload or a login of the command line."""
 
-    def fetch() -> Token:
+    def fetch() -> CloudToken:
         # A new credential each time, because it would return a refused token again.
         with import_module("azure.identity").DefaultAzureCredential() as credential:
             found = credential.get_token(scope)
-        return Token(found.token, float(found.expires_on))
+        return CloudToken(found.token, float(found.expires_on))
 
     return TokenLogin(fetch)
 
@@ -121,7 +121,7 @@ def google_login() -> TokenLogin:
     """Tokens by Google's application default credentials."""
     found: list[Any] = []
 
-    def fetch() -> Token:
+    def fetch() -> CloudToken:
         request = import_module("google.auth.transport.requests").Request()
         if not found:
             credentials, _ = import_module("google.auth").default(scopes=[SCOPE_GOOGLE])
@@ -132,9 +132,9 @@ def google_login() -> TokenLogin:
     return TokenLogin(fetch)
 
 
-def _google_token(credentials: Any) -> Token:
+def _google_token(credentials: Any) -> CloudToken:
     # `expiry` is in UTC, without a zone.
     expiry = credentials.expiry
     ends = expiry.replace(tzinfo=UTC).timestamp() if expiry is not None else time.time() + _USUAL
     payer = getattr(credentials, "quota_project_id", None)
-    return Token(credentials.token, ends, {"x-goog-user-project": payer} if payer else {})
+    return CloudToken(credentials.token, ends, {"x-goog-user-project": payer} if payer else {})

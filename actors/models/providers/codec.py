@@ -35,7 +35,7 @@ from ..messages import (
     Usage,
     Verbatim,
 )
-from ..schema_dialects import Dialect
+from ..schema_dialects import SchemaDialect
 from .json_fields import load_arguments, read_arguments
 from .thinking_text import ShownText
 
@@ -88,7 +88,7 @@ def merged(body: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
-Asked: TypeAlias = tuple[str, str, object]
+CallIdentity: TypeAlias = tuple[str, str, object]
 """A call as the provider sent it: its id, name and arguments, of which each may be missing."""
 NO_NAME = "the call names no tool"
 LOST = (
@@ -97,7 +97,7 @@ LOST = (
 )
 
 
-def without_repeats(given: Iterable[T], asked: Callable[[T], Asked | None]) -> list[T]:
+def without_repeats(given: Iterable[T], asked: Callable[[T], CallIdentity | None]) -> list[T]:
     """Leave out the parts of a reply that repeat a call: its id, its name and its arguments.
 
     Args:
@@ -129,7 +129,7 @@ def with_answer(parts: Sequence[T], is_text: Callable[[T], bool], answer: Sequen
 
 
 def tool_calls(
-    asked: Iterable[Asked], own_names: Mapping[str, str], *, ended: bool = True
+    asked: Iterable[CallIdentity], own_names: Mapping[str, str], *, ended: bool = True
 ) -> tuple[ToolCall, ...]:
     """The calls of a reply. Missing and repeated ids are replaced.
 
@@ -264,7 +264,7 @@ def wire_name(name: str) -> str:
     return hashed(plain_name(name), name)
 
 
-def function_tools(tools: Iterable[ModelTool], dialect: Dialect) -> list[dict[str, Any]]:
+def function_tools(tools: Iterable[ModelTool], dialect: SchemaDialect) -> list[dict[str, Any]]:
     """Tools as chat completions and Ollama declare them."""
     declared = []
     for tool in tools:

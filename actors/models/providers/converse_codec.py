@@ -40,7 +40,7 @@ from ..schema_dialects import dialect_for
 from .anthropic_codec import NOT_AVAILABLE
 from .bedrock_events import aws_event
 from .codec import (
-    Asked,
+    CallIdentity,
     TextPieces,
     ended_early,
     make_reply,
@@ -54,7 +54,7 @@ from .codec import (
 from .json_fields import array, count, mapping, piece, text
 from .stream_calls import ArgumentPieces
 from .thinking_text import answer_in
-from .turns import ModelTurn, PastReply, Result, UserTurn, turns
+from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
 
 _IDS = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _ORIGIN = "bedrock converse"
@@ -149,7 +149,7 @@ def _blocks(reply: PastReply) -> list[dict[str, Any]]:
     return [*array(reply.verbatim), *_texts([reply.text]), *calls]
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _result(result: CallResult) -> dict[str, Any]:
     content = [{"text": result.content}, *map(_picture, result.pictures)]
     block: dict[str, Any] = {"toolUseId": result.id, "content": content}
     if result.is_error:
@@ -176,7 +176,7 @@ def _called(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 # -------------------------------------------------------------------------- replies
 
 
-def _asked(block: Mapping[str, Any]) -> Asked | None:
+def _asked(block: Mapping[str, Any]) -> CallIdentity | None:
     if not isinstance(block.get("toolUse"), dict):
         return None
     call = block["toolUse"]
@@ -199,7 +199,7 @@ def _usage(usage: object) -> Usage:
 
 
 @attrs.define(eq=False)
-class _Block:
+class _ConverseBlock:
     """A block in progress."""
 
     call: int | None = None
@@ -230,8 +230,8 @@ class ConverseStream:
         self._request = request
         self._emit = emit
         self._own_names = own_names(request.tools)
-        self._blocks: list[_Block] = []
-        self._by_index: dict[str, _Block] = {}
+        self._blocks: list[_ConverseBlock] = []
+        self._by_index: dict[str, _ConverseBlock] = {}
         """The last block of each index."""
         self._calls = 0
         self._text = TextPieces(emit)
@@ -262,13 +262,13 @@ class ConverseStream:
         before = self._by_index.get(index)
         if not call or (before is not None and id and (before.id, before.name) == (id, name)):
             return  # no call, or the start of this one again
-        begun = self._begin(index, _Block(self._calls, id, name))
+        begun = self._begin(index, _ConverseBlock(self._calls, id, name))
         self._calls += 1
         if before is not None and before.call is not None and not before.input.complete:
             # The pieces that follow may belong to either call.
             before.input.unclear = begun.input.unclear = True
 
-    def _begin(self, index: str, block: _Block) -> _Block:
+    def _begin(self, index: str, block: _ConverseBlock) -> _ConverseBlock:
         self._by_index[index] = block
         self._blocks.append(block)
         return block
@@ -286,7 +286,7 @@ class ConverseStream:
         for name, value in given.items():
             if next_piece := piece(value):
                 if block is None or block.call is not None:
-                    block = self._begin(index, _Block())
+                    block = self._begin(index, _ConverseBlock())
                 block.texts.setdefault(name, []).append(next_piece)
                 if name == "text":
                     self._text.add(next_piece)

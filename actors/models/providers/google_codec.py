@@ -36,7 +36,7 @@ from ..messages import (
 from ..schema_dialects import dialect_for
 from .codec import (
     ANY_ID,
-    Asked,
+    CallIdentity,
     TextPieces,
     empty_answer,
     ended_early,
@@ -54,7 +54,7 @@ from .codec import (
 from .faults import from_error
 from .json_fields import Unclear, array, count, mapping, piece, text
 from .thinking_text import answer_in
-from .turns import ModelTurn, PastReply, Result, UserTurn, turns
+from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """Replaces the signature of a call that another model made."""
@@ -169,7 +169,7 @@ def _contents(request: ModelRequest, origin: str) -> list[dict[str, Any]]:
     return contents
 
 
-def _response(id: object, result: Result) -> dict[str, Any]:
+def _response(id: object, result: CallResult) -> dict[str, Any]:
     response = {"error" if result.is_error else "output": result.content}
     fields: dict[str, Any] = {"name": wire_name(result.name), "response": response}
     # Only the model's own id, because it would not know another.
@@ -224,7 +224,7 @@ def _is_text(part: Mapping[str, Any]) -> bool:
     return "text" in part and not part.get("thought")
 
 
-def _asked(part: Mapping[str, Any]) -> Asked | None:
+def _asked(part: Mapping[str, Any]) -> CallIdentity | None:
     """The call of a part. With `partialArgs`, which the options may ask for, it is in several parts."""
     if "functionCall" not in part:
         return None

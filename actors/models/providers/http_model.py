@@ -21,7 +21,7 @@ from .key_mask import KeyMask, masked
 from .reading import failures_of, read_reply
 
 
-class Login(Protocol):
+class ModelLogin(Protocol):
     """Credentials that are made for each request: a token that ends, a signature."""
 
     @property
@@ -47,7 +47,7 @@ class HttpModel:
     """Parts of `url` and `headers` that no answer may show."""
     codec: Codec
     client: ModelClient = attrs.field(repr=False)
-    login: Login | None = attrs.field(default=None, repr=False)
+    login: ModelLogin | None = attrs.field(default=None, repr=False)
     """None: the headers have the credentials."""
     hints: Mapping[str, str] = attrs.field(factory=dict)
     """What an error means here, by the provider's code."""

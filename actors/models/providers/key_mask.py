@@ -111,7 +111,7 @@ def _overlap(text: str, token: str) -> int:
 
 
 @attrs.define(eq=False)
-class _Pieces:
+class _MaskedPieces:
     """The pieces of one text."""
 
     _mask: KeyMask
@@ -147,13 +147,13 @@ class MaskedDeltas:
 
     _mask: KeyMask
     _emit: Emit
-    _pieces: dict[int | None, tuple[Delta, _Pieces]] = attrs.field(factory=dict)
+    _pieces: dict[int | None, tuple[Delta, _MaskedPieces]] = attrs.field(factory=dict)
     """By index of the call; None: the text. With the last delta of each."""
 
     def __call__(self, delta: Delta) -> None:
         index = delta.index if isinstance(delta, ArgumentsDelta) else None
         known = self._pieces.get(index)
-        pieces = _Pieces(self._mask) if known is None else known[1]
+        pieces = _MaskedPieces(self._mask) if known is None else known[1]
         self._pieces[index] = delta, pieces
         self._pass(delta, pieces.feed(delta.json if isinstance(delta, ArgumentsDelta) else delta.text))
 

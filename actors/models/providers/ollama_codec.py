@@ -26,7 +26,7 @@ from ....runtime.json_text import dump_wire
 from ..messages import ArgumentsDelta, Emit, ModelReply, ModelRequest, Usage, Verbatim
 from ..schema_dialects import dialect_for
 from .codec import (
-    Asked,
+    CallIdentity,
     TextPieces,
     ended_early,
     event_body,
@@ -43,7 +43,7 @@ from .faults import from_error
 from .json_fields import array, count, mapping, piece, text
 from .ollama_options import RUNNER
 from .thinking_text import answer_in
-from .turns import ModelTurn, PastReply, Result, UserTurn, turns
+from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
 
 _IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ORIGIN = "ollama native"
@@ -126,14 +126,14 @@ def _asked_before(reply: PastReply) -> dict[str, Any]:
     return {**mapping(reply.verbatim), "tool_calls": calls}
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _result(result: CallResult) -> dict[str, Any]:
     """A message with a result. The API has no mark for errors, so the text names them."""
     content = f"Error: {result.content}" if result.is_error else result.content
     name = wire_name(result.name)
     return {"role": "tool", "tool_name": name, "tool_call_id": result.id, "content": content}
 
 
-def _asked(call: Mapping[str, Any]) -> Asked:
+def _asked(call: Mapping[str, Any]) -> CallIdentity:
     function = mapping(call.get("function"))
     return text(call.get("id")), text(function.get("name")), function.get("arguments")
 

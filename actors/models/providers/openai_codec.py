@@ -33,7 +33,7 @@ from ..messages import (
 )
 from ..schema_dialects import dialect_for
 from .codec import (
-    Asked,
+    CallIdentity,
     TextPieces,
     empty_answer,
     ended_early,
@@ -52,7 +52,7 @@ from .faults import from_error
 from .json_fields import array, count, mapping, piece, text
 from .stream_calls import StreamCalls, StreamedCall
 from .thinking_text import answer_in
-from .turns import ModelTurn, PastReply, Result, UserTurn, turns
+from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
 
 
 @attrs.frozen
@@ -177,7 +177,7 @@ class OpenAICodec:
         return OpenAIStream(self, request, emit)
 
 
-def _result(result: Result, flavour: Flavour) -> dict[str, Any]:
+def _result(result: CallResult, flavour: Flavour) -> dict[str, Any]:
     """A message with a result. The API has no mark for errors, so the text names them."""
     content = f"Error: {result.content}" if result.is_error else result.content
     message = {"role": "tool", "tool_call_id": result.id, "content": content}
@@ -186,7 +186,7 @@ def _result(result: Result, flavour: Flavour) -> dict[str, Any]:
     return message
 
 
-def _beside(result: Result) -> list[dict[str, Any]]:
+def _beside(result: CallResult) -> list[dict[str, Any]]:
     return [{"type": "text", "text": result.label}, *map(_picture_part, result.pictures)]
 
 
@@ -210,7 +210,7 @@ def _message(reply: PastReply) -> dict[str, Any]:
     return {**message, **kept, "tool_calls": calls}
 
 
-def _asked(call: Mapping[str, Any]) -> Asked:
+def _asked(call: Mapping[str, Any]) -> CallIdentity:
     function = mapping(call.get("function"))
     return text(call.get("id")), text(function.get("name")), function.get("arguments")
 

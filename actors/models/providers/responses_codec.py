@@ -32,7 +32,7 @@ from ...tools.pictures import Picture
 from ..messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage, UserMessage, Verbatim
 from ..schema_dialects import dialect_for
 from .codec import (
-    Asked,
+    CallIdentity,
     make_reply,
     merged,
     not_understood,
@@ -45,9 +45,9 @@ from .codec import (
 from .json_fields import array, mapping, text
 from .responses_stream import ResponsesStream, failed, text_of, usage_of
 from .thinking_text import answer_in
-from .turns import ModelTurn, PastReply, Result, UserTurn, turns
+from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
 
-Item: TypeAlias = dict[str, Any]
+ResponseItem: TypeAlias = dict[str, Any]
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Of an item, and of a call. Proxies make longer ones."""
@@ -152,8 +152,8 @@ class ResponsesCodec:
             body["prompt_cache_key"] = _cache_key(request)
         return merged(body, _moved(spec.options))
 
-    def _input(self, request: ModelRequest) -> list[Item]:
-        items: list[Item] = []
+    def _input(self, request: ModelRequest) -> list[ResponseItem]:
+        items: list[ResponseItem] = []
         if self.flavour.developer and request.system.strip():
             items.append({"role": "developer", "content": request.system})
         for turn in turns(request.messages, provider=self.origin, ids=_ID):
@@ -171,7 +171,7 @@ class ResponsesCodec:
                         items += self._reply_items(reply)
         return items
 
-    def _reply_items(self, reply: PastReply) -> list[Item]:
+    def _reply_items(self, reply: PastReply) -> list[ResponseItem]:
         items = [mapping(item) for item in array(reply.verbatim)]
         asked = [item.get("arguments") for item in items if item.get("type") == "function_call"]
         final = with_final_arguments(asked, reply.calls)
@@ -179,7 +179,7 @@ class ResponsesCodec:
             return self._said_items(reply)
         ids = not self.plain and all(_ID.fullmatch(text(item.get("id"))) for item in items)
         calls = iter(zip(reply.calls, final, strict=True))
-        found: list[Item] = []
+        found: list[ResponseItem] = []
         whole = ids
         """Whether the next item goes back with its id."""
         for item in items:
@@ -203,18 +203,18 @@ class ResponsesCodec:
         _drop_thoughts(found)
         return found
 
-    def _said_items(self, reply: PastReply) -> list[Item]:
+    def _said_items(self, reply: PastReply) -> list[ResponseItem]:
         """A reply that another model or endpoint made."""
-        items: list[Item] = []
+        items: list[ResponseItem] = []
         if reply.text:
             items.append({"role": "assistant", "content": reply.text})
             if self.flavour.developer and _KNOWS_PHASES.fullmatch(self.spec.model):
                 items[0]["phase"] = "commentary" if reply.calls else "final_answer"
         return items + [_call(call, {}, call.arguments, whole=False) for call in reply.calls]
 
-    def _thought(self, item: Mapping[str, Any], ids: bool) -> Item | None:
+    def _thought(self, item: Mapping[str, Any], ids: bool) -> ResponseItem | None:
         """Reasoning as the server takes it back; None if it cannot be sent."""
-        kept: Item = {"type": "reasoning", "summary": array(item.get("summary"))}
+        kept: ResponseItem = {"type": "reasoning", "summary": array(item.get("summary"))}
         if ids:
             kept["id"] = item["id"]
         if item.get("encrypted_content"):
@@ -273,7 +273,7 @@ def _check_cut(reason: str, calls: Sequence[ToolCall], usage: Usage) -> None:
 # ----------------------------------------------------------------- items
 
 
-def _without_reasoning(item: Item) -> Item | None:
+def _without_reasoning(item: ResponseItem) -> ResponseItem | None:
     """The item without the reasoning that servers of open models leave in its text; None: it has no more."""
     said = text_of(item)
     answer = answer_in(said)
@@ -282,14 +282,14 @@ def _without_reasoning(item: Item) -> Item | None:
     return {**item, "content": [{"type": "output_text", "text": answer}]} if answer else None
 
 
-def _asked(item: Mapping[str, Any]) -> Asked | None:
+def _asked(item: Mapping[str, Any]) -> CallIdentity | None:
     if item.get("type") != "function_call":
         return None
     id = text(item.get("call_id")) or text(item.get("id"))
     return id, text(item.get("name")), item.get("arguments")
 
 
-def _result(result: Result, inside: bool) -> Item:
+def _result(result: CallResult, inside: bool) -> ResponseItem:
     """A result, with its pictures `inside` or not. The API has no mark for errors, so the text names them."""
     said = f"Error: {result.content}" if result.is_error else result.content
     output: Any = said
@@ -301,21 +301,23 @@ def _result(result: Result, inside: bool) -> Item:
     return {"type": "function_call_output", "call_id": result.id, "output": output}
 
 
-def _pictures(pictures: Sequence[Picture]) -> list[Item]:
+def _pictures(pictures: Sequence[Picture]) -> list[ResponseItem]:
     return [{"type": "input_image", "image_url": each.url, "detail": "auto"} for each in pictures]
 
 
-def _beside(result: Result) -> list[Item]:
+def _beside(result: CallResult) -> list[ResponseItem]:
     """Pictures for a server that takes only text in a result."""
     pictures = _pictures(result.pictures)
     return [{"type": "input_text", "text": result.label}, *pictures] if pictures else []
 
 
-def _call(call: ToolCall, item: Mapping[str, Any], edited: Mapping[str, Any] | None, whole: bool) -> Item:
+def _call(
+    call: ToolCall, item: Mapping[str, Any], edited: Mapping[str, Any] | None, whole: bool
+) -> ResponseItem:
     """A call with the id of this request and its final arguments. `edited`: None if they are the model's."""
     raw = item.get("arguments")
     same = edited is None and isinstance(raw, str) and raw.strip()
-    found: Item = {
+    found: ResponseItem = {
         "type": "function_call",
         "call_id": call.id,
         "name": wire_name(call.name),
@@ -326,7 +328,7 @@ def _call(call: ToolCall, item: Mapping[str, Any], edited: Mapping[str, Any] | N
     return {**found, "id": item["id"]} if whole else found
 
 
-def _message(item: Mapping[str, Any], whole: bool) -> Iterable[Item]:
+def _message(item: Mapping[str, Any], whole: bool) -> Iterable[ResponseItem]:
     """A text of the model. Strict servers demand all members of a message that has an id."""
     phase = {"phase": item["phase"]} if item.get("phase") is not None else {}
     if not whole:
@@ -346,12 +348,12 @@ def _message(item: Mapping[str, Any], whole: bool) -> Iterable[Item]:
     ]
 
 
-def _part(part: Mapping[str, Any]) -> Item:
+def _part(part: Mapping[str, Any]) -> ResponseItem:
     kept = {name: value for name, value in part.items() if name != "logprobs" and value is not None}
     return {"annotations": [], **kept} if kept.get("type") == "output_text" else kept
 
 
-def _drop_thoughts(items: list[Item]) -> None:
+def _drop_thoughts(items: list[ResponseItem]) -> None:
     """Leave out reasoning whose next item is not sent."""
     while items and items[-1].get("type") == "reasoning":
         items.pop()

@@ -61,7 +61,7 @@ def failed(response: Mapping[str, Any]) -> ModelFailed:
 # ----------------------------------------------------------------- streams
 
 
-class _Reads(Protocol):
+class _Reading(Protocol):
     """Reads a whole response: `ResponsesCodec`."""
 
     def reply(self, body: object, request: ModelRequest) -> ModelReply: ...
@@ -116,7 +116,7 @@ class _Item:
 class ResponsesStream:
     """Assembles a response for `ResponsesCodec.reply`."""
 
-    def __init__(self, codec: _Reads, request: ModelRequest, emit: Emit) -> None:
+    def __init__(self, codec: _Reading, request: ModelRequest, emit: Emit) -> None:
         self._codec = codec
         self._request = request
         self._emit = emit

@@ -30,7 +30,7 @@ NO_RESULT = "There is no result of this call."
 
 
 @attrs.frozen
-class Result:
+class CallResult:
     """The result of one call, with the id in the request to the provider."""
 
     id: str
@@ -49,7 +49,7 @@ class Result:
 class UserTurn:
     """A turn of the user. Results come first, because they must follow their calls directly."""
 
-    results: tuple[Result, ...] = ()
+    results: tuple[CallResult, ...] = ()
     texts: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     """The pictures of the user. `texts` name them."""
@@ -73,10 +73,10 @@ class ModelTurn:
     replies: tuple[PastReply, ...]
 
 
-Turn: TypeAlias = UserTurn | ModelTurn
+ChatTurn: TypeAlias = UserTurn | ModelTurn
 
 
-def turns(messages: Iterable[ChatMessage], *, provider: str, ids: re.Pattern[str]) -> tuple[Turn, ...]:
+def turns(messages: Iterable[ChatMessage], *, provider: str, ids: re.Pattern[str]) -> tuple[ChatTurn, ...]:
     """The history as turns of user and model.
 
     Repairs: an empty reply is left out, an empty text is replaced by `NO_TEXT`, a call without a result gets
@@ -96,11 +96,11 @@ class _Builder:
     def __init__(self, provider: str, ids: CallIds) -> None:
         self._provider = provider
         self._ids = ids
-        self._turns: list[Turn] = []
+        self._turns: list[ChatTurn] = []
         self._open: dict[str, list[ToolCall]] = {}
         """Calls without a result so far, by their id in the history."""
         self._order: list[ToolCall] = []
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, CallResult] = {}
 
     def add(self, message: ChatMessage) -> None:
         match message:
@@ -116,11 +116,11 @@ class _Builder:
                     call = waiting.pop(0)
                     empty_error = message.is_error and not message.content.strip()
                     content = NO_TEXT if empty_error else message.content
-                    self._results[call.id] = Result(
+                    self._results[call.id] = CallResult(
                         call.id, call.name, content, message.is_error, message.pictures
                     )
 
-    def finish(self) -> tuple[Turn, ...]:
+    def finish(self) -> tuple[ChatTurn, ...]:
         self._settle()
         if not self._turns or not isinstance(self._turns[0], UserTurn):
             self._turns.insert(0, UserTurn(texts=(NOT_SHOWN,)))
@@ -148,7 +148,7 @@ class _Builder:
         if not self._order:
             return
         results = tuple(
-            self._results.get(call.id) or Result(call.id, call.name, NO_RESULT, is_error=True)
+            self._results.get(call.id) or CallResult(call.id, call.name, NO_RESULT, is_error=True)
             for call in self._order
         )
         self._turns.append(UserTurn(results=results))

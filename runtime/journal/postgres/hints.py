@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
-class Hints:
+class HintChannel:
     bus: EventBus
     _pool: Pool
     _dsn: str

@@ -55,11 +55,11 @@ from ..question import (
     Won,
 )
 from ..store_address import LEASE
-from ..summary import Among, Census, Named, Page, Row
+from ..summary import Among, Census, NamedKind, Page, Row
 from ..vote import Vote, Voted
 from ..writer import OnCommit, ignore_commit
 from . import intake, note_table, owners, reads, save, tables
-from .hints import TOPIC, Hints
+from .hints import TOPIC, HintChannel
 from .owners import OwnNode
 from .pool import LONGEST, Pool, check_sessions
 
@@ -98,7 +98,7 @@ async def open_postgres(
     try:
         await until_available(lambda: _within(LONGEST, pool.run(lambda db: check_sessions(db, dsn))))
         name = await until_available(lambda: pool.run(tables.migrate))
-        hints = Hints(EventBus(), sender, dsn, f"stopgo_{name}"[:60])  # of at most 63 bytes
+        hints = HintChannel(EventBus(), sender, dsn, f"stopgo_{name}"[:60])  # of at most 63 bytes
         async with trio.open_nursery() as nursery:
             for task in (hints.send, hints.listen, pool.watch, own.watch, sender.watch):
                 nursery.start_soon(task)
@@ -121,7 +121,7 @@ class PostgresJournal:
     """The implementation of `Journal` on PostgreSQL. Created by `open_postgres`."""
 
     def __init__(
-        self, pool: Pool, own: Pool, hints: Hints, lease: float, node: OwnNode, on_commit: OnCommit
+        self, pool: Pool, own: Pool, hints: HintChannel, lease: float, node: OwnNode, on_commit: OnCommit
     ) -> None:
         self._pool = pool
         self._own = own
@@ -229,7 +229,7 @@ class PostgresJournal:
         before = cursors.read("streams", cursor) if cursor is not None else None
         return await self._pool.run(lambda db: reads.page(db, status, q, among, max(1, limit), before))
 
-    async def beginning(self, text: str, of: Named) -> tuple[str, ...]:
+    async def beginning(self, text: str, of: NamedKind) -> tuple[str, ...]:
         return await self._pool.run(lambda db: reads.beginning(db, text, of))
 
     async def question(self, id: str) -> Question | None:

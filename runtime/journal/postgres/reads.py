@@ -12,7 +12,7 @@ from .. import rows
 from ..errors import Reading, StreamDamaged, UnknownCommand, UnknownStream, shown
 from ..protocol import Command, Event, Json
 from ..question import MOST_DUE, Due, DuePage, Question, QuestionPage, QuestionState, fitting
-from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, Named, Page, Row
+from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, NamedKind, Page, Row
 from . import tally
 from .tables import Connection, sql
 
@@ -98,7 +98,7 @@ def row(db: Connection, stream: str) -> Row | None:
     return None if found is None else rows.row(found)
 
 
-def beginning(db: Connection, text: str, of: Named) -> tuple[str, ...]:
+def beginning(db: Connection, text: str, of: NamedKind) -> tuple[str, ...]:
     column = "name" if of == "stream" else "id"
     # The index has the order of the database, which may ignore hyphens. Between the bounds are all names that
     # are wanted, in each order in which letters follow digits; some others may be there, too.

@@ -22,14 +22,14 @@ def sql(text: str) -> bytes:
     return text.encode()  # psycopg's types want a literal, or bytes
 
 
-Step: TypeAlias = Sequence[str]
+_Migration: TypeAlias = Sequence[str]
 """The statements that migrate a database from one version to the next."""
 
 NOT_BEGUN = "SG001"
 NOT_PENDING = "SG002"
 """The SQLSTATEs that `refuse` raises."""
 
-_FIRST: Step = (
+_FIRST: _Migration = (
     # The only clock of the store: UTC seconds at the beginning of the transaction.
     """CREATE FUNCTION journal_now() RETURNS float8 STABLE LANGUAGE sql AS
         'SELECT extract(epoch FROM now())::float8'""",
@@ -116,10 +116,10 @@ _FIRST: Step = (
     "CREATE INDEX note_by_revision ON note (kind, revision)",
 )
 
-STEPS: Sequence[Step] = (_FIRST,)
+STEPS: Sequence[_Migration] = (_FIRST,)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
 
-_ADDED: Step = (
+_ADDED: _Migration = (
     "ALTER TABLE node ADD COLUMN IF NOT EXISTS version int NOT NULL DEFAULT 0",
     "CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",
 )

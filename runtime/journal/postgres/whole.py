@@ -9,7 +9,7 @@ import attrs
 import psycopg
 
 from ... import json_text
-from ..copied_rows import COLUMNS, LivingNode, Row
+from ..copied_rows import COLUMNS, CopiedRow, LivingNode
 from ..errors import JournalError
 from . import tally
 from .pool import connect
@@ -43,7 +43,7 @@ class DatabaseRows:
         return int(count)
 
     @contextmanager
-    def read(self, table: str) -> Iterator[Iterator[Row]]:
+    def read(self, table: str) -> Iterator[Iterator[CopiedRow]]:
         patch = ", patch" if table == "question" else ""
         query = f"SELECT {_COLUMNS[table]}{patch} FROM {table}"
         columns = self._db.execute(sql(f"{query} LIMIT 0")).description or ()
@@ -51,7 +51,7 @@ class DatabaseRows:
             copy.set_types([each.type_code for each in columns])
             yield map(_patched, copy.rows()) if patch else copy.rows()
 
-    def write(self, table: str, rows: Iterable[Row]) -> None:
+    def write(self, table: str, rows: Iterable[CopiedRow]) -> None:
         columns = _COLUMNS[table]
         if table == "note":
             columns, rows = f"{columns}, revision", ((*row, 1) for row in rows)
@@ -72,7 +72,7 @@ class DatabaseRows:
         self._db.execute(tally.FOLD)
 
 
-def _patched(row: Row) -> Row:
+def _patched(row: CopiedRow) -> CopiedRow:
     *columns, patch = row
     if patch is not None:
         columns[_BODY] = json_text.dump({**json_text.load(columns[_BODY]), **json_text.load(patch)})

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.a2a.agent_link import AgentLink, Contact, Lost, NotSent
+from stopgo.actors.a2a.agent_link import AgentLink, Contact, Lost, RequestNotSent
 from stopgo.actors.a2a.arrived import Arrived
 from stopgo.actors.a2a.exchange import Exchange
 from stopgo.actors.a2a.outgoing import context_of
@@ -46,10 +46,10 @@ UNREADABLE: dict[str, Exception] = {
     # mastra#4415, a2a-python#759: the id is a stub, or the store is that of another process
     "no such task": A2AError("TASK_NOT_FOUND", "Task not found"),
     # everruns#1720: the address takes only messages
-    "no such method": NotSent("it answers: Method not found", stale=True),
-    "HTTP 400": NotSent("it answers HTTP 400"),
+    "no such method": RequestNotSent("it answers: Method not found", stale=True),
+    "HTTP 400": RequestNotSent("it answers HTTP 400"),
     "HTTP 401": ToolAuthRequired("HTTP 401", status=401),
-    "no connection": NotSent("it cannot be reached", again=True),
+    "no connection": RequestNotSent("it cannot be reached", again=True),
     "no answer": Lost("the connection broke"),
 }
 

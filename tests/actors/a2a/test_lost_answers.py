@@ -10,7 +10,7 @@ from typing import Any, cast
 import attrs
 import pytest
 
-from stopgo.actors.a2a.agent_link import AgentLink, Contact, Lost, NotSent
+from stopgo.actors.a2a.agent_link import AgentLink, Contact, Lost, RequestNotSent
 from stopgo.actors.a2a.exchange import Exchange
 from stopgo.actors.a2a.wire.a2a_errors import A2AError
 from stopgo.actors.a2a.wire.client_codec import Interface
@@ -97,7 +97,9 @@ async def have(link: Link, request: Delegate) -> Delegated:
     return await Exchange(CONFIG, cast(AgentLink, link), request, log, 1000).run()
 
 
-@pytest.mark.parametrize("error", [Lost("reset"), NotSent("refused", again=True)], ids=["lost", "not sent"])
+@pytest.mark.parametrize(
+    "error", [Lost("reset"), RequestNotSent("refused", again=True)], ids=["lost", "not sent"]
+)
 async def test_lost_answer_is_sent_again(error: Exception, autojump_clock: object) -> None:
     link = Link(asks("i"), lost=[error])
     assert not (await have(link, ANSWER)).result.is_error

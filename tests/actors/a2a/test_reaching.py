@@ -7,7 +7,7 @@ import logging
 import pytest
 import trio
 
-from stopgo.actors.a2a.agent_link import AgentLink, NotSent
+from stopgo.actors.a2a.agent_link import AgentLink, RequestNotSent
 from stopgo.config.a2a import RemoteAgentConfig
 
 
@@ -35,6 +35,6 @@ async def test_fault_of_the_environment_is_named(
     link = AgentLink(
         RemoteAgentConfig(name="peer", url="http://peer.test"), lambda _: None, logging.getLogger("test")
     )
-    with pytest.raises(NotSent, match=why):
+    with pytest.raises(RequestNotSent, match=why):
         await link.contact()
     await link.aclose()

@@ -10,7 +10,7 @@ import pytest
 from stopgo.actors.approvals.asked import Asked, Occasion
 from stopgo.actors.approvals.checkpoint_approval import CheckpointQuestion
 from stopgo.actors.approvals.decided import Decided
-from stopgo.actors.approvals.elicitation_approval import Accept, Cancel, Decline, ElicitationQuestion
+from stopgo.actors.approvals.elicitation_approval import Accept, CancelForm, Decline, ElicitationQuestion
 from stopgo.actors.approvals.kinds import KINDS, decision_of, question_of
 from stopgo.actors.approvals.outcome_approval import Done, Failed, OutcomeQuestion, Retry
 from stopgo.actors.approvals.proxy_approval import ProxyQuestion
@@ -233,7 +233,7 @@ SERVER = ("elicitation", "proxy")
         (SERVER, Accept(content={"a": 1}), {"action": "accept", "content": {"a": 1}}),
         (SERVER, Accept(), {"action": "accept"}),
         (SERVER, Decline(), {"action": "decline"}),
-        (SERVER, Cancel(), {"action": "cancel"}),
+        (SERVER, CancelForm(), {"action": "cancel"}),
     ],
     ids=str,
 )

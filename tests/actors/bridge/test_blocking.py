@@ -24,7 +24,7 @@ from stopgo import (
 )
 from stopgo.actors import agent_reads
 from stopgo.actors.bridge import agent_thread
-from stopgo.actors.bridge.agent_thread import READ_AHEAD, Stream
+from stopgo.actors.bridge.agent_thread import READ_AHEAD, ThreadStream
 from stopgo.actors.conversation.watch import Announced, Gap
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.bridge.conftest import Gated
@@ -187,7 +187,7 @@ def test_running_call_ends_with_the_agent(parrot: Gated) -> None:
             await thread._agent_ended.wait()
             raise ZeroDivisionError
 
-        stream = Stream(thread, late)
+        stream = ThreadStream(thread, late)
         stream.opened.result()
         failing = thread.submit(fail)
     assert stream.take().result() == [1]
@@ -228,7 +228,7 @@ def test_a_reader_that_does_not_read_is_read_ahead_for_only_so_far(parrot: Gated
         id = agent.start_conversation().conversation.id
         for number in range(READ_AHEAD // 2):
             agent.send(id, str(number))
-        stream = Stream(agent._thread, lambda trio_agent: aclosing(trio_agent.events(id)))
+        stream = ThreadStream(agent._thread, lambda trio_agent: aclosing(trio_agent.events(id)))
         stream.opened.result()
         first = stream.take().result()
         agent.send(id, "one more")

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from stopgo.actors.calls.facts import (
     AnswersNeed,
-    Approval,
+    CallApproval,
     CredentialNeed,
     DecisionsNeed,
     Judgement,
@@ -29,10 +29,10 @@ from stopgo.actors.calls.steps import (
     Judge,
     LookUp,
     Park,
+    RecordUnknown,
     Replace,
     Send,
     Step,
-    Unknown,
 )
 from stopgo.actors.gate.gate import Verdict
 from stopgo.actors.gate.halt import Halt
@@ -246,7 +246,7 @@ def facts(
     questions: tuple[Question, ...], attempts: tuple[Attempt, ...], over: bool, remote: bool
 ) -> tuple[Any, Any]:
     approvals = tuple(
-        Approval(
+        CallApproval(
             id=f"id{number}",
             question=f"{KEY}~{number}",
             state=each.state,
@@ -358,7 +358,7 @@ def answered(story: Story, step: Step) -> Iterator[Story]:
             yield from met or [story]
         case Send():
             yield from sent(story, step)
-        case Unknown():
+        case RecordUnknown():
             yield story.closed()
         case End():
             yield story._replace(over=True)

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.calls.ask_order import PATIENCE
 from stopgo.actors.log.log import ConversationLog
-from stopgo.actors.tools.arguments import Arguments
+from stopgo.actors.tools.arguments import CheckedArguments
 from stopgo.actors.tools.authorization import Authorization
 from stopgo.actors.tools.tool import Tool
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, call, events, use
@@ -71,11 +71,11 @@ async def test_call_that_waits_for_a_token_does_not_delay_questions(
 async def test_slow_argument_check_delays_questions_only_briefly(
     world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, seconds: float, order: str
 ) -> None:
-    async def fit(_: Arguments, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def fit(_: CheckedArguments, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         await trio.sleep(seconds if arguments["name"] == "a" else 0)
         return arguments
 
-    monkeypatch.setattr(Arguments, "fit", fit)
+    monkeypatch.setattr(CheckedArguments, "fit", fit)
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(*WIPES))
     expected = [(name, seconds if name == "a" else min(seconds, PATIENCE)) for name in order]

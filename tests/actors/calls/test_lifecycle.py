@@ -40,10 +40,10 @@ from stopgo.actors.calls.steps import (
     Judge,
     LookUp,
     Park,
+    RecordUnknown,
     Replace,
     Send,
     Step,
-    Unknown,
 )
 from stopgo.actors.gate.halt import RULE
 from stopgo.actors.log import keys
@@ -104,7 +104,7 @@ def when_in_doubt(story: Story) -> Steps:
         if again <= {Send, AwaitCredential} and "once" not in (last.effect, effect_today(story)):
             return again
     asks: Steps = {AskOutcome} if last.asks else set()
-    return asks | {Unknown} if interrupted else asks or {End}
+    return asks | {RecordUnknown} if interrupted else asks or {End}
 
 
 def when_it_may_go(story: Story) -> Steps:
@@ -119,7 +119,7 @@ def when_it_may_go(story: Story) -> Steps:
     if TOOLS[story.tool] is None or story.verdict.action == "deny":
         gate = {End} | (gate if story.pending else set())
     if story.in_doubt and (gate != {Send} or effect_today(story) == "once"):
-        gate = {Unknown} if story.lost else {End}
+        gate = {RecordUnknown} if story.lost else {End}
     before: Steps = set()
     if story.need in MET:
         waits = {"token": AwaitCredential, "decisions": AwaitRemote}
@@ -204,8 +204,8 @@ def exact(story: Story, step: Step) -> bool:
                 resends=RESENDS if story.resends is None else story.resends - story.doubted,
                 held=is_held(story),
             )
-        case Unknown():
-            return step == Unknown(story.lost)
+        case RecordUnknown():
+            return step == RecordUnknown(story.lost)
         case End():
             return step in ends(story, step.content)
         case LookUp():
@@ -431,8 +431,8 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
         Story(rules="run the call as shown", questions=(EDIT,)),
         send(1, arguments=ARGUMENTS["edited"]),
     ),
-    "several attempts without an end": (Story(attempts=(CUT_OFF, CUT_OFF)), Unknown((1, 2))),
-    "a crash in between": (Story(questions=(YES,), attempts=(CUT_OFF,)), Unknown((1,))),
+    "several attempts without an end": (Story(attempts=(CUT_OFF, CUT_OFF)), RecordUnknown((1, 2))),
+    "a crash in between": (Story(questions=(YES,), attempts=(CUT_OFF,)), RecordUnknown((1,))),
     "its outcome is unknown": (Story(questions=(YES,), attempts=(lost(),)), AskOutcome(1)),
     "neither destructive nor approved": (
         Story("plain", "run", attempts=(lost(tool="plain", asks=False),)),
@@ -450,8 +450,8 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
         Story("reads", "run", attempts=(CUT_OFF_READ,)),
         send(2, effect="read", asks=False, lost=(1,)),
     ),
-    "only read when it was cut off": (Story("held", "run", attempts=(CUT_OFF_READ,)), Unknown((1,))),
-    "ran unasked when it was cut off": (Story("reads", "ask", attempts=(CUT_OFF_READ,)), Unknown((1,))),
+    "only read when it was cut off": (Story("held", "run", attempts=(CUT_OFF_READ,)), RecordUnknown((1,))),
+    "ran unasked when it was cut off": (Story("reads", "ask", attempts=(CUT_OFF_READ,)), RecordUnknown((1,))),
     "only reads, sent again already": (Story("reads", "run", attempts=(LOST_READ,)), End()),
     "it happened, a person says": (Story(questions=(YES,), attempts=(lost(outcome="known"),)), End()),
     "a retry needs no second yes": (Story(attempts=(lost(outcome="retry"),)), send(2)),
@@ -480,7 +480,7 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
         Story(rules="deny", remote=True, questions=(YES,), attempts=(CUT_OFF,)),
         LookUp(1, False),
     ),
-    "an agent, cut off and gone now": (Story("gone", remote=True, attempts=(CUT_OFF,)), Unknown((1,))),
+    "an agent, cut off and gone now": (Story("gone", remote=True, attempts=(CUT_OFF,)), RecordUnknown((1,))),
     "an agent, cut off and without the token": (
         Story("plain", "run", remote=True, tokened=True, attempts=(CUT_OFF,)),
         AwaitCredential(WANTED),

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.approvals.tool_approval import REJECTED_BEFORE
 from stopgo.actors.approvals.yes_or_no import Rejected
-from stopgo.actors.calls import settler
+from stopgo.actors.calls import runner
 from stopgo.actors.calls.repeated import answer_after
 from stopgo.actors.models.messages import ToolMessage
 from tests.actors.world import DESTRUCTIVE, World, answer, call, events, llm, parallel, say, sequential, use
@@ -226,7 +226,7 @@ async def test_question_that_an_earlier_version_repeated_is_still_decided(
     """The replay of its log writes nothing anew: the question is on record."""
     wiping.plan("n", *TWICE)
     with monkeypatch.context() as earlier:
-        earlier.setattr(settler, "repetition", lambda *_: None)
+        earlier.setattr(runner, "repetition", lambda *_: None)
         async with wiping.agent() as agent:
             [asked] = (await agent.start_conversation("go")).conversation.head.pending
             turn = await agent.decide(asked, NO)

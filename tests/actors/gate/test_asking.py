@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.calls import lookup
+from stopgo.actors.calls import call_judge
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.gate.gate import PolicyScope, Verdict
@@ -401,7 +401,7 @@ async def test_edit_during_judgement_is_not_lost(
     async with world.agent() as agent:
         id = (await agent.start_conversation("go")).conversation.id
         a, b = (await agent.get(id)).head.pending
-    monkeypatch.setattr(lookup, "judge_off_loop", slowly)
+    monkeypatch.setattr(call_judge, "judge_off_loop", slowly)
     async with world.agent() as agent:
         await agent.decide(a, {"approved": True}, wait=False)
         await judging.wait()

@@ -13,7 +13,7 @@ from stopgo.actors.gate.conditions import (
     MAX_TEXT,
     MISSING,
     MOST_READINGS,
-    Answer,
+    ConditionAnswer,
     Searches,
     answer,
     readings,
@@ -89,9 +89,9 @@ LONG = "x" * MAX_TEXT + "y"
 def test_answers_of_conditions_by_table(
     condition: Condition, holds: list[Any], fails: list[Any], undecided: list[Any]
 ) -> None:
-    assert [value for value in holds if answer(condition, value) is not Answer.HOLDS] == []
-    assert [value for value in fails if answer(condition, value) is not Answer.FAILS] == []
-    assert [value for value in undecided if answer(condition, value) is not Answer.UNDECIDED] == []
+    assert [value for value in holds if answer(condition, value) is not ConditionAnswer.HOLDS] == []
+    assert [value for value in fails if answer(condition, value) is not ConditionAnswer.FAILS] == []
+    assert [value for value in undecided if answer(condition, value) is not ConditionAnswer.UNDECIDED] == []
 
 
 @pytest.mark.parametrize(
@@ -143,21 +143,21 @@ def test_too_many_readings_are_undecided() -> None:
 
 @given(CONDITION, JSON)
 def test_a_condition_has_an_answer_to_anything(condition: Condition, value: Any) -> None:
-    assert answer(condition, value) in Answer
+    assert answer(condition, value) in ConditionAnswer
 
 
 @given(CONDITION)
 def test_missing_value_satisfies_only_exists_false(condition: Condition) -> None:
-    assert (answer(condition, MISSING) is Answer.HOLDS) == (condition == Condition(exists=False))
+    assert (answer(condition, MISSING) is ConditionAnswer.HOLDS) == (condition == Condition(exists=False))
 
 
 @given(SCALAR)
 def test_a_value_equals_itself_and_its_text(value: Any) -> None:
     if value in (float("inf"), float("-inf")):
         return
-    assert answer(Condition(equals=value), value) is Answer.HOLDS
+    assert answer(Condition(equals=value), value) is ConditionAnswer.HOLDS
     if isinstance(value, bool | int):
-        assert answer(Condition(equals=value), str(value).lower()) is Answer.HOLDS
+        assert answer(Condition(equals=value), str(value).lower()) is ConditionAnswer.HOLDS
 
 
 @given(JSON, st.text(st.sampled_from("ab.01"), max_size=6))
@@ -170,14 +170,14 @@ SLOW, TRAP = "^(?:a|aa)+$", "a" * 60 + "!"
 
 def test_slow_patterns_hit_both_time_limits() -> None:
     searches = Searches()
-    assert answer(Condition(matches=SLOW), TRAP, searches) is Answer.UNDECIDED
-    assert answer(Condition(matches="a"), "a", searches) is Answer.HOLDS
+    assert answer(Condition(matches=SLOW), TRAP, searches) is ConditionAnswer.UNDECIDED
+    assert answer(Condition(matches="a"), "a", searches) is ConditionAnswer.HOLDS
     for _ in range(100):
-        assert answer(Condition(matches=SLOW), TRAP, searches) is Answer.UNDECIDED
-    assert answer(Condition(matches="a"), "a", searches) is Answer.UNDECIDED
+        assert answer(Condition(matches=SLOW), TRAP, searches) is ConditionAnswer.UNDECIDED
+    assert answer(Condition(matches="a"), "a", searches) is ConditionAnswer.UNDECIDED
 
 
 def test_end_of_a_pattern_is_the_end_of_the_text() -> None:
     condition = Condition(matches="^ls$")
-    assert answer(condition, "ls") is Answer.HOLDS
-    assert answer(condition, "ls\n") is Answer.FAILS
+    assert answer(condition, "ls") is ConditionAnswer.HOLDS
+    assert answer(condition, "ls\n") is ConditionAnswer.FAILS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.gate import conditions
-from stopgo.actors.gate.explain import Step, explain
+from stopgo.actors.gate.explain import PolicyStep, explain
 from stopgo.actors.gate.gate import PolicyScope, judge
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.approval import ApprovalConfig, Condition, Rule
@@ -105,33 +105,33 @@ def test_every_key_of_a_rule_that_does_not_match_is_explained() -> None:
         (
             Hints(read_only=True),
             PolicyScope(),
-            [Step("readOnlyHint: true runs", True, "readOnlyHint is true")],
+            [PolicyStep("readOnlyHint: true runs", True, "readOnlyHint is true")],
         ),
         (
             Hints(),
             PolicyScope(),
             [
-                Step("readOnlyHint: true runs", False, "readOnlyHint is not given"),
-                Step(
+                PolicyStep("readOnlyHint: true runs", False, "readOnlyHint is not given"),
+                PolicyStep(
                     "destructiveHint: true asks, destructiveHint: false runs",
                     False,
                     "destructiveHint is not given",
                 ),
-                Step("approval.unannotated: run", True, "destructiveHint is not given"),
+                PolicyStep("approval.unannotated: run", True, "destructiveHint is not given"),
             ],
         ),
         (
             Hints(destructive=True),
             PolicyScope(in_loop=True, policy=ApprovalConfig(in_loop="ask")),
             [
-                Step("readOnlyHint: true runs", False, "readOnlyHint is not given"),
-                Step("destructiveHint: true asks", True, "destructiveHint is true"),
-                Step("approval.in_loop: ask", False, "the call would ask below a loop, and still does"),
+                PolicyStep("readOnlyHint: true runs", False, "readOnlyHint is not given"),
+                PolicyStep("destructiveHint: true asks", True, "destructiveHint is true"),
+                PolicyStep("approval.in_loop: ask", False, "the call would ask below a loop, and still does"),
             ],
         ),
     ],
 )
-def test_hints_are_explained_in_order(hints: Hints, scope: PolicyScope, expected: list[Step]) -> None:
+def test_hints_are_explained_in_order(hints: Hints, scope: PolicyScope, expected: list[PolicyStep]) -> None:
     assert list(explain(Tool("t", "", {}, "s", hints=hints), {}, scope)[1]) == expected
 
 

@@ -45,7 +45,7 @@ CALLS_TEXT = (
     '{"id":"c2","name":"add","arguments":{},"problem?":"no JSON"}]'
 )
 USED = StepUsage(9, 4, 3, 2, 0.5)
-HOPS = (o.Hop("m", "busy", 503), o.Hop("k", "gone"))
+HOPS = (o.ModelHop("m", "busy", 503), o.ModelHop("k", "gone"))
 COST_TEXT = (
     '"usage?":{"input_tokens":9,"output_tokens":4,"cached_tokens!":3,"cache_write_tokens!":2,"cost_usd?":0.5},'
     '"hops!":[{"model":"m","message":"busy","status?":503},{"model":"k","message":"gone"}]'
@@ -219,7 +219,7 @@ COMMANDS: Rows = [
     ),
     (inbox.Decide("a", YES), f'decision {{"question":"a",{YES_TEXT}}}'),
     (
-        inbox.Vote("a", YES, "h", ("bob", "ann"), 3),
+        inbox.AddVote("a", YES, "h", ("bob", "ann"), 3),
         f'vote {{"question":"a",{YES_TEXT},"subject":"h","voters":["bob","ann"],"needed":3}}',
     ),
     (inbox.Expire("a"), 'expire {"question":"a"}'),

@@ -17,8 +17,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp import connection, http
 from stopgo.actors.mcp.admission import Admission
-from stopgo.actors.mcp.caller import Caller
-from stopgo.actors.mcp.connection import Connection
+from stopgo.actors.mcp.caller import ToolCaller
+from stopgo.actors.mcp.connection import ServerConnection
 from stopgo.actors.tools.needs import Wanted
 from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import (
@@ -256,8 +256,8 @@ async def test_missing_credentials_fail_one_call_only(
     with sse_peer() as older:
         peer = older if kind == "sse" else http_peer
         config = web(peer.url, transport=kind)
-        owner = Connection(config, statuses.append, auth)
-        caller = Caller(config, owner.current, owner.authenticate)
+        owner = ServerConnection(config, statuses.append, auth)
+        caller = ToolCaller(config, owner.current, owner.authenticate)
         nursery.start_soon(owner.run)
         await owner.started()
         for auth.mood, said in (("before", "KeyError"), ("unreachable", "ConnectError")):

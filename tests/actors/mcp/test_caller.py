@@ -1,4 +1,4 @@
-"""Calls through `Caller`, without a server."""
+"""Calls through `ToolCaller`, without a server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import trio
 from mcp import MCPError
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.mcp.caller import STATE_PAUSES, Caller
+from stopgo.actors.mcp.caller import STATE_PAUSES, ToolCaller
 from stopgo.actors.mcp.in_flight import InFlightCalls, note_withdrawal
 from stopgo.actors.mcp.requests import Outgoing, Requester
 from stopgo.actors.mcp.session import CurrentLink, Link
@@ -91,7 +91,7 @@ def again(state: str) -> dict[str, Any]:
     return {"resultType": "input_required", "requestState": state}
 
 
-def calling(server: Strict | Requester) -> Caller:
+def calling(server: Strict | Requester) -> ToolCaller:
     link, line = Link(InFlightCalls(logging.getLogger("test")), version=ERA), CurrentLink()
     link.tool_calls = ToolCalls(server, ERA)
     if isinstance(server, Strict):
@@ -103,7 +103,7 @@ def calling(server: Strict | Requester) -> Caller:
     async def authenticate(bearer: str) -> None:
         raise AssertionError
 
-    return Caller(McpServerConfig(name="web", url="http://127.0.0.1:1/mcp"), line, authenticate)
+    return ToolCaller(McpServerConfig(name="web", url="http://127.0.0.1:1/mcp"), line, authenticate)
 
 
 async def test_call_with_outdated_headers_is_repeated() -> None:

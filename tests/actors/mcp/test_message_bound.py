@@ -15,7 +15,7 @@ from mcp_types import JSONRPCResponse
 
 from stopgo.actors.mcp import message_bound
 from stopgo.actors.mcp.incoming import parse_message
-from stopgo.actors.mcp.message_bound import Body, Events, Lines, Message
+from stopgo.actors.mcp.message_bound import Body, BoundedLines, BoundedMessage, Events
 from stopgo.actors.mcp.requests import FIRST_ID
 
 CALL = FIRST_ID + 7
@@ -29,7 +29,7 @@ def text(content: str, **more: Any) -> dict[str, Any]:
 
 def shortened(message: Any, most: int = MOST, *, may_list: bool = True) -> Any:
     data = message if isinstance(message, bytes) else json.dumps(message).encode()
-    body = Body(Message(most, may_list))
+    body = Body(BoundedMessage(most, may_list))
     for begin in range(0, len(data), 100):
         assert body.feed(data[begin : begin + 100]) == b""
     rest = body.rest()
@@ -110,7 +110,7 @@ def test_too_long_request_loses_its_parameters(members: dict[str, Any]) -> None:
 
 def test_too_long_garbage_stays_garbage() -> None:
     for data in (b"no " * 5000, b"{" * 5000, b"\xff" * 5000, b'{"a":' * 5000, b"[1]" * 5000):
-        body = Body(Message(MOST))
+        body = Body(BoundedMessage(MOST))
         body.feed(data)
         assert data.startswith(body.rest())
 
@@ -119,7 +119,7 @@ def test_cut_id_is_not_used() -> None:
     """For every length of the beginning that is kept."""
     data = json.dumps({"a": {}, "result": {}, "id": CALL, "more": {"x": "y" * 5000}}).encode()
     for most in range(10, 60):
-        body = Body(Message(most))
+        body = Body(BoundedMessage(most))
         body.feed(data)
         message = parse_message(body.rest())
         assert message is None or (isinstance(message, JSONRPCResponse) and message.id == CALL)
@@ -134,10 +134,10 @@ def test_list_of_tools_may_be_longer(monkeypatch: pytest.MonkeyPatch) -> None:
         (page, False, False),
         ({**page, "id": CALL}, True, False),
     ):
-        body = Body(Message(MOST, may_list))
+        body = Body(BoundedMessage(MOST, may_list))
         body.feed(json.dumps(each).encode())
         assert (body.rest() == data) == whole
-    last = Body(Message(MOST))
+    last = Body(BoundedMessage(MOST))
     last.feed(json.dumps({"result": {"tools": [], **text(LONG)}, "id": CALL}).encode())
     assert len(last.rest()) < 2 * MOST
     error = shortened({**page, "result": {"tools": [{"name": LONG * 10}]}})["error"]
@@ -159,7 +159,7 @@ def cut(data: bytes, sizes: list[int]) -> list[bytes]:
 
 @given(st.lists(st.binary(max_size=40).map(lambda line: line.replace(b"\n", b""))), pieces)
 def test_short_lines_pass_unchanged(lines: list[bytes], sizes: list[int]) -> None:
-    framer = Lines(Message(100))
+    framer = BoundedLines(BoundedMessage(100))
     chunks = cut(b"".join(line + b"\n" for line in lines) + b"rest", sizes)
     assert [line for chunk in chunks for line in framer.feed(chunk)] == lines
 
@@ -191,7 +191,7 @@ breaks = st.sampled_from(["\n", "\r\n", "\r"])
 @given(st.lists(st.tuples(fields | st.just(""), breaks)), pieces)
 def test_short_events_pass_unchanged(lines: list[tuple[str, str]], sizes: list[int]) -> None:
     stream = "".join(line + end for line, end in [*lines, ("", "\n"), ("", "\r")]).encode()
-    events = Events(Message(1000))
+    events = Events(BoundedMessage(1000))
     passed = b"".join(events.feed(chunk) for chunk in cut(stream, sizes)) + events.rest()
     assert decoded(passed) == decoded(stream)
 
@@ -199,7 +199,7 @@ def test_short_events_pass_unchanged(lines: list[tuple[str, str]], sizes: list[i
 def test_too_long_event_is_abridged() -> None:
     data = json.dumps(RESULT, indent=1).replace("\n", "\ndata: ")
     stream = f"id: 4\ndata: {data}\n\nevent: x\ndata: after\n\n".encode()
-    events = Events(Message(MOST))
+    events = Events(BoundedMessage(MOST))
     passed = b"".join(events.feed(stream[begin : begin + 77]) for begin in range(0, len(stream), 77))
     (_, first, identity, _), after = decoded(passed)
     assert identity == "4"
@@ -219,4 +219,4 @@ def test_too_long_event_is_abridged() -> None:
 )
 def test_batch_in_an_event_becomes_one_event_for_each_message(stream: bytes, events: bytes) -> None:
     """Its id comes last, so that a stream that breaks off before is resumed with the whole batch."""
-    assert Events(Message(MOST)).feed(stream) == events
+    assert Events(BoundedMessage(MOST)).feed(stream) == events

@@ -10,7 +10,7 @@ import pytest
 from stopgo.actors.common import sse_parser
 from stopgo.actors.common.sse_parser import SseEvent
 from stopgo.actors.mcp import response_body
-from stopgo.actors.mcp.message_bound import Message
+from stopgo.actors.mcp.message_bound import BoundedMessage
 from stopgo.actors.mcp.response_body import STREAM, Bounded, read_body, read_events
 
 LINE = b"event: " + b"x" * 100
@@ -53,6 +53,6 @@ async def test_event_over_the_limit_ends_reading(chunk: bytes, monkeypatch: pyte
 
 async def test_bounded_stream_ends_at_a_line_over_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse_parser, "MAX_EVENT_BYTES", 50)
-    bounded = Bounded.body_of(response(b"data: a\n\n", LINE), Message(1000), stream=True)
+    bounded = Bounded.body_of(response(b"data: a\n\n", LINE), BoundedMessage(1000), stream=True)
     with pytest.raises(httpx2.SSEError, match="an event of its stream is too large"):
         await read_body(bounded)

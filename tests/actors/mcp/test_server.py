@@ -195,7 +195,9 @@ async def test_stop_does_not_wait_for_the_next_attempt(
     statuses: list[ServerStatus], nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "REPAIRS", Backoff(first=0.01, factor=60_000.0, limit=600.0, jitter=0.0))
-    away = connection.Connection(McpServerConfig("away", command="./none", required=False), statuses.append)
+    away = connection.ServerConnection(
+        McpServerConfig("away", command="./none", required=False), statuses.append
+    )
     nursery.start_soon(away.run)
     await until(lambda: [status.state for status in statuses].count("disconnected") == 2)
     await away.stop()

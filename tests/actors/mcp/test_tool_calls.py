@@ -28,7 +28,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from stopgo.actors.mcp.failures import InvalidResult, Unsendable
 from stopgo.actors.mcp.in_flight import InFlightCalls
 from stopgo.actors.mcp.requests import Outgoing, Requests
-from stopgo.actors.mcp.session import Dialect, Link, Transport, client
+from stopgo.actors.mcp.session import Link, SessionDialect, Transport, client
 from stopgo.actors.mcp.tool_calls import ToolCalls
 from stopgo.actors.tools.tool import CallTool, ElicitationAnswer, Tool, ToolResult
 from stopgo.config.mcp import McpServerConfig
@@ -91,7 +91,11 @@ async def by_the_sdk(
     way = Transport(answering(told), Way())
     modern = version not in HANDSHAKE_PROTOCOL_VERSIONS
     sdk = client(
-        attrs.evolve(config, mode="modern"), Dialect("http", legacy=False), way, Link(InFlightCalls(LOG)), LOG
+        attrs.evolve(config, mode="modern"),
+        SessionDialect("http", legacy=False),
+        way,
+        Link(InFlightCalls(LOG)),
+        LOG,
     )
     async with sdk:
         session = sdk.session

@@ -13,7 +13,7 @@ from mcp import MCPError
 
 from stopgo.actors.mcp import tool_list
 from stopgo.actors.mcp.in_flight import InFlightCalls
-from stopgo.actors.mcp.session import Dialect, Link, Transport, client
+from stopgo.actors.mcp.session import Link, SessionDialect, Transport, client
 from stopgo.actors.mcp.tool_list import list_tools
 from stopgo.config.mcp import McpServerConfig, ToolFilter
 
@@ -120,7 +120,7 @@ async def test_tool_lists_are_not_cached() -> None:
     """The SDK would reuse an older list for as long as the server allows (SEP-2549)."""
     way = Transport(cast(Any, None), cast(Any, None))
     config = McpServerConfig(name="web", url="http://server.test/mcp")
-    assert client(config, Dialect.first(config), way, Link(InFlightCalls(LOG)), LOG).cache is None
+    assert client(config, SessionDialect.first(config), way, Link(InFlightCalls(LOG)), LOG).cache is None
 
 
 @pytest.mark.parametrize(

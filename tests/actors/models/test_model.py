@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.models.messages import (
-    Complete,
+    AskModel,
     Emit,
     ModelFailed,
     ModelReply,
@@ -64,7 +64,7 @@ async def ask(
 ) -> ModelReply:
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("model", model_actor(model, timeout=timeout, backoff=backoff))
-        return await ref.ask(Complete(request))
+        return await ref.ask(AskModel(request))
 
 
 def overloaded() -> ModelFailed:
@@ -235,8 +235,8 @@ async def test_bug_of_a_model_fails_only_its_call(
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("model", model_actor(model))
         with caplog.at_level(logging.ERROR), pytest.raises(ModelFailed) as failed:
-            await ref.ask(Complete(REQUEST))
-        assert await ref.ask(Complete(REQUEST)) == ModelReply("next")
+            await ref.ask(AskModel(REQUEST))
+        assert await ref.ask(AskModel(REQUEST)) == ModelReply("next")
     (record,) = caplog.records
     assert "secret" not in str(failed.value)
     assert str(failed.value).split()[-1] in record.getMessage()
@@ -279,8 +279,8 @@ async def test_calls_run_concurrently_up_to_the_limit(autojump_clock: MockClock)
     model = Counting()
     replies: list[str] = []
 
-    async def one(ref: ActorRef[Complete], number: int) -> None:
-        reply = await ref.ask(Complete(ModelRequest("", (), (), f"{number}", "main", 1, 1)))
+    async def one(ref: ActorRef[AskModel], number: int) -> None:
+        reply = await ref.ask(AskModel(ModelRequest("", (), (), f"{number}", "main", 1, 1)))
         replies.append(reply.text)
 
     began = trio.current_time()
@@ -307,9 +307,9 @@ async def test_cancelled_caller_cancels_its_call(autojump_clock: MockClock) -> N
     async with open_supervisor(EventBus()) as supervisor:
         ref = await supervisor.start("model", model_actor(Scripted(waits, answers("next"))))
         with trio.move_on_after(5):
-            await ref.ask(Complete(REQUEST))
+            await ref.ask(AskModel(REQUEST))
         await left.wait()
-        assert await ref.ask(Complete(REQUEST)) == ModelReply("next")
+        assert await ref.ask(AskModel(REQUEST)) == ModelReply("next")
 
 
 PICTURED = attrs.evolve(

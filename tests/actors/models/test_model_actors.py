@@ -17,7 +17,7 @@ from stopgo.actors.common.errors import StartError
 from stopgo.actors.models import model_actors
 from stopgo.actors.models.client import CONNECT_TIMEOUT, ModelClient, open_client
 from stopgo.actors.models.errors import UnknownProvider
-from stopgo.actors.models.messages import Complete, Emit, ModelFailed, ModelReply, ModelRequest
+from stopgo.actors.models.messages import AskModel, Emit, ModelFailed, ModelReply, ModelRequest
 from stopgo.actors.models.model import Model
 from stopgo.actors.models.model_actors import ModelActors, OpenModel, most_calls
 from stopgo.actors.open_agent import open_agent
@@ -68,13 +68,13 @@ async def test_model_actor_uses_the_configuration(autojump_clock: MockClock) -> 
     named = {"quick": ModelConfig(provider="openai", model="x", timeout=5.0)}
     async with started(config(llm=LlmConfig(max_concurrency=3, timeout=25.0), models=named), own) as found:
         with pytest.raises(ModelFailed, match="did not answer within 5 s"):
-            await (await found.get("quick")).ref.ask(Complete(REQUEST))
+            await (await found.get("quick")).ref.ask(AskModel(REQUEST))
         one = await found.get("mine:a")
         assert await found.get("mine:a") is one
         begin = trio.current_time()
         async with trio.open_nursery() as nursery:
             for _ in range(7):
-                nursery.start_soon(one.ref.ask, Complete(REQUEST))
+                nursery.start_soon(one.ref.ask, AskModel(REQUEST))
         assert trio.current_time() - begin == 30  # waiting for a slot does not count
         assert models["mine:a"].most == 3
         assert found.names() == ("quick", "mine:a")

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from stopgo.actors.models.messages import (
-    Complete,
+    AskModel,
     Emit,
     ModelFailed,
     ModelReply,
@@ -135,7 +135,7 @@ async def test_turn_goes_on_without_the_named_tool_and_says_so(caplog: pytest.Lo
         async with open_supervisor(EventBus()) as kernel:
             ref = await kernel.start("model", model_actor(model, refused=refused))
             for _ in range(2):
-                assert (await ref.ask(Complete(REQUEST))).text == "done"
+                assert (await ref.ask(AskModel(REQUEST))).text == "done"
     rest = ["add", "type", "mcp__s__find.it", "automation_update"]
     assert model.got == [[tool.name for tool in TOOLS], rest, rest]
     [record] = caplog.records
@@ -153,7 +153,7 @@ async def test_several_refused_tools_are_left_out_one_after_the_other() -> None:
     model = Strict(lambda tools: next((words for each in by_turns if (words := each(tools))), None))
     async with open_supervisor(EventBus()) as kernel:
         ref = await kernel.start("model", model_actor(model))
-        assert (await ref.ask(Complete(REQUEST))).text == "done"
+        assert (await ref.ask(AskModel(REQUEST))).text == "done"
     assert model.got[-1] == ["mcp__s__find.it", "automation_update"]
 
 
@@ -163,7 +163,7 @@ async def test_refusal_with_another_cause_fails_and_is_not_remembered() -> None:
     async with open_supervisor(EventBus()) as kernel:
         ref = await kernel.start("model", model_actor(model, refused=refused))
         with pytest.raises(ModelFailed, match="still no"):
-            await ref.ask(Complete(REQUEST))
+            await ref.ask(AskModel(REQUEST))
     assert len(model.got) == len(TOOLS) + 1
     assert refused.warnings == ()
 
@@ -174,5 +174,5 @@ async def test_rounds_are_bounded() -> None:
     async with open_supervisor(EventBus()) as kernel:
         ref = await kernel.start("model", model_actor(model))
         with pytest.raises(ModelFailed):
-            await ref.ask(Complete(many))
+            await ref.ask(AskModel(many))
     assert len(model.got) == MAX_ROUNDS + 1

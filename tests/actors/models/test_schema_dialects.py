@@ -22,7 +22,7 @@ from stopgo.actors.models.schema_dialects import (
     OPENAI,
     PLAIN,
     XAI,
-    Dialect,
+    SchemaDialect,
     dialect_for,
 )
 from stopgo.config.models import ModelSpec, Provider
@@ -44,7 +44,7 @@ MADE = int(os.environ.get("SCHEMAS", "60"))
 NAMES = ["label", "at", "$top", "filter[name]", "x" * 65, "type", "pattern", "items", "properties", "$ref"]
 
 
-def judged(schema: Mapping[str, Any], dialect: Dialect) -> tuple[str, Mapping[str, Any], str]:
+def judged(schema: Mapping[str, Any], dialect: SchemaDialect) -> tuple[str, Mapping[str, Any], str]:
     """What each judge of the dialect says, the schema that is sent, and the description."""
     description, shown = plain_schema(schema, "", dialect)
     refusals = (JUDGES[name](shown) for name in dialect.name.split(", "))
@@ -163,13 +163,13 @@ def declared(schema: Mapping[str, Any]) -> set[str]:
     return found
 
 
-def refused_by_name(argument: str, dialect: Dialect) -> bool:
+def refused_by_name(argument: str, dialect: SchemaDialect) -> bool:
     """Whether the table says that an argument of this name cannot be declared."""
     fits = dialect.names is None or dialect.names.fullmatch(argument) is not None
     return not fits or argument in dialect.not_names
 
 
-def _shown(schema: Any, dialect: Dialect) -> Any:
+def _shown(schema: Any, dialect: SchemaDialect) -> Any:
     return plain_schema({"type": "object", "properties": {"v": schema}}, "", dialect)[1]["properties"]["v"]
 
 
@@ -236,7 +236,7 @@ TREE = {
         ),
     ],
 )
-def test_dialect_says_the_same_in_its_own_keywords(dialect: Dialect, given: Any, right: Any) -> None:
+def test_dialect_says_the_same_in_its_own_keywords(dialect: SchemaDialect, given: Any, right: Any) -> None:
     assert _shown(given, dialect) == right
 
 

@@ -31,7 +31,7 @@ from stopgo.actors.models.messages import (
     UserMessage,
     unheard,
 )
-from stopgo.actors.models.script import Entry, ScriptedCall, ScriptModel
+from stopgo.actors.models.script import ScriptedCall, ScriptEntry, ScriptModel
 from stopgo.actors.models.script_reader import parse_script
 
 ADD = ModelTool(
@@ -306,7 +306,7 @@ _VALUES = st.recursive(
 def test_reply_fills_in_a_copy_at_every_depth(pair: tuple[Any, Any]) -> None:
     value, filled = pair
     before = copy.deepcopy(value)
-    entry = Entry(tool_calls=(ScriptedCall("t", {"x": value}),))
+    entry = ScriptEntry(tool_calls=(ScriptedCall("t", {"x": value}),))
     for _ in range(2):
         assert entry.reply(request(), GROUPS).tool_calls[0].arguments == {"x": filled}
     assert value == before

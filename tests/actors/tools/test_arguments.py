@@ -11,7 +11,7 @@ import pytest
 
 from stopgo.actors.tools import arguments as arguments_module
 from stopgo.actors.tools import schema_process
-from stopgo.actors.tools.arguments import Arguments, Unfit
+from stopgo.actors.tools.arguments import CheckedArguments, Unfit
 from stopgo.actors.tools.json_schema import Checker
 from stopgo.actors.tools.tool import Tool
 
@@ -25,14 +25,14 @@ COUNT = tool({"properties": {"n": {"type": "integer"}, "s": {"type": "string"}},
 
 async def test_valid_arguments_pass_and_near_ones_are_converted() -> None:
     given = {"n": 1}
-    assert await Arguments().fit(COUNT, given) is given
-    assert await Arguments().fit(COUNT, {"n": "1", "s": 2}) == {"n": 1, "s": "2"}
+    assert await CheckedArguments().fit(COUNT, given) is given
+    assert await CheckedArguments().fit(COUNT, {"n": "1", "s": 2}) == {"n": 1, "s": "2"}
 
 
 async def test_mistakes_are_those_of_the_converted_arguments() -> None:
-    fit = await Arguments().fit(COUNT, {"n": "one", "s": 2})
+    fit = await CheckedArguments().fit(COUNT, {"n": "one", "s": 2})
     assert fit == Unfit(("n: 'one' is not of type 'integer'",))
-    assert await Arguments().fit(COUNT, {}) == Unfit(("'n' is a required property",))
+    assert await CheckedArguments().fit(COUNT, {}) == Unfit(("'n' is a required property",))
 
 
 async def test_that_no_arguments_fit_is_found_out_once_for_each_tool(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ async def test_that_no_arguments_fit_is_found_out_once_for_each_tool(monkeypatch
         return mistakes(checker, value, work)
 
     monkeypatch.setattr(Checker, "mistakes", counted)
-    arguments, optional = Arguments(), tool({"properties": {"n": {"type": "integer"}}})
+    arguments, optional = CheckedArguments(), tool({"properties": {"n": {"type": "integer"}}})
     for _ in range(3):
         assert await arguments.fit(optional, {}) == {}
     assert isinstance(await arguments.fit(optional, {"n": "one"}), Unfit)
@@ -57,7 +57,7 @@ async def test_that_no_arguments_fit_is_found_out_once_for_each_tool(monkeypatch
 async def test_a_broken_part_of_a_schema_is_named_once_and_the_rest_is_checked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    arguments = Arguments()
+    arguments = CheckedArguments()
     schema = {"patternProperties": {"(": {}}, "properties": {"n": {"enum": "a", "minLength": 2}}}
     for _ in range(2):
         assert await arguments.fit(tool(schema), {"n": "12"}) == {"n": "12"}
@@ -72,7 +72,7 @@ async def test_a_broken_part_of_a_schema_is_named_once_and_the_rest_is_checked(
 
 
 async def test_a_schema_without_end_lets_all_pass_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    arguments = Arguments()
+    arguments = CheckedArguments()
     endless = tool({"allOf": [{"$ref": "#"}], "properties": {"n": {}}})
     for n in ("1", "2"):
         assert await arguments.fit(endless, {"n": n}) == {"n": n}
@@ -87,7 +87,7 @@ async def test_arguments_whose_check_takes_too_long_are_refused_and_the_next_one
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(schema_process, "PATIENCE", 1.0)
-    arguments = Arguments()
+    arguments = CheckedArguments()
     for _ in range(2):
         unfit = await arguments.fit(SLOW, {"v": "a" * 60 + "!"})
         assert isinstance(unfit, Unfit)
@@ -115,7 +115,7 @@ FAR = {"$defs": {"endless": ENDLESS}, "properties": {"p": {"pattern": "^/safe/"}
 async def test_arguments_that_cannot_be_checked_are_refused(
     schema: dict[str, Any], given: dict[str, Any]
 ) -> None:
-    unfit = await Arguments().fit(tool(schema), given)
+    unfit = await CheckedArguments().fit(tool(schema), given)
     assert isinstance(unfit, Unfit)
     assert "cannot be checked" in unfit.mistakes[0]
 
@@ -123,7 +123,7 @@ async def test_arguments_that_cannot_be_checked_are_refused(
 async def test_a_process_that_fails_refuses_the_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     by_pattern = tool({"patternProperties": {"x": {}}})
-    assert isinstance(await Arguments().fit(by_pattern, {"v": 1}), Unfit)
+    assert isinstance(await CheckedArguments().fit(by_pattern, {"v": 1}), Unfit)
 
 
 async def test_schemas_are_made_ready_once_and_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ async def test_schemas_are_made_ready_once_and_so_many_are_kept(monkeypatch: pyt
 
     monkeypatch.setattr(arguments_module, "Checker", make)
     monkeypatch.setattr(arguments_module, "KEPT", 2)
-    arguments = Arguments()
+    arguments = CheckedArguments()
     for name in "aabbaacabb":
         await arguments.fit(attrs.evolve(COUNT, own_name=name), {"n": 1})
     assert len(made) == 4  # a, b, c; and b once more, for c took its place

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from stopgo.actors.conversation.lists import ListedTool
 from stopgo.actors.tools.tool import Tool
 from stopgo.config.auth import AuthConfig, OidcConfig, TrustedProxyConfig
-from stopgo.gateway.a2a.agent_card import About, Offered, Version
+from stopgo.gateway.a2a.agent_card import AgentAbout, Offered, Version
 from stopgo.gateway.a2a.agent_card import card as card_of
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World
 
@@ -133,7 +133,7 @@ def test_card_asks_for_credentials(
     auth: AuthConfig | None, schemes: Any, versions: tuple[Version, ...]
 ) -> None:
     """Both versions have their own fields in one object. A parser of each reads the same scheme."""
-    about = About("agent", "Helps.", "1", "http://h", (TOOL,), auth)
+    about = AgentAbout("agent", "Helps.", "1", "http://h", (TOOL,), auth)
     public, extended = (card_of(about, Offered(versions=versions), extended=each) for each in (False, True))
     v1 = {name: {f"{name}SecurityScheme": fields} for name, (fields, _) in schemes.items()}
     v03 = {name: {"type": name, **fields} for name, (_, fields) in schemes.items()}

@@ -5,7 +5,7 @@ import logging
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.gateway.log_lines import JsonLines, Lines
+from stopgo.gateway.log_lines import JsonLogLines, LogLines
 from stopgo.runtime import json_text
 
 from .talk import Talk
@@ -23,6 +23,6 @@ async def test_the_line_of_a_first_message_names_method_and_conversation(
     await talk.client.post("/a2a", json=call, headers={"X-Session-ID": "mine"})
     await wait_all_tasks_blocked()
     [record] = [each for each in caplog.records if each.name == "stopgo.access"]
-    assert Lines().format(record).endswith(f" conversation=desk sid=mine rpc={method}")
-    named = json_text.load(JsonLines().format(record))
+    assert LogLines().format(record).endswith(f" conversation=desk sid=mine rpc={method}")
+    named = json_text.load(JsonLogLines().format(record))
     assert (named["rpc"], named["conversation"], named.get("trace")) == (method, "desk", None)

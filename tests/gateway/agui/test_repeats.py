@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.models.messages import TextDelta
 from stopgo.gateway.agui.run_input import parse_run_input
-from stopgo.gateway.agui.thread_run import Caller, open_thread_run
+from stopgo.gateway.agui.thread_run import AGUICaller, open_thread_run
 from stopgo.runtime.journal.memory import MemoryJournal
 from tests.actors.world import Streamed, World, after, call, say, use
 
@@ -138,7 +138,7 @@ async def test_a_repeat_that_is_cut_off_at_once_is_complete(autojump_clock: Mock
     body = ui.body("t", "hi", id="m")
     async with ui.stream(body) as stream:
         events = [event async for event in stream]
-    run = await open_thread_run(ui.agent, parse_run_input(body), Caller(session_id="s"))
+    run = await open_thread_run(ui.agent, parse_run_input(body), AGUICaller(session_id="s"))
     async with aclosing(run.frames()) as frames:
         sent = await anext(frames) + run.last_chunk()
     again = [json.loads(line.removeprefix(b"data: ")) for line in sent.splitlines() if line]

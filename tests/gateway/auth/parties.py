@@ -18,7 +18,7 @@ from stopgo.gateway.app import make_app
 from stopgo.gateway.auth.key_changes import new_key, revoked
 from stopgo.gateway.auth.key_file import KeyFile
 from stopgo.gateway.auth.open_authenticator import open_authenticator
-from stopgo.gateway.http.http_server import Server, bind, open_server
+from stopgo.gateway.http.http_server import HttpServer, bind, open_server
 from stopgo.gateway.http.quart_app import Application
 from tests.gateway.wiping import wiping_server
 from tests.http_client import http_client
@@ -60,7 +60,7 @@ replies:
 class Served:
     agent: Agent
     app: Application
-    server: Server
+    server: HttpServer
     client: httpx2.AsyncClient
     keys: Mapping[str, str]
     """By party; also `expired`, `revoked` and `forged` ones, of an admin."""

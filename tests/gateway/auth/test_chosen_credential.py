@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.datastructures import Headers
 
-from stopgo.gateway.auth.chosen_credential import Chosen, GivenByRequest, GivenKey, GivenToken, choose
+from stopgo.gateway.auth.chosen_credential import (
+    ChosenCredential,
+    GivenByRequest,
+    GivenKey,
+    GivenToken,
+    choose,
+)
 from stopgo.gateway.auth.jwt_verifier import is_for
 from stopgo.gateway.auth.verifiers import RequestKind
 from stopgo.gateway.http.errors import RequestError
@@ -122,7 +128,7 @@ def test_each_request_has_one_credential_and_at_most_one_token(case: Case) -> No
         assert is_challenged == (refused.value.status == 401)
     else:
         chosen = choose(headers, case.presented, audience="us", forward_credential=case.forward)
-        assert chosen == Chosen(case.credential, case.token, case.forward_to)
+        assert chosen == ChosenCredential(case.credential, case.token, case.forward_to)
         assert not any(secret in repr(chosen) for secret in (KEY, OURS, "'B'", "'T'"))
 
 

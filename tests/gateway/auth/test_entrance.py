@@ -25,9 +25,9 @@ from stopgo.gateway.auth.api_keys import ApiKeys
 from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.auth.key_changes import new_key, revoked
 from stopgo.gateway.auth.key_file import KeyFile
-from stopgo.gateway.http.http_server import Server
+from stopgo.gateway.http.http_server import HttpServer
 from stopgo.gateway.http.quart_app import Application
-from stopgo.gateway.log_lines import JsonLines, Lines
+from stopgo.gateway.log_lines import JsonLogLines, LogLines
 from stopgo.runtime.clock import system_clock
 
 from .web_sockets import socket
@@ -55,7 +55,7 @@ CONVERSATION = f"/conversations/{ex.CONVERSATION_ID}"
 class Site:
     """A served agent with API keys."""
 
-    server: Server
+    server: HttpServer
     client: httpx2.AsyncClient
     agent: Any
     file: KeyFile
@@ -156,10 +156,10 @@ async def test_the_log_says_who_sent_a_request(site: Site, caplog: pytest.LogCap
         assert answer.status_code == status
         await wait_all_tasks_blocked(0.02)  # a request is logged when its answer has left
     allowed, nobody, wrong = (each for each in caplog.records if each.name == "stopgo.access")
-    assert Lines().format(allowed).endswith(" by='eve conversation=forged'")
-    assert json.loads(JsonLines().format(allowed))["by"] == subject
-    assert " by=" not in Lines().format(nobody) + Lines().format(wrong)
-    assert "by" not in json.loads(JsonLines().format(wrong))
+    assert LogLines().format(allowed).endswith(" by='eve conversation=forged'")
+    assert json.loads(JsonLogLines().format(allowed))["by"] == subject
+    assert " by=" not in LogLines().format(nobody) + LogLines().format(wrong)
+    assert "by" not in json.loads(JsonLogLines().format(wrong))
     assert "a credential of the client 127.0.0.1 is refused: it is no valid API key" in caplog.messages
 
 

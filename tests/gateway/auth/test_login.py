@@ -21,7 +21,7 @@ from trio_websocket import ConnectionClosed, ConnectionRejected
 from stopgo.config.auth import AuthConfig, TrustedProxyConfig
 from stopgo.gateway import examples as ex
 from stopgo.gateway.auth.jwt_verifier import LEEWAY
-from stopgo.gateway.http.http_server import Server
+from stopgo.gateway.http.http_server import HttpServer
 from stopgo.gateway.operations import OPERATIONS
 
 from .fake_issuer import ADDRESS, CLIENT, CONFIG, FakeIssuer, authenticating, claims, signed
@@ -37,7 +37,7 @@ SOCKET = f"/conversations/{ex.CONVERSATION_ID}/ws"
 class Site:
     """A served agent with a login."""
 
-    server: Server
+    server: HttpServer
     client: httpx2.AsyncClient
     agent: Any
     issuer: FakeIssuer

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from stopgo.gateway.http import body, request_task
-from stopgo.gateway.http.http_server import Server, bind, open_server
+from stopgo.gateway.http.http_server import HttpServer, bind, open_server
 from tests.contract import HANDSHAKE
 
 Raw = Callable[[bytes], Awaitable[trio.SocketStream]]
@@ -117,7 +117,7 @@ async def test_connection_is_kept_after_any_other_answer(
     assert (await answer_of(stream))[0] == 200
 
 
-async def test_answer_while_the_server_stops_says_close(server: Server, raw: Raw, agent: Any) -> None:
+async def test_answer_while_the_server_stops_says_close(server: HttpServer, raw: Raw, agent: Any) -> None:
     agent.gate = trio.Event()
     stream = await raw(post(b'{"message":"hey"}'))
     await trio.testing.wait_all_tasks_blocked()

@@ -11,7 +11,7 @@ import pytest
 
 from stopgo.gateway.http.access_log import ServerLog
 from stopgo.gateway.http.http_protocol import HTTP1, WebsocketStream
-from stopgo.gateway.http.quart_app import Application, ASGIRequest, Context, MatchedRule
+from stopgo.gateway.http.quart_app import Application, ASGIRequest, MatchedRule, PlainContext
 
 OWN: dict[type, set[str]] = {
     HTTP1: {"_is_last", "_open_stream", "_refuse", "beat"},
@@ -22,7 +22,7 @@ OWN: dict[type, set[str]] = {
         *("_serve_socket", "_socket_route", "_view"),
     },
     ASGIRequest: set(),
-    Context: set(),
+    PlainContext: set(),
     MatchedRule: set(),
     ServerLog: set(),
 }

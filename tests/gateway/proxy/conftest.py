@@ -15,7 +15,7 @@ import trio
 from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.config.web_config import WebConfig
-from stopgo.gateway.http.http_server import Server, bind, open_server
+from stopgo.gateway.http.http_server import HttpServer, bind, open_server
 from stopgo.gateway.proxy.agent_address import AgentAddress
 from stopgo.gateway.proxy.proxy_app import make_proxy
 from stopgo.gateway.proxy.upstream import Upstream, open_upstream
@@ -45,7 +45,7 @@ TOOLS = "mcp_servers: [{name: resources, brought_by: program}]\n"
 
 @attrs.frozen(eq=False)
 class Proxied:
-    server: Server
+    server: HttpServer
     client: httpx2.AsyncClient
     upstream: Upstream
 

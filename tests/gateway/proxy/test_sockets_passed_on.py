@@ -16,7 +16,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_st
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.log import events
 from stopgo.gateway import examples as ex
-from stopgo.gateway.http.http_server import Server
+from stopgo.gateway.http.http_server import HttpServer
 from stopgo.gateway.proxy import upstream, upstream_socket
 from stopgo.runtime.journal.protocol import NewEvent
 from tests.contract import HANDSHAKE
@@ -26,14 +26,14 @@ PATH = f"/conversations/{ex.CONVERSATION_ID}/ws"
 
 
 @pytest.fixture
-async def before(server: Server) -> AsyncIterator[Proxied]:
+async def before(server: HttpServer) -> AsyncIterator[Proxied]:
     """The proxy in front of the agent whose events the test decides."""
     async with proxy_to(server.url) as opened:
         yield opened
 
 
 @asynccontextmanager
-async def socket(server: Server, path: str) -> AsyncIterator[WebSocketConnection]:
+async def socket(server: HttpServer, path: str) -> AsyncIterator[WebSocketConnection]:
     async with await trio.open_tcp_stream("127.0.0.1", server.port) as stream, trio.open_nursery() as nursery:
         connection = await wrap_client_stream(nursery, stream, f"127.0.0.1:{server.port}", path)
         yield connection
@@ -77,7 +77,7 @@ async def test_a_close_code_of_the_agent_is_passed_on(agent: Any, before: Proxie
         assert await close_of(connection) == (1000, "conversation deleted")
 
 
-async def test_stopping_agent_closes_with_1001(server: Server, before: Proxied) -> None:
+async def test_stopping_agent_closes_with_1001(server: HttpServer, before: Proxied) -> None:
     async with socket(before.server, f"{PATH}?after=6") as connection, trio.open_nursery() as nursery:
         nursery.start_soon(server.drain)
         assert await close_of(connection) == (1001, "shutting down")
@@ -106,7 +106,7 @@ async def test_a_failure_has_its_close_code(agent: Any, before: Proxied) -> None
     ],
 )
 async def test_a_refusal_of_the_agent_is_passed_on(
-    server: Server, before: Proxied, path: str, status: int, code: str
+    server: HttpServer, before: Proxied, path: str, status: int, code: str
 ) -> None:
     refusals = []
     for url in (server.url, before.server.url):

@@ -16,25 +16,25 @@ from stopgo.gateway.web.markdown_tokens import (
     MAX_TOKENS,
     SCHEMES,
     TAGS,
-    Token,
+    MarkdownToken,
     document,
     is_safe,
 )
 
 
-def t(tag: str, *children: Any, **more: Any) -> Token:
+def t(tag: str, *children: Any, **more: Any) -> MarkdownToken:
     return {"tag": tag, "children": list(children), **more}
 
 
-def p(*children: Any) -> list[Token]:
+def p(*children: Any) -> list[MarkdownToken]:
     return [t("p", *children)]
 
 
-def cells(tag: str, *texts: str, align: str | None = None) -> Token:
+def cells(tag: str, *texts: str, align: str | None = None) -> MarkdownToken:
     return t("tr", *(t(tag, text, **({"align": align} if align else {})) for text in texts))
 
 
-PIECES: list[tuple[str, list[Token]]] = [
+PIECES: list[tuple[str, list[MarkdownToken]]] = [
     ("", []),
     (" \n\n", []),
     ("one\ntwo", p("one\ntwo")),
@@ -75,7 +75,7 @@ PIECES: list[tuple[str, list[Token]]] = [
 
 
 @pytest.mark.parametrize(("text", "blocks"), PIECES, ids=lambda value: repr(value)[:30])
-def test_each_construct_becomes_its_token(text: str, blocks: list[Token]) -> None:
+def test_each_construct_becomes_its_token(text: str, blocks: list[MarkdownToken]) -> None:
     assert document(text) == blocks
 
 
@@ -96,7 +96,7 @@ def test_pieces_cover_all_tags() -> None:
         *((text, p(text)) for text in ("![a]", "![a](b", "![a][b]", "![a](b 'c)", "!", "a![", "![a](b c)")),
     ],
 )
-def test_image_becomes_its_alternative_text(text: str, shown: list[Token]) -> None:
+def test_image_becomes_its_alternative_text(text: str, shown: list[MarkdownToken]) -> None:
     assert document(text) == shown
 
 
@@ -145,7 +145,7 @@ def test_only_three_schemes_are_safe(href: str) -> None:
 # -------------------------------------------------------------------------------- bounds
 
 
-def as_written(text: str) -> list[Token]:
+def as_written(text: str) -> list[MarkdownToken]:
     return [t("pre", text)]
 
 
@@ -183,7 +183,7 @@ def test_too_many_tokens_are_shown_as_written() -> None:
 # ---------------------------------------------------------------------------- any text
 
 
-def tokens(blocks: list[Any]) -> Iterator[Token]:
+def tokens(blocks: list[Any]) -> Iterator[MarkdownToken]:
     for each in blocks:
         if not isinstance(each, str):
             yield each
@@ -198,7 +198,7 @@ def texts(blocks: list[Any]) -> Iterator[str]:
             yield from texts(each["children"])
 
 
-def hrefs(blocks: list[Token]) -> list[str]:
+def hrefs(blocks: list[MarkdownToken]) -> list[str]:
     return [token["href"] for token in tokens(blocks) if "href" in token]
 
 
@@ -215,7 +215,7 @@ EXTRAS: dict[str, dict[str, type]] = {
 }
 
 
-def check(blocks: list[Token]) -> None:
+def check(blocks: list[MarkdownToken]) -> None:
     """Check the limits of every document."""
     for block in blocks:
         assert not isinstance(block, str)

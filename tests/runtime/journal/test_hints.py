@@ -18,7 +18,7 @@ from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import JournalError, JournalUnavailable
 from stopgo.runtime.journal.ownership import HINTS_LOST, Hint
 from stopgo.runtime.journal.postgres import hints as module
-from stopgo.runtime.journal.postgres.hints import GATHER, RETRY, TOPIC, Hints, parsed
+from stopgo.runtime.journal.postgres.hints import GATHER, RETRY, TOPIC, HintChannel, parsed
 from stopgo.runtime.journal.postgres.pool import Pool
 from stopgo.runtime.journal.postgres.tables import Connection
 
@@ -49,17 +49,17 @@ class Line:
         self.sent.append([hint for text in texts for hint in parsed(text)])
 
 
-def made(line: Line) -> Hints:
-    return Hints(EventBus(), cast(Pool, line), "nowhere", "channel")
+def made(line: Line) -> HintChannel:
+    return HintChannel(EventBus(), cast(Pool, line), "nowhere", "channel")
 
 
-def tell(hints: Hints, *changes: Hint) -> None:
+def tell(hints: HintChannel, *changes: Hint) -> None:
     for each in changes:
         hints.changed(each.node, each.stream, each.after)
 
 
 @asynccontextmanager
-async def sending(line: Line) -> AsyncIterator[Hints]:
+async def sending(line: Line) -> AsyncIterator[HintChannel]:
     hints = made(line)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hints.send)
@@ -154,7 +154,7 @@ class Notifications:
         self._its.close()
 
 
-class Listening(Hints):
+class Listening(HintChannel):
     connections: deque[Connection | psycopg.Error]
 
     def _listening(self) -> Connection:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stopgo.runtime.journal.copied_rows import Row
+from stopgo.runtime.journal.copied_rows import CopiedRow
 from stopgo.runtime.journal.errors import JournalBusy, JournalError
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent, NewIntent
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
@@ -170,7 +170,7 @@ async def test_copy_that_differs_is_not_made(
         await fill(journal)
     write = DirectoryRows.write
 
-    def write_wrong(self: DirectoryRows, table: str, rows: Iterable[Row]) -> None:
+    def write_wrong(self: DirectoryRows, table: str, rows: Iterable[CopiedRow]) -> None:
         first, *others = rows
         if table == "intent":
             match wrong:

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from stopgo.actors.models.messages import ModelFailed
-from stopgo.actors.models.providers.cloud_tokens import PAUSE, RENEW_BEFORE, Token, TokenLogin
+from stopgo.actors.models.providers.cloud_tokens import PAUSE, RENEW_BEFORE, CloudToken, TokenLogin
 
 URL = httpx2.URL("https://cloud.example")
 
@@ -24,11 +24,11 @@ class Source:
     error: Exception | None = None
     asked: int = 0
 
-    def __call__(self) -> Token:
+    def __call__(self) -> CloudToken:
         self.asked += 1
         if self.error is not None:
             raise self.error
-        return Token(f"t{self.asked}", time.time() + self.lasts)
+        return CloudToken(f"t{self.asked}", time.time() + self.lasts)
 
 
 async def bearer(login: TokenLogin) -> str:
@@ -108,10 +108,10 @@ async def test_loop_goes_on_while_the_library_blocks() -> None:
     begun, go_on = trio.Event(), trio.Event()
     token = trio.lowlevel.current_trio_token()
 
-    def fetch() -> Token:
+    def fetch() -> CloudToken:
         trio.from_thread.run_sync(begun.set, trio_token=token)
         trio.from_thread.run(go_on.wait, trio_token=token)
-        return Token("t", time.time() + 3600)
+        return CloudToken("t", time.time() + 3600)
 
     login = TokenLogin(fetch)
     async with trio.open_nursery() as nursery:

@@ -14,10 +14,10 @@ from stopgo.actors.models.providers.turns import (
     NO_RESULT,
     NO_TEXT,
     NOT_SHOWN,
+    CallResult,
+    ChatTurn,
     ModelTurn,
     PastReply,
-    Result,
-    Turn,
     UserTurn,
     turns,
 )
@@ -29,7 +29,7 @@ USER = UserMessage("hi")
 ASKED = UserTurn(texts=("hi",))
 
 
-def of(*messages: ChatMessage) -> tuple[Turn, ...]:
+def of(*messages: ChatMessage) -> tuple[ChatTurn, ...]:
     return turns(messages, provider="anthropic", ids=IDS)
 
 
@@ -47,7 +47,7 @@ def test_a_conversation_with_a_tool() -> None:
     assert of(*exchange, UserMessage("thanks")) == (
         ASKED,
         ModelTurn((PastReply("let me", (ONE,), None),)),
-        UserTurn(results=(Result("one", "add", "1", False),)),
+        UserTurn(results=(CallResult("one", "add", "1", False),)),
         ModelTurn((PastReply("it is 1", (), None),)),
         UserTurn(texts=("thanks",)),
     )
@@ -56,13 +56,15 @@ def test_a_conversation_with_a_tool() -> None:
 def test_results_precede_text_in_the_order_of_calls() -> None:
     both = AssistantMessage("", (ONE, TWO))
     *_, last = of(USER, both, result("two", "2"), result("one", "1"), UserMessage("go on"))
-    assert last == UserTurn((Result("one", "add", "1", False), Result("two", "add", "2", False)), ("go on",))
+    assert last == UserTurn(
+        (CallResult("one", "add", "1", False), CallResult("two", "add", "2", False)), ("go on",)
+    )
 
 
 def test_missing_results_are_added_and_stray_ones_dropped() -> None:
     *_, last = of(USER, AssistantMessage("", (ONE, TWO)), result("two", "2"), result("three", "3"))
-    missing = Result("one", "add", NO_RESULT, is_error=True)
-    assert last == UserTurn(results=(missing, Result("two", "add", "2", False)))
+    missing = CallResult("one", "add", NO_RESULT, is_error=True)
+    assert last == UserTurn(results=(missing, CallResult("two", "add", "2", False)))
     assert of(USER, result("one", "late")) == (ASKED,)
 
 

@@ -24,12 +24,12 @@ from ..models.messages import ToolCall
 from ..tools.registry import Resolved
 from .ask_order import AskPosition
 from .call_end import save_ends
+from .call_judge import CallJudge, invalid
 from .call_scope import CallScope
 from .dispatch import Dispatch
 from .elicitations import ElicitationAsker
 from .facts import Judgement, LocalState, Missing
 from .lifecycle import INTERRUPTED, next_step
-from .lookup import Lookup, invalid
 from .proxies import ProxyQuestions
 from .questions import Questions
 from .recorded import approvals_of, record_of
@@ -45,9 +45,9 @@ from .steps import (
     Judge,
     LookUp,
     Park,
+    RecordUnknown,
     Replace,
     Send,
-    Unknown,
 )
 
 EXIT_LOOP = "exit_loop"
@@ -88,12 +88,12 @@ def end_of(log: ConversationLog, key: str) -> CallEnd | None:
 
 
 @attrs.frozen(eq=False)
-class Settler:
+class CallRunner:
     scope: CallScope
     dispatch: Dispatch
     position: AskPosition
 
-    async def settle(self, key: str, call: ToolCall) -> CallEnd:
+    async def run(self, key: str, call: ToolCall) -> CallEnd:
         """Carry out the call and return its end. A tool's error or a human's rejection is a result, too.
 
         Raises `NodeFailed` if a limit is reached, or if an approval expires whose `on_expiry` is `fail`.
@@ -126,7 +126,7 @@ class Settler:
     async def _carry_out(self, key: str, call: ToolCall) -> None:
         """Carry out the steps of `next_step` until the call has ended."""
         scope, log = self.scope, self.scope.log
-        lookup = Lookup(scope, key, call, self.position)
+        judge = CallJudge(scope, key, call, self.position)
         found: Resolved | None = None
         judgement: Judgement | Missing | None = None
         resends: int | None = None
@@ -135,7 +135,7 @@ class Settler:
             local = LocalState(resends, scope.draining.is_set(), scope.halts.latest)
             match next_step(key, record, judgement, approvals, local):
                 case Judge():
-                    found, judgement = await lookup.judge(approvals, record.sent)
+                    found, judgement = await judge.judge(approvals, record.sent)
                     now = record_of(log, key, scope.token(key)), approvals_of(log, key)
                     if (record, approvals) == now:
                         continue
@@ -177,7 +177,7 @@ class Settler:
         | AwaitCredential
         | AwaitAnswers
         | AwaitRemote
-        | Unknown
+        | RecordUnknown
         | Park,
         found: Resolved | None,
     ) -> None:
@@ -185,7 +185,7 @@ class Settler:
         if isinstance(step, Ask | AskOutcome):
             await self.position.come()
             await log.confirm()  # here, because no checkpoint may come between the position and the question
-        if not isinstance(step, Unknown):  # the next step after `Unknown` may ask
+        if not isinstance(step, RecordUnknown):  # the next step after `RecordUnknown` may ask
             self.position.leave()
         match step:
             case Ask() if found is not None and (again := self._repetition(key, step, found)) is not None:
@@ -198,7 +198,7 @@ class Settler:
                 await ElicitationAsker(scope).answers(key)
             case AwaitRemote():
                 await ProxyQuestions(scope, key).put_and_wait()
-            case Unknown(attempts):
+            case RecordUnknown(attempts):
                 await save_ends(log, *(e.ToolUnknown(key, each, INTERRUPTED) for each in attempts))
             case Park():
                 await log.admit(scope.work_timers)

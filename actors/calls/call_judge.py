@@ -15,11 +15,11 @@ from ..tools.needs import Wanted
 from ..tools.registry import NotFound, Resolve, Resolved, Unusable
 from .ask_order import AskPosition
 from .call_scope import CallScope
-from .facts import Approval, Judgement, Missing, Sent
+from .facts import CallApproval, Judgement, Missing, Sent
 
 
 @attrs.frozen(eq=False)
-class Lookup:
+class CallJudge:
     """Finds and judges one call of a reply."""
 
     scope: CallScope
@@ -28,7 +28,7 @@ class Lookup:
     position: AskPosition
 
     async def judge(
-        self, approvals: Sequence[Approval], sent: Sent | None
+        self, approvals: Sequence[CallApproval], sent: Sent | None
     ) -> tuple[Resolved | None, Judgement | Missing]:
         """The tool, and the judgement of its call. No tool if the call cannot be sent."""
         found = await self._find(approvals, sent)
@@ -54,7 +54,7 @@ class Lookup:
         return found, judgement
 
     async def _arguments(
-        self, found: Resolved, approvals: Sequence[Approval], sent: Sent | None
+        self, found: Resolved, approvals: Sequence[CallApproval], sent: Sent | None
     ) -> Mapping[str, Any] | Missing:
         if approvals:
             return approvals[-1].arguments
@@ -67,7 +67,7 @@ class Lookup:
         needs_one = found.server.forwards_bearer and self.scope.log.run.has_token(self.key)
         return Wanted(found.server.name) if needs_one and not self.scope.token(self.key) else None
 
-    async def _find(self, approvals: Sequence[Approval], sent: Sent | None) -> Resolved | Missing:
+    async def _find(self, approvals: Sequence[CallApproval], sent: Sent | None) -> Resolved | Missing:
         found = await self._look_up(approvals[-1] if approvals else sent, sent)
         if isinstance(found, Unusable):
             return invalid(found.problem)
@@ -78,7 +78,7 @@ class Lookup:
         return Missing("not_found", str(found))
 
     async def _look_up(
-        self, meant: Approval | Sent | None, sent: Sent | None
+        self, meant: CallApproval | Sent | None, sent: Sent | None
     ) -> Resolved | NotFound | Unusable:
         """The tool that the model calls.
 
