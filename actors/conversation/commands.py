@@ -9,7 +9,7 @@ Each wake reads the whole inbox (`look`):
     `Create`, `Say`               starts a run; during a run, a `Say` stays in the inbox until its end
     `Decide`, `Expire`,           ends an approval; the branch that waits for it goes on, or, if the
     `Withdraw`                    run is not in memory, the run is resumed
-    `AddVote`                        records a vote; the approval stays pending
+    `AddVote`                     records a vote; the approval stays pending
     `Resume`                      resumes a run that waits for a token
     `Cancel`                      stops the run, waits for the record of its last call, ends the run
     `Complete`                    closes the conversation for messages; refused during a run

@@ -8,7 +8,7 @@ message                   effect
 `Update`                  replaces the list of a server; a list with a duplicate name is refused
                           and tried again after each change of another server
 `Resolve`                 finds the tool and the server of a call
-`AcceptTools`                  lets the listed, weaker hints of a tool count
+`AcceptTools`             lets the listed, weaker hints of a tool count
 `Learn`                   takes over hints that another node has recorded
 ========================  ====================================================================
 

@@ -1,7 +1,7 @@
-"""Admission of requests by `Host`, `WebOrigin` and `Sec-Fetch-Site`. Pure.
+"""Admission of requests by `Host`, `Origin` and `Sec-Fetch-Site`. Pure.
 
 A browser lets every page send requests to every address that it can reach. It sets these three headers
-itself, so they distinguish the agent's own pages from others. Programs send neither `WebOrigin` nor
+itself, so they distinguish the agent's own pages from others. Programs send neither `Origin` nor
 `Sec-Fetch-Site`.
 
 Host (421 `wrong_host`). An attacker's page may resolve its own name to the agent's address (DNS rebinding).
@@ -23,7 +23,7 @@ Origin (403 `cross_site`). The allowed hosts have no effect here.
    is the static page, which contains no data of the agent. No other site can read, frame or script the page,
    and the page decides nothing by itself. Its own requests are `same-origin`. With a login, the issuer sends
    the browser back in the same way, to the path of the callback, which checks that this browser began it.
-5. `WebOrigin`, if sent, has to have the scheme, host and port of `server.public_url`, of an entry of
+5. `Origin`, if sent, has to have the scheme, host and port of `server.public_url`, of an entry of
    `server.allowed_origins`, or of the address that the connection came to: `http`, that address and its port.
    For a loopback address, `localhost`, `127.0.0.1` and `[::1]` with that port are accepted, too. `null`, and
    every other value that is not an http or https origin, is refused.
