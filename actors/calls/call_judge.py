@@ -116,7 +116,7 @@ class CallJudge:
             needed = scope.authorization.wanted(among)
             if needed is None or (server is None and (token is not None or not log.run.has_token(self.key))):
                 return found
-            await log.credential(needed, scope.work_timers)
+            await log.branches.credential(needed, scope.work_timers)
 
 
 def invalid(problem: str) -> Missing:

@@ -61,7 +61,7 @@ class CallScope:
     @property
     def draining(self) -> trio.Event:
         """Set when the shutdown of the process begins."""
-        return self.log.active_runs.draining
+        return self.log.branches.active_runs.draining
 
     def expires(self) -> float | None:
         """The expiry of a question that is put now, in UTC seconds."""

@@ -74,7 +74,7 @@ class ElicitationAsker:
             for number, request in enumerate(record.asked.requests.values())
             if isinstance(request, Elicitation)
         ]
-        await log.gather(*jobs, work_timers=self.scope.work_timers)
+        await log.branches.gather(*jobs, work_timers=self.scope.work_timers)
 
 
 @attrs.frozen
@@ -131,7 +131,7 @@ class Elicitations:
     async def _put(self, open_one: _Open) -> None:
         log = self._asking.scope.log
         try:
-            with open_one.scope, log.hold():
+            with open_one.scope, log.branches.hold():
                 async with trio.open_nursery() as nursery, self._turn, outside(*self.held.places):
                     nursery.start_soon(self._end_with_process, open_one)
                     question = keys.elicitation(self.key, self.attempt, self._number)

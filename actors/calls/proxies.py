@@ -43,7 +43,7 @@ class ProxyQuestions:
             await log.put(*new)
         asked = [latest(log.run, self.key, item) for item in record.need.items]
         if not has_settled_question(log, self.key):
-            await log.wait_for_end([id for id in asked if id is not None], self.scope.work_timers)
+            await log.branches.wait_for_end([id for id in asked if id is not None], self.scope.work_timers)
 
     def _about(self, item: RemoteItem, number: int, record: CallRecord) -> ProxyQuestion:
         log, scope = self.scope.log, self.scope

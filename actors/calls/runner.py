@@ -193,7 +193,7 @@ class CallRunner:
             case Ask() | AskOutcome() | Replace() | AwaitDecision():
                 await Questions(scope, key).put(step, found)
             case AwaitCredential(wanted):
-                await log.credential(wanted, scope.work_timers)
+                await log.branches.credential(wanted, scope.work_timers)
             case AwaitAnswers():
                 await ElicitationAsker(scope).answers(key)
             case AwaitRemote():

@@ -93,7 +93,10 @@ class Commands:
         """Whether to stay in memory: a branch is active, a write pending, or a pause is being announced."""
         log = self._log
         return (
-            log.active > 0 or log.held or log.has_pending_writes or (self._scope is not None and log.blocked)
+            log.branches.active > 0
+            or log.branches.held
+            or log.has_pending_writes
+            or (self._scope is not None and log.blocked)
         )
 
     async def look(self) -> None:
@@ -126,7 +129,7 @@ class Commands:
         run = state.head.run
         if run is not None and run.state == "running" and self._scope is None and not state.read_only:
             self._start()
-        if not self._log.active:
+        if not self._log.branches.active:
             self._services.tokens.look(state.id, state.last_seq)
             self._services.bus.publish(ConversationTopic(state.id), Idle())
 
@@ -331,7 +334,7 @@ class Commands:
             outcome = await execute(self._ctx, self._log, self._services)
             await self._close_with(outcome)
         finally:
-            self._log.end()
+            self._log.branches.end()
             self._scope = None
             self._ended.set()
         if self._queued:

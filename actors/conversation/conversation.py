@@ -121,7 +121,7 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
                 await commands.look()
 
         await ctx.serve(look, idle_timeout=IDLE, busy=commands.busy)
-        await log.wait_inactive()  # at a shutdown, calls in flight get the grace period
+        await log.branches.wait_inactive()  # at a shutdown, calls in flight get the grace period
         await log.flush()
         _unload(services, log, commands)
         if not await journal.release(log.tenure.fence, commands.left):

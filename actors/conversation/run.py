@@ -130,7 +130,7 @@ async def announce(log: ConversationLog, services: Services) -> None:
         head = log.state.head.run
         if head is None or not log.blocked:  # changed during the wait
             return
-        wanted, unsettled = log.unauthorized, tuple(log.run.unsettled)
+        wanted, unsettled = log.branches.unauthorized, tuple(log.run.unsettled)
         settles = unsettled
         if wanted is not None:
             settles = _settled_without(log, wanted, living)
@@ -183,7 +183,7 @@ def _is_unchanged(
     return (
         log.blocked
         and tuple(log.run.unsettled) == unsettled
-        and (log.state.head.pending, log.unauthorized) == (pending, wanted)
+        and (log.state.head.pending, log.branches.unauthorized) == (pending, wanted)
     )
 
 

@@ -1,4 +1,5 @@
-"""The branches of a run: which of them are active, how long they have worked, and how many run at a time.
+"""The branches of a run: which of them are active, how long they have worked, how many run at a time, and
+their waits for humans: for the end of an approval, and for a token.
 
 The log has to know when a run is blocked, that is, when only a human or a token can move it on: then the
 senders are answered and the conversation may leave memory. `Branches` counts the active branches for this:
@@ -27,12 +28,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeAlias, TypeVar
 
 import attrs
 import trio
+
+from ..tools.needs import Wanted
 
 
 @attrs.define(eq=False)
@@ -105,9 +108,17 @@ class BranchLimiter:
     _queue: deque[tuple[trio.Event, WorkTimers]] = attrs.field(factory=deque)
 
 
+@attrs.frozen(eq=False)
+class _Wait:
+    approvals: Collection[str]
+    """The wait ends when the first of these is settled."""
+    work_timers: WorkTimers
+    ended: trio.Event = attrs.field(factory=trio.Event)
+
+
 @attrs.define(eq=False, kw_only=True)
 class Branches:
-    """Counts the active branches of one run."""
+    """Counts the active branches of one run, and has their waits for humans."""
 
     active_runs: ActiveRuns
     _active: int = 0
@@ -117,6 +128,10 @@ class Branches:
     """Branches that wait for something outside the run, in a state that is lost with this process."""
     _inactive: trio.Event = attrs.field(factory=trio.Event)
     _on_blocked: Callable[[], None] | None = None
+    _waiting: dict[str, _Wait] = attrs.field(factory=dict)
+    """Waits for approvals, by approval."""
+    _unauthorized: dict[object, tuple[Wanted, trio.Event, WorkTimers]] = attrs.field(factory=dict)
+    """Waits for tokens."""
 
     @property
     def active(self) -> int:
@@ -150,6 +165,12 @@ class Branches:
         self._on_blocked = on_blocked
         self.resume()
 
+    def check_blocked(self) -> None:
+        """Report a run that is still blocked: a commit resumed no branch, for instance a decision for one
+        without a slot."""
+        if self.blocked and self._on_blocked is not None:
+            self._on_blocked()
+
     def end(self) -> None:
         """Stop counting: the run is no longer executed in this process."""
         self._on_blocked = None
@@ -178,8 +199,7 @@ class Branches:
             self.active_runs.change(-1)
             self._inactive.set()
             self._inactive = trio.Event()
-            if self._on_blocked is not None and self.blocked:
-                self._on_blocked()
+            self.check_blocked()
 
     async def park(self, work_timers: WorkTimers) -> None:
         """Stop a branch because of a shutdown: wait until it is cancelled."""
@@ -270,6 +290,57 @@ class Branches:
             ready.set()
         else:
             limiter.free += 1
+
+    # -------------------------------------------------------- waits for humans
+
+    async def wait_for_end(self, approvals: Collection[str], work_timers: WorkTimers) -> None:
+        """Wait until one of these approvals is settled. The branch is not active meanwhile."""
+        wait = _Wait(approvals, work_timers)
+        self._waiting.update(dict.fromkeys(approvals, wait))
+        self.release(work_timers)
+        try:
+            await wait.ended.wait()
+        finally:
+            if not wait.ended.is_set():  # cancelled: `end_wait` has not counted the branch
+                self._forget(wait)
+                self.resume(work_timers)
+
+    def end_wait(self, approval: str) -> None:
+        """End the wait for this approval, if there is one: it is settled."""
+        wait = self._waiting.get(approval)
+        if wait is not None:
+            self._forget(wait)
+            self.resume(wait.work_timers)
+            wait.ended.set()
+
+    def _forget(self, wait: _Wait) -> None:
+        for approval in wait.approvals:
+            del self._waiting[approval]
+
+    async def credential(self, wanted: Wanted, work_timers: WorkTimers) -> None:
+        """Wait until a command moves the run on, perhaps with a token. The branch is not active meanwhile."""
+        waiter = object()
+        ready = trio.Event()
+        self._unauthorized[waiter] = (wanted, ready, work_timers)
+        self.release(work_timers)
+        try:
+            await ready.wait()
+        finally:
+            if self._unauthorized.pop(waiter, None) is not None:
+                self.resume(work_timers)
+
+    def end_credential_waits(self) -> None:
+        """End all waits for tokens: a command has moved the run on."""
+        for _wanted, ready, work_timers in list(self._unauthorized.values()):
+            self.resume(work_timers)
+            ready.set()
+        self._unauthorized.clear()
+
+    @property
+    def unauthorized(self) -> Wanted | None:
+        """The token that a branch needs. Of several, one that a server demanded in a refusal comes first."""
+        wanted = [each for each, _, _ in self._unauthorized.values()]
+        return next((each for each in wanted if each.status), wanted[0] if wanted else None)
 
 
 def first_leaf(error: BaseException) -> BaseException:

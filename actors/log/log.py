@@ -38,7 +38,7 @@ from ..approvals.asked import Asked
 from ..approvals.decided import D, Expired
 from ..approvals.proxy_approval import ProxyQuestion
 from . import events as e
-from .branches import ActiveRuns, WorkTimer, WorkTimers
+from .branches import ActiveRuns, Branches, WorkTimer, WorkTimers
 from .deltas import AnyDelta
 from .event_json import encode
 from .head import Head, fold_head
@@ -48,16 +48,16 @@ from .state import Conversation
 from .stored import read
 from .tenure import Tenure, claim
 from .topics import DELTAS, EVERYTHING, EXPIRIES, ConversationTopic, Published, ReplyTopic
-from .waits import Waits
 from .write_behind import Flusher, PendingWrites
 
 
 @attrs.define(eq=False, kw_only=True)
-class ConversationLog(Waits):
+class ConversationLog:
     journal: Journal
     bus: EventBus
     tenure: Tenure
     state: Conversation
+    branches: Branches
     wall: WallClock
     flusher: Flusher
     observer: Observer
@@ -93,7 +93,12 @@ class ConversationLog(Waits):
     def begin(self, on_blocked: Callable[[], None]) -> None:
         """Start a run in this process. Model and tool calls are counted anew, from what is on record."""
         self._used.clear()
-        super().begin(on_blocked)
+
+        def announce() -> None:
+            if self.blocked:
+                on_blocked()
+
+        self.branches.begin(announce)
 
     def snapshot(self) -> Conversation | None:
         """The conversation as the journal has it; None while there are pending writes or a save."""
@@ -165,8 +170,7 @@ class ConversationLog(Waits):
         if expires := [each for each in asked if each is not None]:
             self.bus.publish(EXPIRIES, min(expires) - at)
         self.progress()
-        if self.blocked and self._on_blocked is not None:
-            self._on_blocked()  # the commit resumed no branch, for instance a decision for one without a slot
+        self.branches.check_blocked()
 
     async def save_soon(
         self,
@@ -296,11 +300,11 @@ class ConversationLog(Waits):
         self.observer.happened(self.state, stored.at, event)
         self.state.apply_below(e.Entry(stored.seq, stored.at, event))
         if isinstance(event, e.ApprovalResolved | e.ApprovalExpired):
-            self.end_wait(event.id)
+            self.branches.end_wait(event.id)
         elif isinstance(event, e.ApprovalVoid) and isinstance(self._asked(event.id), ProxyQuestion):
-            self.end_wait(event.id)  # so that the call reads the remote task again
+            self.branches.end_wait(event.id)  # so that the call reads the remote task again
         if isinstance(event, e.RunResumed) or (isinstance(event, e.ApprovalResolved) and event.token):
-            self.end_credential_waits()
+            self.branches.end_credential_waits()
         self._publish(stored)
 
     def _publish(self, item: Event | AnyDelta) -> None:
@@ -320,9 +324,9 @@ class ConversationLog(Waits):
 
         Raises `Fenced` if another node has taken the conversation over.
         """
-        if self.active_runs.draining.is_set():
+        if self.branches.active_runs.draining.is_set():
             await self.flush()
-            await self.park(work_timers)
+            await self.branches.park(work_timers)
         await self.confirm()
 
     async def decision(
@@ -342,7 +346,7 @@ class ConversationLog(Waits):
             id = asked.id
             await self.put(asked)
         if id not in self.run.decisions:
-            await self.wait_for_end([id], work_timers)
+            await self.branches.wait_for_end([id], work_timers)
         return cast(D | Expired, self.run.decisions[id])  # the fold has checked that it fits the question
 
     async def put(self, *asked: Asked[Any]) -> None:
@@ -353,7 +357,7 @@ class ConversationLog(Waits):
     def blocked(self) -> bool:
         """Whether only a human or a token can move the run on, and that is not on record yet."""
         run = self.state.head.run
-        return super().blocked and run is not None and run.state == "running"
+        return self.branches.blocked and run is not None and run.state == "running"
 
 
 async def open_log(
@@ -383,7 +387,7 @@ async def open_log(
     return ConversationLog(
         journal=journal,
         bus=bus,
-        active_runs=active_runs,
+        branches=Branches(active_runs=active_runs),
         flusher=flusher,
         wall=wall,
         observer=observer,

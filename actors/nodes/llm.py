@@ -94,7 +94,7 @@ class _Llm:
             return
         await authorization.present(self._token())
         while (wanted := self._wanted(number, policy_scope)) is not None:
-            await log.credential(wanted, execute.work_timers)
+            await log.branches.credential(wanted, execute.work_timers)
             await authorization.present(self._token())
 
     def _wanted(self, number: int, policy_scope: PolicyScope) -> Wanted | None:

@@ -38,7 +38,7 @@ async def run_calls(
         partial(runner.run, keys.call(key, index), call)
         for index, (runner, call) in enumerate(zip(runners, calls, strict=True))
     ]
-    ends = await log.gather(*jobs, work_timers=execute.work_timers)
+    ends = await log.branches.gather(*jobs, work_timers=execute.work_timers)
     if key not in log.run.batches:
         tally = log.run.tallies.get(key, Tally())
         finished = tally.finished(key, spec.name, [end.outcome for end in ends])

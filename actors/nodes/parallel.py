@@ -34,7 +34,7 @@ def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:
                 partial(_branch, ctx, scope, spec, child, index, inner, limiter)
                 for index, child in enumerate(spec.agents)
             ]
-            settled = await scope.log.gather(*branches, work_timers=execute.work_timers)
+            settled = await scope.log.branches.gather(*branches, work_timers=execute.work_timers)
             ends = [end for end in settled if end is not None]
             writes: dict[str, str] = {}
             for end in ends:
@@ -63,7 +63,7 @@ async def _branch(
     """Return None if the branch did not start because of a rejection."""
     message = attrs.evolve(execute, key=keys.child(execute.key, index), path=(*execute.path, index))
     try:
-        async with scope.log.limited(limiter, message.work_timers):
+        async with scope.log.branches.limited(limiter, message.work_timers):
             waited = spec.max_concurrency is not None and not _began(scope, message.key)
             ends = waited and execute.policy_scope.ends_on_reject
             if ends and rejection(scope, spec, execute, execute.key):

@@ -1121,10 +1121,7 @@ ONE_EDIT = (
         "a decision for a branch without slot is not answered",
         Edit(
             "actors.log.log:ConversationLog._notify",
-            """
-            if self.blocked and self._on_blocked is not None:
-                self._on_blocked()
-            """,
+            "self.branches.check_blocked()",
             "",
         ),
         LOG_TESTS,
@@ -2151,7 +2148,9 @@ MUTANTS = (
     Mutant(
         "draining: a step starts during the shutdown",
         (
-            Edit("actors.log.log:ConversationLog.admit", "self.active_runs.draining.is_set()", "False"),
+            Edit(
+                "actors.log.log:ConversationLog.admit", "self.branches.active_runs.draining.is_set()", "False"
+            ),
             Edit("actors.calls.lifecycle:next_step", "local.draining", "False"),
             Edit("actors.calls.dispatch:Dispatch.send", "self.scope.draining.is_set()", "False"),
         ),

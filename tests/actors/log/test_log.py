@@ -426,12 +426,14 @@ async def test_gather_keeps_the_order_of_the_jobs(bench: Bench, autojump_clock: 
 
         return run
 
-    assert await log.gather() == []
-    assert await log.gather(job(1)) == [1]
-    assert await log.gather(*(job(n) for n in range(5))) == list(range(5))
-    nested = await log.gather(lambda: log.gather(job(0), job(1)), lambda: log.gather(), job(4))
+    assert await log.branches.gather() == []
+    assert await log.branches.gather(job(1)) == [1]
+    assert await log.branches.gather(*(job(n) for n in range(5))) == list(range(5))
+    nested = await log.branches.gather(
+        lambda: log.branches.gather(job(0), job(1)), lambda: log.branches.gather(), job(4)
+    )
     assert nested == [[0, 1], [], 4]
-    assert log.active == 1
+    assert log.branches.active == 1
     assert bench.stalls == 0
 
 
@@ -449,11 +451,11 @@ async def test_gather_cancels_on_first_error_and_raises_it_bare(
     async def sleep() -> None:
         await trio.sleep_forever()
 
-    for jobs in ((fail, sleep), (sleep, fail, sleep), (lambda: log.gather(fail, sleep), sleep)):
+    for jobs in ((fail, sleep), (sleep, fail, sleep), (lambda: log.branches.gather(fail, sleep), sleep)):
         with pytest.raises(ZeroDivisionError) as failed:
-            await log.gather(*jobs)
+            await log.branches.gather(*jobs)
         assert failed.value.__cause__ is cause
-        assert log.active == 1
+        assert log.branches.active == 1
     assert bench.stalls == 0
 
 
@@ -461,22 +463,22 @@ async def test_branch_that_waits_for_a_human_is_not_active(bench: Bench) -> None
     log = await bench.begin()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(
-            lambda: log.gather(
+            lambda: log.branches.gather(
                 lambda: log.decision("q-a", lambda: question("a"), ()),
-                lambda: log.credential(Wanted("server"), ()),
+                lambda: log.branches.credential(Wanted("server"), ()),
             )
         )
         await trio.testing.wait_all_tasks_blocked()
-        assert (log.active, bench.active_runs.count, log.blocked, bench.stalls) == (0, 0, True, 1)
-        assert log.unauthorized == Wanted("server")
+        assert (log.branches.active, bench.active_runs.count, log.blocked, bench.stalls) == (0, 0, True, 1)
+        assert log.branches.unauthorized == Wanted("server")
         await answer(log, "a")
         await trio.testing.wait_all_tasks_blocked()
-        assert (log.active, bench.stalls) == (0, 2)
+        assert (log.branches.active, bench.stalls) == (0, 2)
         await log.save(e.RunResumed("r", "k2", True, answer=True))
-    assert (log.active, bench.active_runs.count) == (1, 1)
-    assert not log.unauthorized
-    log.end()
-    assert (log.active, bench.active_runs.count) == (0, 0)
+    assert (log.branches.active, bench.active_runs.count) == (1, 1)
+    assert not log.branches.unauthorized
+    log.branches.end()
+    assert (log.branches.active, bench.active_runs.count) == (0, 0)
 
 
 async def test_question_is_put_once_and_recorded_decision_returns(bench: Bench) -> None:
@@ -492,7 +494,7 @@ async def test_question_is_put_once_and_recorded_decision_returns(bench: Bench) 
             nursery.start_soon(log.decision, "q-a", ask, ())
             await trio.testing.wait_all_tasks_blocked()
             scope.cancel()
-    assert log.active == 1
+    assert log.branches.active == 1
     again = await bench.open()
     again.begin(bench.stall)
     async with trio.open_nursery() as nursery:
@@ -501,7 +503,7 @@ async def test_question_is_put_once_and_recorded_decision_returns(bench: Bench) 
         await answer(again, "a")
     assert isinstance(await again.decision("q-a", ask, ()), Approved)
     assert put == ["a"]
-    assert again.active == 1
+    assert again.branches.active == 1
 
 
 @asynccontextmanager
@@ -522,7 +524,7 @@ async def test_active_count_is_exact_after_any_cancellation(bench: Bench, ticks:
     limiter = BranchLimiter(1)
 
     async def in_turn(id: str) -> None:
-        async with log.limited(limiter, ()):
+        async with log.branches.limited(limiter, ()):
             await log.decision(f"q-{id}", lambda: question(id), ())
 
     async def outside() -> None:
@@ -534,23 +536,23 @@ async def test_active_count_is_exact_after_any_cancellation(bench: Bench, ticks:
 
     async with cancelled_after(ticks) as nursery:
         nursery.start_soon(
-            lambda: log.gather(
+            lambda: log.branches.gather(
                 lambda: in_turn("a"),
                 lambda: in_turn("b"),
-                lambda: log.gather(
+                lambda: log.branches.gather(
                     lambda: log.decision("q-c", lambda: question("c"), ()),
-                    lambda: log.credential(Wanted("server"), ()),
+                    lambda: log.branches.credential(Wanted("server"), ()),
                 ),
             )
         )
         await trio.lowlevel.checkpoint()
         nursery.start_soon(outside)
-    assert (log.active, bench.active_runs.count) == (1, 1)
+    assert (log.branches.active, bench.active_runs.count) == (1, 1)
     assert limiter.free == 1
-    log.end()
-    assert (log.active, bench.active_runs.count) == (0, 0)
+    log.branches.end()
+    assert (log.branches.active, bench.active_runs.count) == (0, 0)
     log.begin(bench.stall)  # and the next run of this life counts from one
-    assert (log.active, bench.active_runs.count) == (1, 1)
+    assert (log.branches.active, bench.active_runs.count) == (1, 1)
 
 
 @pytest.mark.repeat(5)
@@ -562,7 +564,7 @@ async def test_branch_limiter_is_first_come_first_served(bench: Bench, autojump_
         async def run() -> None:
             nonlocal now, most
             await trio.sleep(n)
-            async with log.limited(limiter, ()):
+            async with log.branches.limited(limiter, ()):
                 order.append(n)
                 now += 1
                 most = max(most, now)
@@ -571,8 +573,8 @@ async def test_branch_limiter_is_first_come_first_served(bench: Bench, autojump_
 
         return run
 
-    await log.gather(*(job(n) for n in range(7)))
-    assert (most, order, limiter.free, log.active) == (2, list(range(7)), 2, 1)
+    await log.branches.gather(*(job(n) for n in range(7)))
+    assert (most, order, limiter.free, log.branches.active) == (2, list(range(7)), 2, 1)
     assert bench.stalls == 0
 
 
@@ -594,13 +596,13 @@ async def test_admit_parks_the_branch_while_draining(bench: Bench) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(enter)
             await trio.testing.wait_all_tasks_blocked()
-            assert (log.active, bench.active_runs.count) == (0, 0)
+            assert (log.branches.active, bench.active_runs.count) == (0, 0)
             assert not log.blocked  # the drain parks the branch; nothing outside could continue it
             assert bench.stalls == 0
             assert await stored(bench) == ["soon"]  # what is known is not lost
             scope.cancel()
     assert passed == []
-    assert log.active == 1
+    assert log.branches.active == 1
 
 
 async def test_decision_during_announcement_is_answered(bench: Bench) -> None:
