@@ -18,7 +18,6 @@ from .auth.session_routes import SessionRoutes
 from .conversation_routes import Conversations
 from .fleet.delta_source import DeltaSource
 from .fleet.fleet_routes import FleetRoutes
-from .halt_routes import Emergency
 from .http.host_and_origin import allowed_by
 from .http.quart_app import Application
 from .http.request_observer import RequestObserver
@@ -28,7 +27,7 @@ from .operations import OPERATIONS
 from .refused_request import named_on_error
 from .secured_operation import schemes_of
 from .short_ids import with_whole_ids
-from .system_routes import System, docs_page
+from .system_routes import Emergency, System, docs_page
 from .web.page_routes import WebPage
 
 

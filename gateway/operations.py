@@ -10,9 +10,6 @@ import attrs
 from ..actors.log.head import Status
 from ..runtime.journal.question import QuestionState
 from . import examples as ex
-from .auth_operations import AUTH
-from .fleet.fleet_operations import FLEET
-from .halt_operations import EMERGENCY
 from .http.query import MAX_LIMIT, MAX_TEXT
 from .operation import (
     ACCEPTED,
@@ -31,6 +28,106 @@ from .wire import shapes as w
 from .wire import system_shapes as s
 from .wire.agui_shapes import AGUIEvent
 from .wire.frame_shapes import Frame
+
+NODE = s.FleetNode(
+    name="37eff7b4d867",
+    is_this=True,
+    host="agent-1",
+    pid=7,
+    version="0.1.0",
+    started_at=ex.AT,
+    lease_seconds=9.2,
+    conversations=12,
+    open=3,
+)
+
+FLEET = (
+    Operation(
+        "getFleet",
+        "GET /fleet",
+        "List the processes that share the journal",
+        (
+            Answer(
+                200,
+                "The journal and its processes",
+                s.Fleet(
+                    store="PostgreSQL 15.8",
+                    round_trip_ms=0.8,
+                    synchronous_standbys="ANY 1 (a, b)",
+                    unowned=0,
+                    need_newer=0,
+                    nodes=[NODE],
+                ),
+            ),
+        ),
+        description="An agent with a data directory has one process.",
+    ),
+)
+
+
+HALTED = s.Halt(halted=True, in_flight=1, reason="wrong database", at=ex.AT)
+RUNNING = s.Halt(halted=False, in_flight=0)
+
+EMERGENCY = (
+    Operation(
+        "getHalt",
+        "GET /halt",
+        "Read whether the agent is halted",
+        (Answer(200, "The emergency stop", RUNNING),),
+    ),
+    Operation(
+        "haltAgent",
+        "POST /halt",
+        "Halt the agent: no call that must not be repeated leaves",
+        (
+            Answer(200, "The agent is halted, also after a restart", HALTED),
+            error(400, f"`invalid_request`: `reason` is not a text, or too long; {MALFORMED}"),
+        ),
+        (),
+        s.HaltRequest(reason="wrong database"),
+        "From the answer on, no call of class `once` is sent. Such a call waits for an approval, also if "
+        "it was approved before. A second halt changes nothing.",
+    ),
+    Operation(
+        "unhaltAgent",
+        "POST /unhalt",
+        "End the halt",
+        (Answer(200, "The agent is not halted", RUNNING),),
+        description="A call that waits since then is sent when it is approved. Without a halt, this changes "
+        "nothing.",
+    ),
+)
+
+
+AUTH = (
+    Operation(
+        "getSession",
+        "GET /session",
+        "Read the principal of the request",
+        (Answer(200, "The principal", s.SessionBody(subject="alice", roles=["operator"])),),
+        description="The page reads its CSRF token here.",
+    ),
+    Operation(
+        "createTicket",
+        "POST /ticket",
+        "Make a ticket, for a stream on which no header can be set",
+        (
+            Answer(200, "The ticket, which is valid once", s.TicketBody(ticket="q7x...", expires_in=30)),
+            error(404, "`not_found`: the agent has no authentication"),
+        ),
+        description="A stream takes it as the query parameter `ticket`, and ends when the credential of this "
+        "request expires or is revoked.",
+        keyed=False,
+    ),
+    Operation(
+        "endSession",
+        "POST /logout",
+        "End the session of the page",
+        (Answer(204, "Ended; other credentials stay valid"),),
+        keyed=False,
+    ),
+)
+
 
 LIMIT = query(
     "limit",

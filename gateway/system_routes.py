@@ -1,4 +1,4 @@
-"""The routes of health, tools and the API documentation."""
+"""The routes of health, tools, the emergency stop and the API documentation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .http.request import HttpRequest
 from .http.responses import Reply, View, reply
 from .memory_limits import memory_of
 from .openapi import endpoint_list
-from .views import health_view, tool_view
+from .views import halt_view, health_view, tool_view
 
 _DOCUMENT = b"__OPENAPI__"
 _INLINE = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
@@ -114,3 +114,28 @@ class System:
 
     async def page(self, request: HttpRequest) -> Reply:
         return Reply(self.docs.html, content_type="text/html; charset=utf-8", headers=self.docs.headers)
+
+
+@attrs.frozen
+class Emergency:
+    agent: Agent
+
+    def views(self) -> Mapping[str, View]:
+        """By id of the operation."""
+        return {"getHalt": self.read, "haltAgent": self.halt, "unhaltAgent": self.unhalt}
+
+    async def read(self, request: HttpRequest) -> Reply:
+        return reply(halt_view(self.agent.acting_as(request.principal).halt_state()))
+
+    async def halt(self, request: HttpRequest) -> Reply:
+        key = headers.post_key(request)
+        reason = (await request.json(("reason",))).get("reason", "")
+        if not isinstance(reason, str):
+            raise query.invalid("reason", "reason must be a string")
+        agent = self.agent.acting_as(request.principal)
+        return reply(halt_view(await agent.halt(reason or None, key=key)))
+
+    async def unhalt(self, request: HttpRequest) -> Reply:
+        key = headers.post_key(request)
+        await request.json(())
+        return reply(halt_view(await self.agent.acting_as(request.principal).unhalt(key=key)))

@@ -16,13 +16,15 @@ Each wake reads the whole inbox (`look`):
     `Delete`                      as `Cancel`, then deletes all rows of the conversation
     ============================  =================================================================
 
-Then `look` starts the run that is recorded as running, unless it is being executed.
+Then `look` starts the run that is recorded as running, unless it is being executed. `ApprovalCommands` has
+the commands about approvals. When a run ends before its calls, other agents are told to cancel their tasks
+(`cancel_open`).
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, assert_never
@@ -32,11 +34,16 @@ import trio
 
 from ...runtime.context import Context
 from ...runtime.envelope import Trace, current_trace
-from ...runtime.journal.errors import JournalError, QuestionTaken
+from ...runtime.errors import ActorError
+from ...runtime.journal.errors import JournalError, QuestionTaken, Reading
 from ...runtime.journal.patience import until_available
+from ...runtime.journal.protocol import Json
+from ...runtime.journal.question import CloseQuestion
+from ..calls.call_scope import hop_of
 from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log import stored
+from ..log.head import RunState
 from ..log.inbox import (
     AddVote,
     Cancel,
@@ -51,17 +58,17 @@ from ..log.inbox import (
     Withdraw,
 )
 from ..log.log import ConversationLog
-from ..log.record import Run
+from ..log.record import CallRecord, Run
 from ..log.topics import ConversationTopic, Idle
 from ..log.trace_ids import trace_id_of
-from ..log.void import save_and_void
+from ..log.void import closed, save_and_void
 from ..nodes.services import Services
+from ..tools.delegation import CancelRemote
 from ..tools.needs import Wanted
+from ..tools.registry import RemoteServer, Resolve, Resolved, bearer_for
 from . import result as results
-from .approval_commands import ApprovalCommands
 from .deletion import erase
-from .remote_tasks import cancel_open
-from .result import refusal, reply_of
+from .result import refusal, reply_of, vote_recorded
 from .run import Failure, announce, close, end_event, execute, internal_error, settle
 
 
@@ -402,3 +409,158 @@ class Commands:
 
 _READ_ONLY = "a newer version of the agent wrote the conversation; this version can only read or delete it"
 _DECIDED = "a newer version of the agent wrote the conversation, and will apply the decision, which is stored"
+
+
+_VOID = "the approval is void: its run has ended"
+
+
+@attrs.frozen(eq=False)
+class ApprovalCommands:
+    _log: ConversationLog
+    _services: Services
+    _refuse: Callable[[Received, ErrorCode, str], Awaitable[None]]
+    _recorded: set[str] = attrs.field(factory=set)
+    """The votes of this activation that are on record. A task may have read the inbox before that."""
+
+    async def carry_out(self, received: Received, command: Decide | AddVote | Expire | Withdraw) -> None:
+        match command:
+            case Decide() as decide:
+                await self._decide(received, decide)
+            case AddVote() as vote:
+                await self._vote(received, vote)
+            case Expire(question):
+                await self._expire(received, question)
+            case Withdraw(question, reason):
+                await self._withdraw(received, question, reason)
+            case _:
+                assert_never(command)
+
+    async def _decide(self, received: Received, decide: Decide) -> None:
+        id, decision = decide.question, decide.decision
+        with Reading(received.stream, f"command {received.key}"):
+            self._log.state.approvals[id].asked.check_kind(decision)
+        resolved = e.ApprovalResolved(
+            id, decision, received.key, decision.token, subject=decide.subject, voters=decide.voters
+        )
+        if await self._settle(id, e.Dated(resolved, received.at), received.key, decision.token):
+            return
+        if self._log.state.approvals[id].state != "decided":  # `_take_decisions` may have applied it
+            await self._refuse(received, "void", _VOID)
+
+    async def _vote(self, received: Received, vote: AddVote) -> None:
+        log, key, id = self._log, received.key, vote.question
+        with Reading(received.stream, f"command {key}"):
+            log.state.approvals[id].asked.check_kind(vote.decision)
+        self._services.tokens.drop(received.stream, [key])
+        voted = e.ApprovalVoted(
+            id,
+            vote.voters[-1],
+            subject=vote.subject,
+            voters=vote.voters,
+            needed=vote.needed,
+            decision=vote.decision,
+            command=key,
+        )
+        reply = reply_of(vote_recorded(log.state.head, len(vote.voters), vote.needed))
+        saved = await log.save(
+            e.Dated(voted, received.at),
+            ack=[key],
+            replies={key: reply},
+            when=lambda: key not in self._recorded and id in log.state.head.pending,
+        )
+        if saved:
+            self._recorded.add(key)
+        elif key not in self._recorded:
+            await self._refuse(received, "void", _VOID)
+
+    async def _expire(self, received: Received, id: str) -> None:
+        expired = e.ApprovalExpired(id, self._log.state.approvals[id].asked.on_expiry)
+        try:
+            if await self._settle(id, expired, received.key, False, [CloseQuestion(id, "expired")]):
+                return
+        except QuestionTaken:
+            pass  # decided in time: the decision is in the inbox
+        await self._log.save(ack=[received.key])
+
+    async def _withdraw(self, received: Received, id: str, reason: str) -> None:
+        approval, replies = self._log.state.approvals[id], {received.key: reply_of(None)}
+        try:
+            void, row = e.ApprovalVoid(id, reason), closed(approval, reason)
+            if await self._settle(id, void, received.key, False, [row], replies):
+                return
+        except QuestionTaken:
+            pass  # decided meanwhile: the other agent has to accept or refuse the decision
+        await self._log.save(ack=[received.key], replies=replies)
+
+    async def _settle(
+        self,
+        id: str,
+        event: e.LogEvent | e.Dated,
+        command: str,
+        token: bool,
+        questions: Sequence[CloseQuestion] = (),
+        replies: Mapping[str, Json] | None = None,
+    ) -> bool:
+        """Record the end of an approval, and resume its run. False if the approval is not pending."""
+        log = self._log
+        while id in log.state.head.pending:
+            run = log.state.head.run
+            assert run is not None
+            events: list[e.LogEvent | e.Dated] = [event]
+            if run.state != "running":
+                events.append(e.RunResumed(run.id, command, token, answer=False))
+
+            def unchanged(state: RunState = run.state) -> bool:
+                now = log.state.head
+                return id in now.pending and now.run is not None and now.run.state == state
+
+            # The run may start to wait, or end, while this save waits for its turn.
+            saved = await log.save(
+                *events, questions=questions, ack=[command], replies=replies, when=unchanged
+            )
+            if saved:
+                return True
+        return False
+
+
+MAX_CONCURRENT = 8
+
+
+# ------------------------------------------------------- tasks of other agents
+
+
+async def cancel_open(log: ConversationLog, services: Services) -> None:
+    """Cancel the open tasks of the live run, which is about to end.
+
+    The actors of the agents limit the time. An agent that cannot be reached keeps its task.
+    """
+    run = log.state.live_run
+    calls = run.calls if run is not None else {}
+    open_calls = [(key, record) for key, record in calls.items() if _is_open(record)]
+    if not open_calls:
+        return
+    limiter = trio.CapacityLimiter(MAX_CONCURRENT)
+    async with trio.open_nursery() as nursery:
+        for key, record in open_calls:
+            nursery.start_soon(_cancel, log, services, key, record, limiter)
+
+
+def _is_open(record: CallRecord) -> bool:
+    if record.remote is None:
+        return False
+    return record.need is not None or record.attempts[max(record.attempts)] != "finished"
+
+
+async def _cancel(
+    log: ConversationLog, services: Services, key: str, record: CallRecord, limiter: trio.CapacityLimiter
+) -> None:
+    started, hop = record.started, hop_of(log, services.agent_id)
+    assert started is not None
+    assert record.remote is not None
+    async with limiter:
+        with suppress(ActorError):
+            found = await services.registry.ask(Resolve(started.tool, {}, started.server))
+            if isinstance(found, Resolved) and isinstance(found.server, RemoteServer):
+                token = services.tokens.get(log.state.id, log.run.command_of(key))
+                bearer = bearer_for(found.server, token)
+                await found.server.ref.ask(CancelRemote(task=record.remote, hop=hop, bearer=bearer))

@@ -465,7 +465,7 @@ DELEGATED = (
     ),
     (
         "a task outlives its run",
-        Edit("actors.conversation.remote_tasks:cancel_open", "not open_calls", "True"),
+        Edit("actors.conversation.commands:cancel_open", "not open_calls", "True"),
         REMOTE,
     ),
     (
@@ -1129,7 +1129,7 @@ ONE_EDIT = (
     (
         "while a save waits: a decision moves on a run that has begun to wait",
         Edit(
-            "actors.conversation.approval_commands:ApprovalCommands._settle.unchanged",
+            "actors.conversation.commands:ApprovalCommands._settle.unchanged",
             "id in now.pending and now.run is not None and (now.run.state == state)",
             "id in now.pending",
         ),
@@ -1138,7 +1138,7 @@ ONE_EDIT = (
     (
         "while a save waits: a void approval expires",
         Edit(
-            "actors.conversation.approval_commands:ApprovalCommands._settle.unchanged",
+            "actors.conversation.commands:ApprovalCommands._settle.unchanged",
             "id in now.pending",
             "True",
         ),
