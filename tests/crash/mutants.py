@@ -1677,6 +1677,18 @@ NODES = (
         (HINT_TESTS,),
     ),
     (
+        "postgres: a connection that comes while it is given up stays open",
+        Edit(
+            "runtime.journal.postgres.hints:HintChannel._connected",
+            """
+            for db in made:
+                db.close()
+            """,
+            "",
+        ),
+        ("tests/runtime/journal/test_hints.py",),
+    ),
+    (
         "postgres: hints that are lost during a notification are forgotten",
         Edit(
             "runtime.journal.postgres.hints:HintChannel.send",

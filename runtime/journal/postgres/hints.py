@@ -113,19 +113,26 @@ class HintChannel:
 
     async def _connected(self) -> Connection:
         """A connection that listens. Raises psycopg.Error, `JournalUnavailable`."""
-        is_given_up = threading.Event()
+        made: list[Connection] = []
+        lock, is_given_up = threading.Lock(), False
 
-        def listen() -> Connection:
+        def listen() -> None:
             db = self._listening()
-            if is_given_up.is_set():
-                db.close()
-            return db
+            with lock:
+                if not is_given_up:
+                    made.append(db)
+                    return
+            db.close()
 
         with trio.move_on_after(LONGEST):
             try:
-                return await trio.to_thread.run_sync(listen, abandon_on_cancel=True)
+                await trio.to_thread.run_sync(listen, abandon_on_cancel=True)
+                return made.pop()
             except trio.Cancelled:
-                is_given_up.set()
+                with lock:
+                    is_given_up = True
+                for db in made:
+                    db.close()
                 raise
         raise JournalUnavailable("the database does not answer")
 

@@ -199,7 +199,11 @@ class Pool:
             if self._idle:
                 return self._idle.pop()
         db = connect(self._dsn)
-        return _Session(db, socket.socket(fileno=os.dup(db.fileno())))
+        try:
+            return _Session(db, socket.socket(fileno=os.dup(db.fileno())))
+        except (psycopg.Error, OSError):
+            db.close()
+            raise
 
     def _give_back(self, session: _Session, *, is_sound: bool) -> None:
         with self._lock:

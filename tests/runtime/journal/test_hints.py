@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ import attrs
 import psycopg
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import JournalError, JournalUnavailable
@@ -189,3 +190,39 @@ async def test_each_connection_that_listens_begins_with_lost_hints(
     assert heard == [HINTS_LOST, A, HINTS_LOST, B, C]
     assert first.closed
     assert second.closed
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["before it is given up", "after it is given up"])
+async def test_connection_that_comes_while_it_is_given_up_is_closed(
+    monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    """Its thread ends after the cancellation, before or after the task that waited for it hears of it."""
+    closed, may_connect = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    class Db:
+        def close(self) -> None:
+            closed.set()
+
+    def connected() -> Any:
+        may_connect.wait()
+        return Db()
+
+    async def run_abandoned(work: Callable[[], object], *, abandon_on_cancel: bool) -> None:
+        threads.append(threading.Thread(target=work))
+        threads[0].start()
+        await trio.sleep_forever()
+
+    hints = made(Line())
+    monkeypatch.setattr(HintChannel, "_listening", lambda _: connected())
+    monkeypatch.setattr(trio.to_thread, "run_sync", run_abandoned)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hints._connected)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        if is_first:
+            may_connect.set()
+            threads[0].join()
+    may_connect.set()
+    threads[0].join()
+    assert closed.is_set()
