@@ -89,7 +89,7 @@ class Commands:
     _tried: set[tuple[str, str]] = attrs.field(factory=set)
     """Pairs of a run and a queued message whose token it has used. The server may refuse it, so once only."""
     left: set[str] = attrs.field(factory=set)
-    """The commands that the last look left in the inbox."""
+    """The commands that were in the inbox at the end of the last `look`."""
     deleted: bool = False
     _approvals: ApprovalCommands = attrs.field(init=False)
 
@@ -523,10 +523,10 @@ class ApprovalCommands:
         return False
 
 
-MAX_CONCURRENT = 8
-
-
 # ------------------------------------------------------- tasks of other agents
+
+MAX_CONCURRENT = 8
+"""The tasks of a run that are cancelled at the same time."""
 
 
 async def cancel_open(log: ConversationLog, services: Services) -> None:

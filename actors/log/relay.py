@@ -105,7 +105,7 @@ class Relay:
                     await self._publish(id, None)
                 else:
                     await self._publish(id, log.committed_seq)
-                # What is newer than the log is the work of a node that has taken the conversation meanwhile.
+                # Newer events than those of the log are of a node that has taken the conversation meanwhile.
                 if (last := self._last.get(id)) is not None and last.seq <= log.committed_seq:
                     del self._last[id]
 

@@ -77,6 +77,7 @@ async def read_listed(journal: Journal, row: Row, approvals: Sequence[Approval])
 
 
 async def _fold(journal: Journal, conversation: str) -> Conversation:
+    """The state after all events. Raises `StreamDamaged`."""
     state = Conversation(conversation)
     async with aclosing(pages(journal, conversation)) as found:
         async for page in found:

@@ -1,4 +1,4 @@
-"""Quart, reduced to routing, because its unused parts would cost time in every request.
+"""Routing by Quart, without its other parts, which would cost time in every request.
 
 Quart creates a request from the ASGI scope and finds its route. From there on, only `HttpRequest`, `Reply`
 and `Socket` are used. `tests/gateway/http/test_private_names.py` checks the private names of Quart used here.

@@ -266,12 +266,8 @@ class SqliteJournal(SqliteReads):
                 known = texts[id(body)] = json_text.dump(body)
             return known
 
-        fence, expected_seq, events, summary = (
-            commit.fence,
-            commit.expected_seq,
-            commit.events,
-            commit.summary,
-        )
+        fence, expected_seq = commit.fence, commit.expected_seq
+        events, summary = commit.events, commit.summary
         event_texts = [(each.type, each.at, text(each.body)) for each in events]
         summary_text = json_text.dump(summary.body) if summary else ""
         more: list[Callable[[sqlite3.Connection, int, float], None]] = []

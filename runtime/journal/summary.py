@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 NamedKind: TypeAlias = Literal["stream", "question"]
-"""What has an id of its own."""
+"""The kinds of rows that have an id of their own."""
 MOST_BEGINNING = 50
 """Maximum number of ids that begin alike and are read."""
 AFTER_HEX = "g"

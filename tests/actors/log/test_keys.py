@@ -1,4 +1,4 @@
-"""One grammar of keys: what it builds, and that it reads what is stored."""
+"""The grammar of keys: it reads each key that it builds, and each stored one."""
 
 from __future__ import annotations
 
