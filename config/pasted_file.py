@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from math import inf
-
-import yaml
 
 from .pasted import Pasted, PastedServer
 from .pasted_texts import one_line
+from .wording import yaml_line
 
 _MOST_NAMED = 10
 """Keys of the pasted file that are named; the others are counted."""
@@ -63,8 +60,4 @@ def _server(server: PastedServer) -> Iterator[str]:
 
 def _yaml(key: str, value: object) -> str:
     """A key and its value in one line, which is also valid between other keys."""
-    line: str = yaml.safe_dump(
-        {key: value}, default_flow_style=True, sort_keys=False, allow_unicode=True, width=inf
-    )
-    # PyYAML writes a text with line breaks in several lines. JSON is YAML, too.
-    return line.strip()[1:-1] if line.count("\n") == 1 else f"{key}: {json.dumps(value, ensure_ascii=False)}"
+    return yaml_line({key: value})[1:-1]

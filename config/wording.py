@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import assert_never
+from functools import partial
+from typing import Any, assert_never
 
 import yaml
 
@@ -187,10 +189,18 @@ def invisible(word: str) -> str | None:
 
 def run_rule(server: str, tool: str = "*") -> str:
     """A rule that lets the calls of a tool run, as YAML in one line."""
-    rule = {"server": escape(server), "tool": escape(tool), "then": "run"}
-    return yaml.safe_dump(
-        rule, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1000
-    ).strip()
+    return yaml_line({"server": escape(server), "tool": escape(tool), "then": "run"})
+
+
+def yaml_line(value: Mapping[str, object]) -> str:
+    """A mapping as YAML in one line, so that a comment in front of the line covers all of it."""
+    dump: Callable[..., Any] = partial(
+        yaml.safe_dump, value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=math.inf
+    )
+    line: str = dump().strip()
+    if len(line.splitlines()) > 1:  # PyYAML writes line breaks as they are, unless it is to quote the text
+        line = dump(default_style='"').strip()
+    return line
 
 
 def one_of(words: tuple[str, ...]) -> str:

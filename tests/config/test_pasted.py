@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stopgo.config.agent_config import AgentConfig
@@ -334,6 +334,7 @@ SERVERS = st.dictionaries(KEYS, VALUES, max_size=6)
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), SERVERS, min_size=1, max_size=3))
+@example({"a": {"command": "c", "autoApprove": [" x\ny", "é\u2028", "\x85", "long " * 300]}})
 def test_imported_file_can_be_used_whatever_was_pasted(servers: dict[str, Any]) -> None:
     found = read_pasted({"mcpServers": servers}, "f")
     text = agent_file(found, "f")
@@ -341,5 +342,9 @@ def test_imported_file_can_be_used_whatever_was_pasted(servers: dict[str, Any]) 
     assert not problems
     read = plain(value)
     assert isinstance(read, dict)
+    for rule in found.rules:
+        one = plain(compose(rule, "f")[0])
+        assert isinstance(one, dict)
+        assert one["then"] == "run"
     entries = {server.name: server.entry for server in found.servers if server.entry is not None}
     assert (read["mcp_servers"] or {}) == entries
