@@ -11,9 +11,10 @@ from .client import ModelClient
 from .errors import ModelUnusable, UnknownProvider
 from .model import Model
 from .offline.rules_model import RulesModel
-from .providers.endpoints import APIS, RESPONSES_ONLY, api_of, endpoint, is_openais
+from .providers.endpoints import RESPONSES_ONLY, api_of, endpoint, is_openais
 from .providers.ollama_options import ignored_by
 from .providers.openai_families import check_sampling
+from .providers.profiles import PROFILES
 from .script import ScriptModel
 from .script_reader import load_script
 
@@ -45,10 +46,10 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
     For startup only, because it reads the script or imports the provider's libraries. Raises `ModelUnusable`.
     """
     _check(spec)
-    match spec.provider:
-        case "offline" | "script":
+    match PROFILES[spec.provider].kind:
+        case "here":
             return _open_offline(spec, folder)
-        case "openai" | "mistral" | "openrouter" | "ollama" | "openai_compatible":
+        case "openai":
             from .providers.openai_model import openai_model
 
             return openai_model(spec, os.environ, client)
@@ -77,17 +78,18 @@ def open_model(spec: ModelSpec, *, folder: Path, client: ModelClient) -> Model:
 def check_model(spec: ModelSpec, *, folder: Path) -> None:
     """Raise `ModelUnusable` if `open_model` would, without importing the provider's libraries."""
     _check(spec)
-    if spec.provider in ("offline", "script"):
+    if PROFILES[spec.provider].kind == "here":
         _open_offline(spec, folder)
 
 
 def _check(spec: ModelSpec) -> None:
-    if spec.api is not None and spec.api not in (known := APIS.get(spec.provider, ())):
+    profile = PROFILES[spec.provider]
+    if spec.api is not None and spec.api not in (known := profile.apis):
         has = f"has no api {spec.api}, only {', '.join(known)}" if known else "has no choice of an api"
         raise UnsupportedApi(f'model "{spec.name}": {spec.provider} {has}')
     _refuse(spec, "options", _OURS & spec.options.keys())
     _refuse(spec, "headers", _OUR_HEADERS & {name.lower() for name in spec.headers})
-    if spec.provider in ("offline", "script"):
+    if profile.kind == "here":
         return
     base_url = endpoint(spec, os.environ).base_url
     api = api_of(spec, base_url)

@@ -1,4 +1,4 @@
-"""What each provider accepts in the schema of a tool. Data, and the choice of the dialect for a model. Pure.
+"""What each provider accepts in the schema of a tool. Data; `providers/profiles.py` chooses for a model.
 
 A provider that does not accept one schema refuses the whole request. So each table is cautious: what one
 version or one host behind an API refuses is left out. Nothing is lost for the user by that: the arguments of
@@ -8,12 +8,9 @@ a call are always checked against the whole schema of its server (`tools/argumen
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Literal
 
 import attrs
-
-from ...config.models import ModelSpec, is_claude
 
 Patterns = Literal["any", "no lookaround", "none"]
 _STRICTER: tuple[Patterns, ...] = ("any", "no lookaround", "none")
@@ -154,25 +151,3 @@ XAI = SchemaDialect(
 
 PLAIN = ANTHROPIC | OPENAI
 """What both accept, and with them most others."""
-_OF_PROVIDER: Mapping[str, SchemaDialect] = {
-    "anthropic": ANTHROPIC,
-    "google": GEMINI,
-    "vertex": GEMINI,
-    "ollama": LLAMA_CPP | OLLAMA,
-    "openai_compatible": LLAMA_CPP | OPENAI,
-    "openrouter": LLAMA_CPP | OPENAI,
-}
-"""Any server may be behind an address, often one that makes a grammar."""
-_OF_FAMILY: Mapping[str, SchemaDialect] = {"claude": ANTHROPIC, "gemini": GEMINI, "grok": XAI}
-"""By a part of the model's name, since routers and clouds pass schemas on."""
-
-
-def dialect_for(spec: ModelSpec) -> SchemaDialect:
-    """The dialect for the tools of a model."""
-    if spec.provider in ("bedrock", "vertex") and is_claude(spec.model):
-        return ANTHROPIC
-    found = _OF_PROVIDER.get(spec.provider, OPENAI)
-    for family, dialect in _OF_FAMILY.items():
-        if family in spec.model.lower() and dialect is not found:
-            found |= dialect
-    return found

@@ -9,7 +9,7 @@ The names of attributes follow the conventions of OpenTelemetry for generative A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 import attrs
@@ -20,9 +20,10 @@ from ...actors.log.observer import CANCELLED, ModelCall, Observer
 from ...actors.log.outcomes import Ended, NotSent, Replied, StepFailed, StepOutcome
 from ...actors.log.record import Run
 from ...actors.log.state import Conversation
+from ...actors.models.providers.profiles import PROFILES
 from ...actors.tools.delegation import is_remote
 from ...config.agent_config import AgentConfig
-from ...config.models import Provider, UnknownModel, resolve_model
+from ...config.models import UnknownModel, resolve_model
 from ...config.nodes import Node
 from ...runtime.clock import WallClock, system_clock
 from . import content
@@ -33,8 +34,6 @@ from .spans import Attributes, Place, RunTrace, Span, SpanKind
 UNKNOWN_OUTCOME = "unknown_outcome"
 TOOL_ERROR = "tool_error"
 
-_PROVIDERS: Mapping[Provider, str] = {"google": "gcp.gemini", "mistral": "mistral_ai"}
-"""Names of providers in the conventions, where they differ from ours."""
 _FINISH_REASONS = {"end": "stop", "tool_calls": "tool_calls", "max_tokens": "length"}
 
 
@@ -277,7 +276,7 @@ def _provider_and_model(name: str, config: AgentConfig) -> tuple[str, str]:
         spec = resolve_model(name, config.llm, config.models)
     except UnknownModel:
         return "stopgo", name
-    return _PROVIDERS.get(spec.provider, spec.provider), spec.model
+    return PROFILES[spec.provider].telemetry_name or spec.provider, spec.model
 
 
 # --------------------------------------------------------------------- tool calls

@@ -35,7 +35,8 @@ from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec, path
 from stopgo.actors.models.providers.http_model import HttpModel
-from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.actors.models.providers.openai_codec import OpenAICodec
+from stopgo.actors.models.providers.profiles import PROFILES
 from stopgo.config.models import ModelSpec, Provider
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.json_text import dump_wire
@@ -144,7 +145,7 @@ def wire(spec: ModelSpec, address: str) -> tuple[Codec, str]:
         case "anthropic":
             return AnthropicCodec(spec), f"{address}/v1/messages"
         case _:
-            return OpenAICodec(spec, FLAVOURS[spec.provider]), f"{address}/chat/completions"
+            return OpenAICodec(spec, PROFILES[spec.provider].flavour), f"{address}/chat/completions"
 
 
 async def measure(

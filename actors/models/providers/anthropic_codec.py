@@ -37,7 +37,6 @@ from ..messages import (
     Usage,
     Verbatim,
 )
-from ..schema_dialects import dialect_for
 from .codec import (
     CallIdentity,
     TextPieces,
@@ -55,6 +54,7 @@ from .codec import (
 )
 from .faults import from_error
 from .json_fields import array, count, mapping, piece, read_arguments, text
+from .profiles import dialect_for
 from .stream_calls import ArgumentPieces
 from .thinking_text import answer_in
 from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns

@@ -22,8 +22,9 @@ from ..model import Model
 from .cloud_tokens import SCOPE_AZURE, SCOPE_AZURE_V1, azure_login
 from .endpoints import api_of, endpoint, is_dated
 from .http_model import model_at
-from .openai_codec import FLAVOURS, OpenAICodec
+from .openai_codec import OpenAICodec
 from .openai_model import ChatModel, responses_model
+from .profiles import PROFILES
 from .responses_codec import AZURE
 
 
@@ -40,5 +41,5 @@ def azure_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient
         return attrs.evolve(found, http=attrs.evolve(found.http, login=login, hints=hints))
     below = f"deployments/{quote(spec.model, safe='')}" if dated else "v1"
     address = f"{place.base_url}/openai/{below}/chat/completions"
-    chat = model_at(address, spec, headers, place, OpenAICodec(spec, FLAVOURS["azure"]), client)
+    chat = model_at(address, spec, headers, place, OpenAICodec(spec, PROFILES["azure"].flavour), client)
     return ChatModel(attrs.evolve(chat, login=login, hints=hints), None)

@@ -36,7 +36,6 @@ from ..messages import (
     Usage,
     Verbatim,
 )
-from ..schema_dialects import dialect_for
 from .anthropic_codec import NOT_AVAILABLE
 from .bedrock_events import aws_event
 from .codec import (
@@ -52,6 +51,7 @@ from .codec import (
     without_repeats,
 )
 from .json_fields import array, count, mapping, piece, text
+from .profiles import dialect_for
 from .stream_calls import ArgumentPieces
 from .thinking_text import answer_in
 from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns

@@ -11,12 +11,13 @@ from urllib.parse import quote
 import attrs
 import httpx2
 
-from ....config.models import Api, ModelSpec, Provider, reasons
+from ....config.models import Api, ModelSpec, reasons
 from ....config.secrets import secrets_in, secrets_of_values
 from ..errors import ModelUnusable
 from .aws_login import region_of_profile
 from .cloud_tokens import told
 from .ollama_options import NATIVE_ONLY
+from .profiles import PROFILES, ProviderPlace
 
 
 class MissingApiKey(ModelUnusable):
@@ -49,31 +50,6 @@ class InvalidBaseUrl(ModelUnusable):
     code: ClassVar[str] = "invalid_base_url"
 
 
-@attrs.frozen
-class _Place:
-    """Defaults of a provider: environment variables of key and URL, and the URL."""
-
-    key_env: str | None
-    url_env: str | None
-    url: str | None
-    library: str | None = None
-    """Logs in to the provider if there is no key. It belongs to the extra of the provider's name."""
-
-
-_PLACES: Mapping[Provider, _Place] = {
-    "anthropic": _Place("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
-    "google": _Place("GEMINI_API_KEY", "GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"),
-    "openai": _Place("OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1"),
-    "mistral": _Place("MISTRAL_API_KEY", "MISTRAL_BASE_URL", "https://api.mistral.ai/v1"),
-    "openrouter": _Place("OPENROUTER_API_KEY", "OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1"),
-    "ollama": _Place(None, "OLLAMA_BASE_URL", "http://localhost:11434/v1"),
-    "openai_compatible": _Place(None, None, None),
-    "azure": _Place("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", None, "azure.identity"),
-    "bedrock": _Place("AWS_BEARER_TOKEN_BEDROCK", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME", None, "botocore"),
-    "vertex": _Place(None, "GOOGLE_VERTEX_BASE_URL", None, "google.auth.transport.requests"),
-}
-
-
 _CREDENTIALS = {"authorization", "api-key", "x-api-key", "x-goog-api-key"}
 """Headers that take the place of a key."""
 
@@ -89,21 +65,11 @@ class Endpoint:
 
 def endpoint(spec: ModelSpec, environ: Mapping[str, str]) -> Endpoint:
     """The endpoint of a model. Raises one of the errors of this module."""
-    place = _PLACES[spec.provider]
+    place = PROFILES[spec.provider].place
     url, key = _base_url(spec, place, environ), _key(spec, place, environ)
     logs_in = place.library is not None and key is None and not _has_credentials(spec)
     return Endpoint(url, key, logs_in)
 
-
-_OPENAIS: tuple[Api, ...] = ("responses", "chat")
-APIS: Mapping[Provider, tuple[Api, ...]] = {
-    "openai": _OPENAIS,
-    "openrouter": _OPENAIS,
-    "ollama": (*_OPENAIS, "native"),
-    "openai_compatible": _OPENAIS,
-    "azure": _OPENAIS,
-}
-"""The APIs of the providers that have more than one."""
 
 CHAT_ONLY = frozenset(
     {
@@ -167,7 +133,7 @@ def _has_credentials(spec: ModelSpec) -> bool:
     return bool(_CREDENTIALS & {header.lower() for header in spec.headers})
 
 
-def _key(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str | None:
+def _key(spec: ModelSpec, place: ProviderPlace, environ: Mapping[str, str]) -> str | None:
     if spec.api_key is not None:
         return spec.api_key
     name = spec.api_key_env or place.key_env
@@ -208,7 +174,7 @@ def _require(library: str, spec: ModelSpec, key: str) -> None:
         )
 
 
-def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str:
+def _base_url(spec: ModelSpec, place: ProviderPlace, environ: Mapping[str, str]) -> str:
     from_environment = environ.get(place.url_env, "").strip() if place.url_env is not None else ""
     url = spec.base_url or from_environment or place.url
     if url is None and spec.provider == "vertex":
@@ -216,8 +182,7 @@ def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str
     if url is None and spec.provider == "bedrock" and (region := aws_region(spec, "", environ)):
         url = f"https://bedrock-runtime.{quote(region, safe='')}.amazonaws.com"
     if url is None:
-        needed = _NEEDED.get(spec.provider, "the address of its server, with /v1")
-        raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: {needed}')
+        raise MissingBaseUrl(f'model "{spec.name}" needs a base_url: {place.needed}')
     if not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", url) or not _is_url(url):
         source = "base_url" if spec.base_url else f"the environment variable {place.url_env}"
         raise InvalidBaseUrl(
@@ -231,12 +196,6 @@ def _base_url(spec: ModelSpec, place: _Place, environ: Mapping[str, str]) -> str
             return _project(spec, url, environ)
         case _:
             return url
-
-
-_NEEDED: Mapping[Provider, str] = {
-    "azure": "the address of its resource",
-    "bedrock": "the address of its region, or its region in a profile or the environment variable AWS_REGION",
-}
 
 
 def aws_region(spec: ModelSpec, url: str, environ: Mapping[str, str]) -> str:

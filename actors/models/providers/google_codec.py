@@ -33,7 +33,6 @@ from ..messages import (
     Usage,
     Verbatim,
 )
-from ..schema_dialects import dialect_for
 from .codec import (
     ANY_ID,
     CallIdentity,
@@ -53,6 +52,7 @@ from .codec import (
 )
 from .faults import from_error
 from .json_fields import Unclear, array, count, mapping, piece, text
+from .profiles import dialect_for
 from .thinking_text import answer_in
 from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
 

@@ -24,7 +24,6 @@ import attrs
 from ....config.models import ModelSpec
 from ....runtime.json_text import dump_wire
 from ..messages import ArgumentsDelta, Emit, ModelReply, ModelRequest, Usage, Verbatim
-from ..schema_dialects import dialect_for
 from .codec import (
     CallIdentity,
     TextPieces,
@@ -42,6 +41,7 @@ from .codec import (
 from .faults import from_error
 from .json_fields import array, count, mapping, piece, text
 from .ollama_options import RUNNER
+from .profiles import dialect_for
 from .thinking_text import answer_in
 from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
 

@@ -13,13 +13,12 @@ Source: https://platform.openai.com/docs/api-reference/chat, and observed differ
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
-from ....config.models import ModelSpec, Provider
+from ....config.models import ModelSpec
 from ....runtime.json_text import dump_wire, mend
 from ...tools.pictures import Picture
 from ..messages import (
@@ -31,7 +30,6 @@ from ..messages import (
     Usage,
     Verbatim,
 )
-from ..schema_dialects import dialect_for
 from .codec import (
     CallIdentity,
     TextPieces,
@@ -50,38 +48,10 @@ from .codec import (
 )
 from .faults import from_error
 from .json_fields import array, count, mapping, piece, text
+from .profiles import Flavour, dialect_for
 from .stream_calls import StreamCalls, StreamedCall
 from .thinking_text import answer_in
 from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
-
-
-@attrs.frozen
-class Flavour:
-    """The differences of a server from the others."""
-
-    max_tokens: str = "max_tokens"
-    """Name of the field for the token limit."""
-    ids: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,40}")
-    stream_usage: bool = True
-    """The server sends the usage of a stream only on request."""
-    user_after_tool: bool = True
-    """The server accepts a user message right after a result."""
-    result_name: bool = True
-    """Whether results have the name of their tool, which Gemini needs behind an address of this kind."""
-    returned: tuple[str, ...] = ()
-    """Fields with the model's reasoning, which the server needs back in a message with calls."""
-
-
-_REASONING = ("reasoning_details", "reasoning_content", "reasoning")
-
-FLAVOURS: Mapping[Provider, Flavour] = {
-    "openai": Flavour(max_tokens="max_completion_tokens"),
-    "mistral": Flavour(ids=re.compile(r"[A-Za-z0-9]{9}"), stream_usage=False, user_after_tool=False),
-    "openrouter": Flavour(returned=_REASONING),
-    "ollama": Flavour(returned=_REASONING),
-    "openai_compatible": Flavour(returned=_REASONING),
-    "azure": Flavour(max_tokens="max_completion_tokens", result_name=False),
-}
 
 GO_ON = "I have the results."
 """The assistant message between a result and a user message, for servers that require one."""

@@ -27,23 +27,22 @@ from .endpoints import CHAT_ONLY, RESPONSES_ONLY, Endpoint, api_of, endpoint, is
 from .http_model import HttpModel, model_at, with_own_headers
 from .key_mask import KeyMask
 from .ollama_codec import OllamaCodec
-from .openai_codec import FLAVOURS, OpenAICodec
+from .openai_codec import OpenAICodec
+from .profiles import PROFILES
 from .refused_members import MOST, without_refused
 from .responses_codec import COMPATIBLE, OPENAI, ResponsesCodec, ResponsesFlavour, origin_of
 
 logger = logging.getLogger(__name__)
 
-_TITLE = {"HTTP-Referer": "https://github.com/agentic-platform", "X-Title": "Agent Stop and Go"}
-"""Headers that name the program to OpenRouter."""
 _ADVICE = "; name the model under `models`, with `api: responses`"
 
 
 def openai_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> Model:
     """A model of a server with the API of OpenAI. Raises `ModelUnusable`."""
     place = endpoint(spec, environ)
+    profile = PROFILES[spec.provider]
     headers = {"authorization": f"Bearer {place.key}"} if place.key is not None else {}
-    if spec.provider == "openrouter":
-        headers |= _TITLE
+    headers |= profile.headers
     api = api_of(spec, place.base_url)
     if api == "native":
         address = f"{place.base_url.removesuffix('/v1')}/api/chat"
@@ -52,7 +51,7 @@ def openai_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClien
     responses = responses_model(address, spec, headers, place, _flavour(spec, place.base_url), client)
     if api == "responses":
         return responses
-    flavour = FLAVOURS[spec.provider]
+    flavour = profile.flavour
     if is_openais(place.base_url):
         # OpenAI documents no name in results.
         flavour = attrs.evolve(flavour, result_name=False)

@@ -16,7 +16,7 @@ import re
 import attrs
 
 from ..messages import ModelFailed
-from .openai_codec import Flavour
+from .profiles import Flavour
 
 _REFUSES = re.compile(
     r"unsupported|not supported|not permitted|not allowed|forbidden|extra_forbidden|additional propert"

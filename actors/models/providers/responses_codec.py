@@ -30,7 +30,6 @@ from ....config.models import ModelSpec, reasons
 from ....runtime.json_text import dump_wire
 from ...tools.pictures import Picture
 from ..messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage, UserMessage, Verbatim
-from ..schema_dialects import dialect_for
 from .codec import (
     CallIdentity,
     make_reply,
@@ -43,6 +42,7 @@ from .codec import (
     without_repeats,
 )
 from .json_fields import array, mapping, text
+from .profiles import dialect_for
 from .responses_stream import ResponsesStream, failed, text_of, usage_of
 from .thinking_text import answer_in
 from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns

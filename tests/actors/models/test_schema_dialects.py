@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stopgo.actors.models.plain_schema import MAX_RULES, plain_schema
+from stopgo.actors.models.providers.profiles import dialect_for
 from stopgo.actors.models.schema_dialects import (
     ANTHROPIC,
     GEMINI,
@@ -23,7 +24,6 @@ from stopgo.actors.models.schema_dialects import (
     PLAIN,
     XAI,
     SchemaDialect,
-    dialect_for,
 )
 from stopgo.config.models import ModelSpec, Provider
 

@@ -28,7 +28,8 @@ from stopgo.actors.models.providers.converse_codec import ConverseCodec
 from stopgo.actors.models.providers.framing import Framing, JsonLines, ServerSentEvents
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.ollama_codec import OllamaCodec
-from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.actors.models.providers.openai_codec import OpenAICodec
+from stopgo.actors.models.providers.profiles import PROFILES
 from stopgo.actors.models.providers.responses_codec import ResponsesCodec
 from stopgo.config.models import ModelSpec
 
@@ -415,7 +416,7 @@ def spec(provider: Any) -> ModelSpec:
 
 
 DIALECTS = (
-    Dialect("chat", OpenAICodec(spec("openai_compatible"), FLAVOURS["openai_compatible"]), chat),
+    Dialect("chat", OpenAICodec(spec("openai_compatible"), PROFILES["openai_compatible"].flavour), chat),
     Dialect("claude", AnthropicCodec(spec("anthropic")), claude),
     Dialect("gemini", GoogleCodec(spec("google")), gemini),
     Dialect("responses", ResponsesCodec(spec("openai"), "here"), responses),

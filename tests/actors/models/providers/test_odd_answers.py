@@ -25,7 +25,8 @@ from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.ollama_codec import OllamaCodec
-from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.actors.models.providers.openai_codec import OpenAICodec
+from stopgo.actors.models.providers.profiles import PROFILES
 from stopgo.actors.models.providers.responses_codec import COMPATIBLE, ResponsesCodec
 from stopgo.config.models import ModelSpec
 from stopgo.runtime.json_text import dump_wire
@@ -162,8 +163,8 @@ def spec(provider: Any) -> ModelSpec:
 SPOKEN: list[tuple[Codec, object, list[Any]]] = [
     (AnthropicCodec(spec("anthropic")), CLAUDE, CLAUDE_EVENTS),
     (GoogleCodec(spec("google")), GEMINI, GEMINI_EVENTS),
-    (OpenAICodec(spec("mistral"), FLAVOURS["mistral"]), CHAT, CHAT_EVENTS),
-    (OpenAICodec(spec("openrouter"), FLAVOURS["openrouter"]), CHAT, CHAT_EVENTS),
+    (OpenAICodec(spec("mistral"), PROFILES["mistral"].flavour), CHAT, CHAT_EVENTS),
+    (OpenAICodec(spec("openrouter"), PROFILES["openrouter"].flavour), CHAT, CHAT_EVENTS),
     (ResponsesCodec(spec("openai"), "here"), RESPONSE, events_of(RESPONSE)),
     (ResponsesCodec(spec("openai_compatible"), "here", COMPATIBLE), RESPONSE, events_of(RESPONSE)),
     (OllamaCodec(spec("ollama")), OLLAMA, OLLAMA_LINES),

@@ -21,8 +21,9 @@ from stopgo.actors.models.messages import (
     unheard,
 )
 from stopgo.actors.models.providers.codec import LOST, NO_NAME
-from stopgo.actors.models.providers.openai_codec import FLAVOURS, GO_ON, OpenAICodec
-from stopgo.config.models import ModelSpec, Provider
+from stopgo.actors.models.providers.openai_codec import GO_ON, OpenAICodec
+from stopgo.actors.models.providers.profiles import PROFILES
+from stopgo.config.models import PROVIDERS, ModelSpec, Provider
 
 from .conftest import Heard, request
 
@@ -38,7 +39,7 @@ HISTORY = (
 
 def codec(provider: Provider = "openai_compatible", **more: Any) -> OpenAICodec:
     more.setdefault("stream", False)
-    return OpenAICodec(ModelSpec("m", provider, "gpt", **more), FLAVOURS[provider])
+    return OpenAICodec(ModelSpec("m", provider, "gpt", **more), PROFILES[provider].flavour)
 
 
 def answer(message: dict[str, Any], finish: str | None = "stop", **more: Any) -> dict[str, Any]:
@@ -98,7 +99,9 @@ def test_a_request() -> None:
     }
 
 
-@pytest.mark.parametrize("provider", list(FLAVOURS))
+@pytest.mark.parametrize(
+    "provider", [each for each in PROVIDERS if PROFILES[each].kind in ("openai", "azure")]
+)
 def test_error_result_is_marked_in_its_text(provider: Provider) -> None:
     body = codec(provider).body(request(*HISTORY[:2], ToolMessage("call_1", "add", "42", is_error=True)))
     assert body["messages"][-1]["content"] == "Error: 42"

@@ -18,7 +18,8 @@ from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.converse_codec import ConverseCodec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.ollama_codec import OllamaCodec
-from stopgo.actors.models.providers.openai_codec import FLAVOURS, GO_ON, OpenAICodec
+from stopgo.actors.models.providers.openai_codec import GO_ON, OpenAICodec
+from stopgo.actors.models.providers.profiles import PROFILES
 from stopgo.actors.models.providers.responses_codec import COMPATIBLE, ResponsesCodec
 from stopgo.actors.tools.pictures import Picture
 from stopgo.config.models import ModelSpec, Provider
@@ -47,7 +48,7 @@ def claude(history: tuple[ChatMessage, ...]) -> list[dict[str, Any]]:
 
 
 def chat(provider: Provider, *more: ChatMessage) -> list[dict[str, Any]]:
-    codec = OpenAICodec(ModelSpec("m", provider, "m"), FLAVOURS[provider])
+    codec = OpenAICodec(ModelSpec("m", provider, "m"), PROFILES[provider].flavour)
     messages: list[dict[str, Any]] = codec.body(request(*HISTORY, *more, system=""))["messages"]
     return messages[2:]
 

@@ -8,10 +8,10 @@ import attrs
 import pytest
 
 from stopgo.actors.models.messages import ModelFailed
-from stopgo.actors.models.providers.openai_codec import FLAVOURS, Flavour
+from stopgo.actors.models.providers.profiles import PROFILES, Flavour
 from stopgo.actors.models.providers.refused_members import without_refused
 
-COMPATIBLE = FLAVOURS["openai_compatible"]
+COMPATIBLE = PROFILES["openai_compatible"].flavour
 
 
 def refused(answer: str, status: int = 400, flavour: Flavour = COMPATIBLE) -> Flavour | None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from stopgo.actors.models.messages import ModelReply, ModelTool, unheard
-from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.actors.models.providers.openai_codec import OpenAICodec
+from stopgo.actors.models.providers.profiles import PROFILES
 from stopgo.config.models import ModelSpec
 
 from .conftest import ADD, request
@@ -27,7 +28,7 @@ def piece(
 
 
 def streamed(*pieces: dict[str, Any], finish: str | None = "tool_calls") -> ModelReply:
-    codec = OpenAICodec(ModelSpec("m", "openai_compatible", "m"), FLAVOURS["openai_compatible"])
+    codec = OpenAICodec(ModelSpec("m", "openai_compatible", "m"), PROFILES["openai_compatible"].flavour)
     stream = codec.stream(request(tools=(ADD, SUB, GET_WEATHER)), unheard)
     for each in pieces:
         stream.feed(json.dumps({"choices": [{"delta": {"tool_calls": [each]}}]}))
@@ -270,7 +271,7 @@ def test_call_without_arguments_needs_the_end_of_the_reply() -> None:
 
 def test_name_with_two_meanings_is_no_tool() -> None:
     tools = [ModelTool(name, "", ADD.input_schema) for name in ("go", "gogo_on", "gogogo_on")]
-    codec = OpenAICodec(ModelSpec("m", "ollama", "m"), FLAVOURS["ollama"])
+    codec = OpenAICodec(ModelSpec("m", "ollama", "m"), PROFILES["ollama"].flavour)
     stream = codec.stream(request(tools=tools), unheard)
     for each in (piece(0, "x", "go"), piece(0, "x", "gogo_on", "{}")):
         stream.feed(json.dumps({"choices": [{"delta": {"tool_calls": [each]}}]}))

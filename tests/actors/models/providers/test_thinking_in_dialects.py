@@ -14,7 +14,8 @@ from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
 from stopgo.actors.models.providers.codec import Codec
 from stopgo.actors.models.providers.google_codec import GoogleCodec
 from stopgo.actors.models.providers.ollama_codec import OllamaCodec
-from stopgo.actors.models.providers.openai_codec import FLAVOURS, OpenAICodec
+from stopgo.actors.models.providers.openai_codec import OpenAICodec
+from stopgo.actors.models.providers.profiles import PROFILES
 from stopgo.actors.models.providers.responses_codec import COMPATIBLE, OPENAI, ResponsesCodec
 from stopgo.config.models import ModelSpec, Provider
 from tests.providers.servers.responses import events_of
@@ -96,8 +97,8 @@ class Dialect:
 DIALECTS = [
     Dialect("claude", AnthropicCodec(spec("anthropic"))),
     Dialect("gemini", GoogleCodec(spec("google"))),
-    Dialect("chat", OpenAICodec(spec("openai_compatible"), FLAVOURS["openai_compatible"])),
-    Dialect("azure", OpenAICodec(spec("azure"), FLAVOURS["azure"])),
+    Dialect("chat", OpenAICodec(spec("openai_compatible"), PROFILES["openai_compatible"].flavour)),
+    Dialect("azure", OpenAICodec(spec("azure"), PROFILES["azure"].flavour)),
     Dialect("ollama", OllamaCodec(spec("ollama"))),
     Dialect("responses of OpenAI", ResponsesCodec(spec("openai"), "here", OPENAI)),
     Dialect("responses of others", ResponsesCodec(spec("openai_compatible"), "here", COMPATIBLE)),
