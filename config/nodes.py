@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -19,6 +19,26 @@ ROUTER_PROMPT = (
     "Answer with the name of that agent and nothing else."
 )
 """The default prompt of a router."""
+
+
+ITERATION = "iteration"
+"""Filled below a loop with the number of the iteration, from 1, of the innermost loop."""
+
+
+@attrs.frozen(kw_only=True)
+class NodeKind:
+    """The facts about a kind of node on which the gate, the checks and the views depend. Each class of `Node`
+    has one as `KIND`; type checkers report a class without it."""
+
+    runs: tuple[Literal["in order", "together", "again"], ...]
+    """How it runs its children. `in order`: each after the one before, until a rejection; `together`: at the
+    same time; `again`: more than once. Empty: it runs one of them, or has none."""
+    fills: str | None
+    """The key of the file in which it fills placeholders."""
+    gives: tuple[str, ...] = ()
+    """The placeholders that are filled only below it."""
+    calls: bool
+    """Whether it calls tools or agents itself."""
 
 
 @attrs.frozen(kw_only=True)
@@ -107,6 +127,7 @@ class LlmNode(FallibleNode):
     """Asks a model and runs the tools that it calls, until the model answers with text."""
 
     TYPE: ClassVar = "llm"
+    KIND: ClassVar = NodeKind(runs=(), fills="prompt", calls=True)
 
     prompt: str = attrs.field(
         metadata=about(
@@ -171,6 +192,7 @@ class SequentialNode(OrderedNode):
     """Runs its agents one after the other. Its answer is that of the last one."""
 
     TYPE: ClassVar = "sequential"
+    KIND: ClassVar = NodeKind(runs=("in order",), fills=None, calls=False)
 
     agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to run, in order."))
 
@@ -180,6 +202,7 @@ class ParallelNode(BaseNode):
     """Runs its agents at the same time. Its answer is all their answers, in order, joined by line ends."""
 
     TYPE: ClassVar = "parallel"
+    KIND: ClassVar = NodeKind(runs=("together",), fills=None, calls=False)
 
     agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to run at the same time."))
     max_concurrency: int | None = attrs.field(
@@ -202,6 +225,7 @@ class LoopNode(OrderedNode):
     """Repeats its agents in order until one calls `exit_loop`."""
 
     TYPE: ClassVar = "loop"
+    KIND: ClassVar = NodeKind(runs=("in order", "again"), fills=None, gives=(ITERATION,), calls=False)
 
     agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes of one iteration, in order."))
     max_iterations: int = attrs.field(
@@ -228,6 +252,7 @@ class RouterNode(FallibleNode):
     """Runs one of its agents: the one that a model picks, or that of the first route that matches."""
 
     TYPE: ClassVar = "router"
+    KIND: ClassVar = NodeKind(runs=(), fills="prompt", calls=False)
     EXACTLY_ONE_OF: ClassVar = (("model", "prompt", "fallbacks"), ("routes",))
 
     agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to choose from."))
@@ -274,6 +299,7 @@ class CheckpointNode(FallibleNode):
     """A checkpoint: the run pauses until a person approves that it continues, or rejects."""
 
     TYPE: ClassVar = "approval"
+    KIND: ClassVar = NodeKind(runs=(), fills="message", calls=False)
 
     message: str = attrs.field(
         metadata=about(
@@ -292,6 +318,7 @@ class RemoteAgentNode(FallibleNode):
     """Delegates to a remote agent over A2A. Its answer is that of the remote agent."""
 
     TYPE: ClassVar = "a2a"
+    KIND: ClassVar = NodeKind(runs=(), fills="prompt", calls=True)
     EXACTLY_ONE_OF: ClassVar = (("agent",), ("url",))
 
     agent: str | None = attrs.field(
@@ -331,6 +358,9 @@ class RemoteAgentNode(FallibleNode):
 Node: TypeAlias = (
     LlmNode | SequentialNode | ParallelNode | LoopNode | RouterNode | CheckpointNode | RemoteAgentNode
 )
+
+KINDS: Mapping[str, NodeKind] = {cls.TYPE: cls.KIND for cls in get_args(Node)}
+"""The kinds of nodes, by the `type` in the file."""
 
 
 def children_of(node: Node) -> tuple[Node, ...]:

@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import attrs
 
 from .agent_config import AgentConfig
 from .interpolate import MalformedReference, parse
-from .nodes import (
-    CheckpointNode,
-    LlmNode,
-    LoopNode,
-    Node,
-    ParallelNode,
-    RemoteAgentNode,
-    RouterNode,
-    SequentialNode,
-    children_of,
-)
+from .nodes import ITERATION, LlmNode, Node, children_of
 from .values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
 
 Placed: TypeAlias = tuple[Node, Value, KeyPath]
@@ -36,8 +26,6 @@ it is an escaped reference."""
 
 USER_MESSAGE = "user_message"
 """Filled everywhere with the user message of the turn."""
-ITERATION = "iteration"
-"""Filled below a loop with the number of the iteration, from 1, of the innermost loop."""
 
 
 def unfilled(node: Node, written: Value, path: KeyPath = ("agent",)) -> tuple[str, ...]:
@@ -62,26 +50,17 @@ def _visit(
 ) -> frozenset[str]:
     """Warn of placeholders in and below `node`; return the keys that are filled after it has run."""
     children = list(children_with_place(node, written, path))
-    after = filled
-    match node:
-        case LlmNode() | RemoteAgentNode():
-            _check(written, "prompt", path, filled, warnings)
-        case CheckpointNode():
-            _check(written, "message", path, filled, warnings)
-        case SequentialNode():
-            for child in children:
-                after = _visit(*child, after, warnings)
-        case LoopNode():
-            # From the second iteration on, earlier nodes see the answers of later ones.
-            inside = filled | {ITERATION} | {key for child, _, _ in children for key in keys_left(child)}
-            for child in children:
-                after |= _visit(*child, inside, warnings) - {ITERATION}
-        case ParallelNode() | RouterNode():
-            _check(written, "prompt", path, filled, warnings)
-            for child in children:
-                after |= _visit(*child, filled, warnings)
-        case _:
-            assert_never(node)
+    kind = node.KIND
+    if kind.fills is not None:
+        _check(written, kind.fills, path, filled, warnings)
+    after, inside = filled, filled.union(kind.gives)
+    if "again" in kind.runs:
+        # From the second iteration on, earlier nodes see the answers of later ones.
+        inside = inside.union(*(keys_left(child) for child, _, _ in children))
+    for child in children:
+        after |= _visit(*child, inside, warnings).difference(kind.gives)
+        if "in order" in kind.runs:
+            inside |= after
     return after | {node.output_key} if node.output_key else after
 
 

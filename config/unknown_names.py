@@ -14,7 +14,7 @@ from .a2a import remote_id
 from .agent_config import AgentConfig
 from .approval import Rule
 from .delegates import delegates
-from .nodes import LlmNode, RemoteAgentNode
+from .nodes import RemoteAgentNode
 from .placeholders import Placed, name_in_file, placed_nodes, with_those_below
 from .values import KeyPath, Mark, Scalar, Table, Value, entry, items, quoted
 from .wildcards import has_wildcards, is_named
@@ -29,7 +29,6 @@ NameKind: TypeAlias = Literal["server", "node", "agent"]
 
 _SILENT = "only llm and a2a nodes make calls, and this node is neither"
 _NO_ENTRY = "add it to the top-level a2a, or give its url here"
-_CALLERS = (LlmNode, RemoteAgentNode)
 _ITS_OWN = "for the calls of all nodes below it, move the rule into the approval of that node"
 
 
@@ -58,8 +57,8 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
     callees = [*servers, *_agent_ids(config, written)]
     yield from _unknown_receivers(config, written, callees)
     for rules, below in rule_lists(config, written):
-        named = [(node.name, name_in_file(at)) for node, at, _ in below if isinstance(node, _CALLERS)]
-        silent = {node.name for node, _, _ in below if not isinstance(node, _CALLERS)}
+        named = [(node.name, name_in_file(at)) for node, at, _ in below if node.KIND.calls]
+        silent = {node.name for node, _, _ in below if not node.KIND.calls}
         known: dict[NameKind, list[NamedAt]] = {"server": callees, "node": named}
         for rule, at, path in rules:
             patterns: dict[NameKind, str | None] = {"server": rule.server, "node": rule.node}

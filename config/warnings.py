@@ -12,9 +12,8 @@ from itertools import combinations
 from .agent_config import AgentConfig
 from .approval import Condition, Rule
 from .literal_secrets import literal_secrets
-from .nodes import LlmNode, LoopNode, Node, ParallelNode, RouterNode, children_of
+from .nodes import KINDS, LlmNode, LoopNode, Node, ParallelNode, RouterNode, children_of
 from .placeholders import (
-    ITERATION,
     USER_MESSAGE,
     children_with_place,
     keys_left,
@@ -45,7 +44,7 @@ def warnings_of(config: AgentConfig, written: Table) -> tuple[str, ...]:
 
 
 def _overshadowed(node: Node, written: Value, path: KeyPath) -> Iterator[str]:
-    if node.output_key in (USER_MESSAGE, ITERATION):
+    if node.output_key in {USER_MESSAGE}.union(*(kind.gives for kind in KINDS.values())):
         where = dotted((*path, "output_key"))
         yield f"{where}: {{{node.output_key}}} is a reserved placeholder, so no prompt can show this answer"
 

@@ -11,7 +11,6 @@ from typing import TypeAlias
 import attrs
 
 from ...config.agent_config import AgentConfig
-from ...config.nodes import LlmNode, RemoteAgentNode
 from ...runtime.journal.errors import StreamDamaged
 from ...runtime.journal.protocol import Journal
 from ...runtime.journal.question import MOST_BYTES
@@ -53,11 +52,7 @@ _FACADE_PRECEDENCE: tuple[Action, ...] = ("ask", "run", "deny")
 def callers(config: AgentConfig, tools: int) -> Sequence[PolicyScope] | None:
     """The policy scopes of the nodes that call tools; None without a tree, or if verdicts on so many tools in
     each of them would take too long."""
-    scopes = [
-        scope
-        for node, scope in policy_scopes(config.agent, root_scope(config))
-        if isinstance(node, LlmNode | RemoteAgentNode)
-    ]
+    scopes = [scope for node, scope in policy_scopes(config.agent, root_scope(config)) if node.KIND.calls]
     many = tools * sum(1 + len(scope.policy.rules) for scope in scopes) > MOST_LOOKS
     return scopes if config.has_tree and not many else None
 

@@ -36,23 +36,13 @@ So an argument that the gate cannot read never makes the verdict more permissive
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
 from ...config.agent_config import AgentConfig
 from ...config.approval import ApprovalConfig, Rule
-from ...config.nodes import (
-    CheckpointNode,
-    LlmNode,
-    LoopNode,
-    Node,
-    ParallelNode,
-    RemoteAgentNode,
-    RouterNode,
-    SequentialNode,
-    children_of,
-)
+from ...config.nodes import Node, children_of
 from ...config.wildcards import is_named
 from ..approvals.requirement import Requirement, requirement_of
 from ..tools.delegation import SERVER, is_remote
@@ -120,18 +110,13 @@ def descend(scope: PolicyScope, node: Node) -> PolicyScope:
 
 def child_scope(scope: PolicyScope, node: Node) -> PolicyScope:
     """The policy scope above a node's children. `scope` is the one above the node itself."""
-    below = descend(scope, node)
-    match node:
-        case SequentialNode():
-            return attrs.evolve(below, ends_on_reject=True)
-        case ParallelNode():
-            return attrs.evolve(below, in_parallel=True)
-        case LoopNode():
-            return attrs.evolve(below, in_loop=True, ends_on_reject=True)
-        case RouterNode() | LlmNode() | CheckpointNode() | RemoteAgentNode():
-            return below
-        case _:
-            assert_never(node)
+    runs = node.KIND.runs
+    return attrs.evolve(
+        descend(scope, node),
+        in_parallel=scope.in_parallel or "together" in runs,
+        in_loop=scope.in_loop or "again" in runs,
+        ends_on_reject=scope.ends_on_reject or "in order" in runs,
+    )
 
 
 def policy_scopes(node: Node, scope: PolicyScope) -> Iterator[tuple[Node, PolicyScope]]:

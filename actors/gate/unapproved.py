@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 
 from ...config.agent_config import AgentConfig
-from ...config.nodes import LlmNode, RemoteAgentNode
 from ..tools.tool import Tool
 from .gate import PolicyScope, Verdict, by_hints, mismatch, offered, policy_scopes, root_scope, rule_text
 
@@ -41,7 +40,7 @@ def unapproved_tools(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[Una
     """Every tool that may do harm and runs without approval, with each node where it does."""
     tools = tuple(tools)
     for node, scope in policy_scopes(config.agent, root_scope(config)):
-        if not isinstance(node, LlmNode | RemoteAgentNode):
+        if not node.KIND.calls:
             continue
         for tool in tools:
             hints = tool.hints.in_effect

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import attrs
 import trio
 
-from ...config.nodes import BaseNode, Node
-from ...config.placeholders import ITERATION, PLACEHOLDER, USER_MESSAGE
+from ...config.nodes import ITERATION, BaseNode, Node
+from ...config.placeholders import PLACEHOLDER, USER_MESSAGE
 from ...runtime.context import Behaviour, Context
 from ...runtime.message import Request
 from ..approvals.asked import Occasion

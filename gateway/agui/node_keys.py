@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from ...actors.log import keys
+from ...config.nodes import KINDS
 
 
 @attrs.frozen
@@ -21,7 +22,7 @@ class Execution:
     key: str
     name: str
     is_branch: bool
-    """Whether its parent runs it concurrently with others (`type: parallel`)."""
+    """Whether its parent runs it concurrently with others, as `type: parallel` does."""
 
 
 def executions(key: str, tree: Mapping[str, Any]) -> Sequence[Execution]:
@@ -32,7 +33,8 @@ def executions(key: str, tree: Mapping[str, Any]) -> Sequence[Execution]:
 
 def _executions(key: str, node: Mapping[str, Any]) -> Iterator[Execution]:
     for here, index in keys.descent(key):
-        is_branch = index is not None and node.get("type") == "parallel"
+        kind = KINDS.get(str(node.get("type")))
+        is_branch = index is not None and kind is not None and "together" in kind.runs
         if index is not None:
             children = node.get("agents")
             node = children[index] if isinstance(children, list) and index < len(children) else {}

@@ -952,8 +952,8 @@ ONE_EDIT = (
         "a rejection ends no loop",
         Edit(
             "actors.gate.gate:child_scope",
-            "attrs.evolve(below, in_loop=True, ends_on_reject=True)",
-            "attrs.evolve(below, in_loop=True)",
+            "'in order' in runs",
+            "runs == ('in order',)",
         ),
         seed(106),
     ),
