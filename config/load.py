@@ -66,11 +66,10 @@ def load_config(
     """
     source, packaged = locate(None if path is None else Path(path), *DEFAULT_FILES)
     root, problems = read_mapping(source, "name: my-agent")
-    root = _own_names(root)
     has_tree = "agent" in root.entries
     if data_dir is not None:
         root = root.with_entries({"data_dir": Scalar(escape(os.fspath(data_dir)))})
-    root = fill_in(root, model)
+    root = fill_in(_own_names(root), model)
 
     variables = Variables(environ, source.parent)
     reader = Reader(str(source), variables)
@@ -79,33 +78,24 @@ def load_config(
     config = reader.section(AgentConfig, root, ())
     check_tree(reader, root.entries["agent"])
     check_model_names(reader, root, own_providers)
-    warnings: tuple[str, ...] = ()
-    weak: tuple[Problem, ...] = ()
     if config is not None:
         check_prices(reader, root, config)
         check_server_names(reader, root, config)
         check_bearers(reader, root, config)
-        for section in ("mcp_servers", "a2a"):
-            if isinstance(named := root.entries.get(section), Table):
-                root = root.with_entries({section: as_list(named)})
-        flagged = flag_servers(mcp, [server.name for server in config.mcp_servers])
-        located = _located(config.mcp_servers, source.parent)
-        servers = _described(located, root.entries.get("mcp_servers"), variables)
-        agents = _described(config.a2a, root.entries.get("a2a"), variables)
-        config = attrs.evolve(config, mcp_servers=(*servers, *flagged), a2a=agents)
-        config = attrs.evolve(config, remote_agents=remote_agents(config, root, variables.get))
+        root = _with_lists(root)
+        config = _with_callees(config, root, source.parent, variables, mcp)
         check_delegates(reader, root, config)
         check_names(reader, root, config)
         check_auth(reader, root, config)
         check_approvers(reader, root, config)
-        weak = weak_entrances(config, root, str(source))
-        warnings = (*warnings_of(config, root), *map(str, (*weak, *weak_exits(config, root, str(source)))))
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
         raise ConfigError(tuple(dict.fromkeys(map(_with_flag, in_order(found)))))
 
     stored = plain(without_addresses(root.entries["agent"]))
     assert isinstance(stored, dict)
+    weak = weak_entrances(config, root, str(source))
+    weak_anywhere = (*weak, *weak_exits(config, root, str(source)))
     return attrs.evolve(
         config,
         has_tree=has_tree,
@@ -113,7 +103,7 @@ def load_config(
         source=source,
         packaged=packaged,
         stored_tree=stored,
-        warnings=(*misspelled(root), *warnings),
+        warnings=(*misspelled(root), *warnings_of(config, root), *map(str, weak_anywhere)),
         weak_secrets=weak,
         model_places=_model_places(reader, root, source, is_given=model is not None),
     )
@@ -203,6 +193,27 @@ def _data_dir(root: Table, reader: Reader) -> Path:
     read = reader.read(value, key.shape, (key.name,)) if value else None
     # After a problem the value does not matter, because loading fails.
     return Path(os.path.abspath(read if isinstance(read, str) else str(key.default)))
+
+
+def _with_lists(root: Table) -> Table:
+    """The file with its servers and agents as lists."""
+    sections = {name: root.entries.get(name) for name in ("mcp_servers", "a2a")}
+    return root.with_entries(
+        {name: as_list(each) for name, each in sections.items() if isinstance(each, Table)}
+    )
+
+
+def _with_callees(
+    config: AgentConfig, root: Table, folder: Path, variables: Variables, mcp: Iterable[str]
+) -> AgentConfig:
+    """The config with the fields of servers and agents that are derived from their entries, lists in `root`,
+    and with the servers of the command line."""
+    flagged = flag_servers(mcp, [server.name for server in config.mcp_servers])
+    located = _located(config.mcp_servers, folder)
+    servers = _described(located, root.entries.get("mcp_servers"), variables)
+    agents = _described(config.a2a, root.entries.get("a2a"), variables)
+    config = attrs.evolve(config, mcp_servers=(*servers, *flagged), a2a=agents)
+    return attrs.evolve(config, remote_agents=remote_agents(config, root, variables.get))
 
 
 def _located(servers: tuple[McpServerConfig, ...], folder: Path) -> tuple[McpServerConfig, ...]:

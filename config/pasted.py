@@ -16,8 +16,9 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import UnionType
 from typing import Any, Final
 
 import attrs
@@ -42,7 +43,6 @@ _TRANSPORTS: Final = {
     "sse": "sse",
 }
 """The words for a transport, in lower case and without `-` and `_`; None: any that the address has."""
-_AS_THEY_ARE = ("cwd", "description")
 _IN_SECONDS = 3600
 """The longest timeout that is written in seconds (Cline). Above it, the unit is milliseconds."""
 _MAX_NAME = 100
@@ -173,63 +173,63 @@ class _Server:
                 self._key("command", path)
                 for inner, each in rest.items():
                     self._key(str(inner), each)
-            case "command", [str(), *_]:  # OpenCode
-                self._key("command", value[0])
-                self._key("args", value[1:])
-            case "command", str():
-                is_path = "/" in value or "\\" in value
-                command, *words = [value] if is_path else value.split() or [""]
-                self.entry["command"] = self._path(command)
-                if words:
-                    self.entry["args"] = self.texts.arguments(self.name, words)
-            case "args", list():
-                before = self.entry.get("args", [])
-                if args := [*before, *self.texts.arguments(self.name, list(map(_text, value)))]:
-                    self.entry["args"] = args
-            case (("env" | "environment"), dict() | list()):
-                self.entry["env"] = {
-                    name: self.texts.of_variable(self.name, name, _text(each))
-                    for name, each in _pairs(value, "=")
-                    if each is not None
-                }
-            case "headers", dict() | list():
-                self.entry["headers"] = {
-                    name: self.texts.of_header(self.name, name, _text(each))
-                    for name, each in _pairs(value, ":")
-                }
-            case (("url" | "serverUrl" | "httpUrl"), str()):
-                self.entry["url"] = self.texts.address(self.name, value)
-                if key == "httpUrl":
-                    self.entry.setdefault("transport", "http")
-            case (("type" | "transport" | "transportType"), str()):
-                self._transport(key, value)
-            case (("envFile" | "env_file"), str()):
-                self.entry["env_file"] = self._path(value)
-            case "cwd", str():
-                self.entry["cwd"] = self._path(value)
-            case "description", str():
-                self.entry["description"] = self.texts.plain(value)
-            case (("enabled" | "isActive"), bool()):
-                self._switch(value)
-            case "disabled", bool():
-                self._switch(not value)
-            case "timeout", int() | float() if value > 0 and value is not True:
-                self.entry["timeout"] = value if value <= _IN_SECONDS else value / 1000
-                if value > _IN_SECONDS:
-                    self.notes.append("timeout was taken as milliseconds.")
-            case (("disabledTools" | "excludeTools"), list()):
-                self._filter("exclude", value)
-            case (("enabledTools" | "includeTools" | "tools"), list()):
-                if value != ["*"]:
-                    self._filter("include", value)
-            case _ if key in APPROVALS:
-                self._approvals(key, value)
-            case _ if key in _IGNORED:
-                pass
-            case _:
-                self.notes.append(
-                    f"{one_line(key)} was left out: an agent file has no such key, or another value."
-                )
+            case "command", [str(command), *args]:  # OpenCode
+                self._key("command", command)
+                self._key("args", args)
+            case _ if key in _KEYS and isinstance(value, _KEYS[key][0]):
+                _KEYS[key][1](self, key, value)
+            case _ if key not in _IGNORED:
+                self._leave_out(key)
+
+    def _leave_out(self, key: str) -> None:
+        self.notes.append(f"{one_line(key)} was left out: an agent file has no such key, or another value.")
+
+    def _command(self, _: str, text: str) -> None:
+        is_path = "/" in text or "\\" in text
+        command, *words = [text] if is_path else text.split() or [""]
+        self.entry["command"] = self._path(command)
+        if words:
+            self.entry["args"] = self.texts.arguments(self.name, words)
+
+    def _args(self, _: str, given: list[Any]) -> None:
+        before = self.entry.get("args", [])
+        if args := [*before, *self.texts.arguments(self.name, list(map(_text, given)))]:
+            self.entry["args"] = args
+
+    def _env(self, _: str, given: Mapping[str, Any] | list[Any]) -> None:
+        self.entry["env"] = {
+            name: self.texts.of_variable(self.name, name, _text(each))
+            for name, each in _pairs(given, "=")
+            if each is not None
+        }
+
+    def _env_file(self, _: str, path: str) -> None:
+        self.entry["env_file"] = self._path(path)
+
+    def _cwd(self, _: str, path: str) -> None:
+        self.entry["cwd"] = self._path(path)
+
+    def _headers(self, _: str, given: Mapping[str, Any] | list[Any]) -> None:
+        self.entry["headers"] = {
+            name: self.texts.of_header(self.name, name, _text(each)) for name, each in _pairs(given, ":")
+        }
+
+    def _url(self, key: str, address: str) -> None:
+        self.entry["url"] = self.texts.address(self.name, address)
+        if key == "httpUrl":
+            self.entry.setdefault("transport", "http")
+
+    def _description(self, _: str, text: str) -> None:
+        self.entry["description"] = self.texts.plain(text)
+
+    def _timeout(self, key: str, given: float) -> None:
+        if not given > 0 or given is True:
+            self._leave_out(key)
+        elif given <= _IN_SECONDS:
+            self.entry["timeout"] = given
+        else:
+            self.entry["timeout"] = given / 1000
+            self.notes.append("timeout was taken as milliseconds.")
 
     def _path(self, text: str) -> str:
         """A path. Only a shell expands `~`."""
@@ -242,9 +242,19 @@ class _Server:
         elif (meant := _TRANSPORTS[plain]) is not None:
             self.entry["transport"] = meant
 
-    def _switch(self, on: bool) -> None:
+    def _enabled(self, _: str, on: bool) -> None:
         if not on:
             self.entry["enabled"] = False
+
+    def _disabled(self, key: str, off: bool) -> None:
+        self._enabled(key, not off)
+
+    def _exclude(self, _: str, names: list[Any]) -> None:
+        self._filter("exclude", names)
+
+    def _include(self, _: str, names: list[Any]) -> None:
+        if names != ["*"]:
+            self._filter("include", names)
 
     def _filter(self, key: str, names: list[Any]) -> None:
         if names:
@@ -278,6 +288,26 @@ class _Server:
             del self.entry[key]
             self.notes.append(f"{key} was left out: {problems[0].message}.")
         return "The server was left out."
+
+
+_KEYS: Final[Mapping[str, tuple[type | UnionType, Callable[[_Server, str, Any], None]]]] = {
+    "command": (str, _Server._command),
+    "args": (list, _Server._args),
+    **dict.fromkeys(("env", "environment"), (dict | list, _Server._env)),
+    **dict.fromkeys(("envFile", "env_file"), (str, _Server._env_file)),
+    "cwd": (str, _Server._cwd),
+    **dict.fromkeys(("url", "serverUrl", "httpUrl"), (str, _Server._url)),
+    "headers": (dict | list, _Server._headers),
+    **dict.fromkeys(("type", "transport", "transportType"), (str, _Server._transport)),
+    "description": (str, _Server._description),
+    "timeout": (int | float, _Server._timeout),
+    **dict.fromkeys(("enabled", "isActive"), (bool, _Server._enabled)),
+    "disabled": (bool, _Server._disabled),
+    **dict.fromkeys(("disabledTools", "excludeTools"), (list, _Server._exclude)),
+    **dict.fromkeys(("enabledTools", "includeTools", "tools"), (list, _Server._include)),
+    **dict.fromkeys(APPROVALS, (object, _Server._approvals)),
+}
+"""By the key of a client: the type of its values, and the method that translates one."""
 
 
 class _AllSet(dict[str, str]):

@@ -116,33 +116,11 @@ class Reader:
             case Scalar():
                 return self._scalar(value, shape, path)
             case Sequence():
-                match shape:
-                    case ListOf():
-                        return self._list(value, shape, path)
-                    case Anything():
-                        read = self._list(value, ListOf(shape), path)
-                        return list(read) if isinstance(read, tuple) else read
-                    case MapOf(pairs=True):
-                        return self._pairs(value, shape, path)
-                    case _:
-                        pass
+                return self._sequence(value, shape, path)
             case Table():
-                match shape:
-                    case ListOf(by_name=True):
-                        return self._by_name(value, shape, path)
-                    case MapOf():
-                        return self._map(value, shape, path)
-                    case Anything():
-                        return self._map(value, MapOf(shape), path)
-                    case Section():
-                        return self._section(value, shape, path)
-                    case Variants():
-                        return self._variant(value, shape, path)
-                    case _:
-                        pass
+                return self._table(value, shape, path)
             case _:
                 assert_never(value)
-        return self._wrong_type(value, shape, path)
 
     def text_of(self, value: Value) -> str | None:
         """The text with references expanded; None, without a report, if the value has no such text."""
@@ -185,17 +163,9 @@ class Reader:
     ) -> Read:
         match shape:
             case Text() if isinstance(found, str):
-                if shape.not_empty and not found:
-                    return self.report("empty_value", "must not be empty", value.mark, path)
-                if shape.pattern is not None and not re.fullmatch(shape.pattern, found):
-                    return self._unfit("bad_format", shape, value, path)
-                return self._expression(found, value, path) if shape.regex else found
+                return self._text(found, shape, value, path)
             case Number() if isinstance(found, int | float) and not isinstance(found, bool):
-                if shape.whole and isinstance(found, float) and not found.is_integer():
-                    return self._wrong_type(value, shape, path)
-                if not in_range(found, shape):
-                    return self._unfit("out_of_range", shape, value, path)
-                return int(found) if shape.whole else float(found)
+                return self._number(found, shape, value, path)
             case Flag() if isinstance(found, bool):
                 return found
             case AnyScalar() if found is not None:
@@ -211,6 +181,20 @@ class Reader:
                 return self._unfit("wrong_type", shape, value, path)
             case _:
                 return self._wrong_type(value, shape, path)
+
+    def _text(self, text: str, shape: Text, value: Scalar, path: KeyPath) -> Read:
+        if shape.not_empty and not text:
+            return self.report("empty_value", "must not be empty", value.mark, path)
+        if shape.pattern is not None and not re.fullmatch(shape.pattern, text):
+            return self._unfit("bad_format", shape, value, path)
+        return self._expression(text, value, path) if shape.regex else text
+
+    def _number(self, number: float, shape: Number, value: Scalar, path: KeyPath) -> Read:
+        if shape.whole and isinstance(number, float) and not number.is_integer():
+            return self._wrong_type(value, shape, path)
+        if not in_range(number, shape):
+            return self._unfit("out_of_range", shape, value, path)
+        return int(number) if shape.whole else float(number)
 
     def _expression(self, text: str, value: Scalar, path: KeyPath) -> Read:
         try:
@@ -240,6 +224,33 @@ class Reader:
         return self.report("variable_unset", message, mark, path, hint=hint)
 
     # Collections
+
+    def _sequence(self, value: Sequence, shape: Shape, path: KeyPath) -> Read:
+        match shape:
+            case ListOf():
+                return self._list(value, shape, path)
+            case Anything():
+                read = self._list(value, ListOf(shape), path)
+                return list(read) if isinstance(read, tuple) else read
+            case MapOf(pairs=True):
+                return self._pairs(value, shape, path)
+            case _:
+                return self._wrong_type(value, shape, path)
+
+    def _table(self, value: Table, shape: Shape, path: KeyPath) -> Read:
+        match shape:
+            case ListOf(by_name=True):
+                return self._by_name(value, shape, path)
+            case MapOf():
+                return self._map(value, shape, path)
+            case Anything():
+                return self._map(value, MapOf(shape), path)
+            case Section():
+                return self._section(value, shape, path)
+            case Variants():
+                return self._variant(value, shape, path)
+            case _:
+                return self._wrong_type(value, shape, path)
 
     def _list(self, value: Sequence, shape: ListOf, path: KeyPath) -> Read:
         if shape.unique_names:

@@ -118,23 +118,12 @@ def _shape(shape: Shape, definitions: dict[str, JsonSchema]) -> JsonSchema:
     match shape:
         case Text():
             return _text(shape)
-        case Number():
-            limits = {
-                "minimum": shape.minimum,
-                "exclusiveMinimum": shape.above,
-                "maximum": shape.maximum,
-            }
-            number = {"type": "integer" if shape.whole else "number"}
-            given = {word: limit for word, limit in limits.items() if limit is not None}
-            return {"anyOf": [{**number, **given}, _REFERENCE]}
-        case Flag():
-            return {"anyOf": [{"type": "boolean"}, _REFERENCE]}
+        case Number() | Flag() | Choice():
+            return {"anyOf": [_plain(shape), _REFERENCE]}
         case AnyScalar():
             return {"type": ["string", "number", "boolean"]}
         case Anything():
             return {}
-        case Choice():
-            return {"anyOf": [{"enum": [*shape.words, *shape.synonyms]}, _REFERENCE]}
         case ListOf():
             return _list(shape, definitions)
         case MapOf():
@@ -145,6 +134,21 @@ def _shape(shape: Shape, definitions: dict[str, JsonSchema]) -> JsonSchema:
             return {"anyOf": [section, _shape(short.shape, definitions)]} if short else section
         case Variants():
             return {"oneOf": [_reference(section.cls, definitions) for section in shape.sections.values()]}
+        case _:
+            assert_never(shape)
+
+
+def _plain(shape: Number | Flag | Choice) -> JsonSchema:
+    """A value without the reference that may stand for it."""
+    match shape:
+        case Number():
+            limits = {"minimum": shape.minimum, "exclusiveMinimum": shape.above, "maximum": shape.maximum}
+            given = {word: limit for word, limit in limits.items() if limit is not None}
+            return {"type": "integer" if shape.whole else "number", **given}
+        case Flag():
+            return {"type": "boolean"}
+        case Choice():
+            return {"enum": [*shape.words, *shape.synonyms]}
         case _:
             assert_never(shape)
 

@@ -287,17 +287,17 @@ def mark_of(cls: type, value: Table) -> Mapping[str, Mark | None]:
     return {"mark": value.entries.get(key, value).mark} if key else {}
 
 
+_SIMPLE: Mapping[Any, Shape] = {bool: Flag(), Plain: AnyScalar(), Any: Anything()}
+"""The shapes of types whose values have no limits."""
+
+
 def _shape_of(hint: Any, described: About) -> Shape:
     hint = _without_none(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint in (str, Path):
         return Text(described.pattern, described.meaning, described.not_empty, described.regex)
-    if hint is bool:
-        return Flag()
-    if hint == Plain:
-        return AnyScalar()
-    if hint is Any:
-        return Anything()
+    if hint in _SIMPLE:
+        return _SIMPLE[hint]
     if hint in (int, float):
         in_seconds = described.text.startswith("Seconds ")
         return Number(hint is int, described.minimum, described.above, described.maximum, in_seconds)

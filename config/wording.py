@@ -73,16 +73,24 @@ def describe(shape: Shape) -> str:
             return f"{noun}{_range(shape)}"
         case Choice():
             return one_of(shape.words)
-        case ListOf(by_name=True):
-            return "a list, or a mapping of names"
-        case ListOf():
-            return "a list"
         case Flag():
             return "true or false"
         case AnyScalar():
             return "text, a number, or true or false"
         case Anything():
             return "a JSON value"
+        case ListOf() | MapOf() | Section() | Variants():
+            return _collection(shape)
+        case _:
+            assert_never(shape)
+
+
+def _collection(shape: ListOf | MapOf | Section | Variants) -> str:
+    match shape:
+        case ListOf(by_name=True):
+            return "a list, or a mapping of names"
+        case ListOf():
+            return "a list"
         case Section() if short := short_for(shape.cls):
             return f"a mapping, {describe(short.shape)}"
         case MapOf(pairs=True):

@@ -241,12 +241,7 @@ class Exchange:
         known = RemoteTask(task.id, task.context)
         match task.status.state:
             case "input-required":
-                answers = self._still_wanted(self._items(task))
-                if foreign := [answer for answer in answers if answer.item.form]:
-                    await self._answer(foreign_message(request, known, foreign), foreign)
-                for answer in answers:
-                    if not answer.item.form:
-                        await self._answer(answer_message(request, known, answer), [answer])
+                await self._send_answers(known, self._still_wanted(self._items(task)))
             case "auth-required" if request.bearer is not None:
                 await self._remote.bring_token(token_message(request, known))
             case "failed" | "canceled" | "rejected" if request.anew:
@@ -254,6 +249,14 @@ class Exchange:
             case _:
                 pass
         return None
+
+    async def _send_answers(self, task: RemoteTask, answers: Sequence[RemoteAnswer]) -> None:
+        """Send the answers to forms in one message, and each of the others in a message of its own."""
+        if forms := [answer for answer in answers if answer.item.form]:
+            await self._answer(foreign_message(self._request, task, forms), forms)
+        for answer in answers:
+            if not answer.item.form:
+                await self._answer(answer_message(self._request, task, answer), [answer])
 
     def _still_wanted(self, items: Sequence[RemoteItem]) -> Sequence[RemoteAnswer]:
         """The answers to questions that are still open and ask what was shown. An answer to one that has

@@ -53,18 +53,16 @@ async def follow(
                 yield early
             early = None
             async for item in live:
-                match _place(item, cursor, missed=live.take_missed() > 0):
+                match _place(item, cursor, deltas=deltas, missed=live.take_missed() > 0):
                     case "gap":
                         early = item if deltas and isinstance(item, ModelDelta | ToolProgress) else None
                         break
                     case "deleted":
                         yield _deleted(conversation, cursor, wall())
                         return
-                    case "next" if isinstance(item, Event):
-                        cursor = item.seq
-                        yield item
-                    case "next" if deltas:
-                        yield cast(AnyDelta, item)
+                    case "next":
+                        cursor = item.seq if isinstance(item, Event) else cursor
+                        yield cast("Event | AnyDelta", item)
             else:
                 return
 
@@ -82,9 +80,12 @@ async def _read(
         raise
 
 
-def _place(item: object, cursor: int, *, missed: bool) -> Literal["next", "passed", "gap", "deleted"]:
-    """The place of a published item for a reader that has all events up to `cursor`. "gap": events are
-    missing before it, so the reader must continue from the journal."""
+def _place(
+    item: object, cursor: int, *, deltas: bool, missed: bool
+) -> Literal["next", "passed", "gap", "deleted"]:
+    """The place of a published item for a reader that has all events up to `cursor`, and may want `deltas`.
+    "passed": the reader does not get it. "gap": events are missing before it, so the reader must continue
+    from the journal."""
     match item:
         case NewEvent():
             return "deleted"
@@ -98,7 +99,7 @@ def _place(item: object, cursor: int, *, missed: bool) -> Literal["next", "passe
             return "gap" if missed else "passed"
     if after > cursor:
         return "gap"
-    return "next" if after == cursor else "passed"
+    return "next" if after == cursor and (deltas or isinstance(item, Event)) else "passed"
 
 
 def _deleted(conversation: str, last_seq: int, at: float) -> Event:

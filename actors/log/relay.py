@@ -163,21 +163,24 @@ class Relay:
                 elif not _keep(self._unsure, id, seq):
                     self._miss()
             self._deleted.pop(id, None)
-            head = stored.head_of(row)
-            while True:
-                self._remember(id, _Last(seq, head))
-                events = await self._journal.events_since(id, seq, PAGE)
-                if id in self._deleted:  # at this node, meanwhile
-                    self._last.pop(id, None)
-                    return
-                if not events:
-                    return
-                for event in events:
-                    self._bus.publish(EVERYTHING, Published(event, head.status, head.owner))
-                seq = events[-1].seq
+            await self._publish_after(id, seq, stored.head_of(row))
         except StreamDamaged:
             self._last.pop(id, None)
             self._miss()
+
+    async def _publish_after(self, id: str, seq: int, head: Head) -> None:
+        """Publish the events after `seq`, unless the conversation is deleted meanwhile."""
+        while True:
+            self._remember(id, _Last(seq, head))
+            events = await self._journal.events_since(id, seq, PAGE)
+            if id in self._deleted:  # at this node
+                self._last.pop(id, None)
+                return
+            if not events:
+                return
+            for event in events:
+                self._bus.publish(EVERYTHING, Published(event, head.status, head.owner))
+            seq = events[-1].seq
 
     def _publish_deletion(self, id: str) -> None:
         if (last := self._last.pop(id, None)) is not None:

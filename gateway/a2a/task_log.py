@@ -217,18 +217,20 @@ class TaskLog:
                 self.shown_context = context
             case e.MessageAdded(text=text):
                 self._user_text = text
-            case e.RunStarted():
-                yield self._begin(entry, event)
             case e.StepFinished(outcome=Replied() as reply, key=key):
                 yield from self._replied(entry, key, reply)
             case e.ToolFinished(need=None):
                 yield from self._results(event)
-            case e.ApprovalRequested() | e.ApprovalVoted():
+            case (
+                e.ApprovalRequested()
+                | e.ApprovalVoted()
+                | e.ApprovalResolved()
+                | e.ApprovalExpired()
+                | e.ApprovalVoid()
+            ):
                 yield from self._approval(entry, event)
-            case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
-                yield from self._approval(entry, event)
-            case e.RunWaiting() | e.RunAuthRequired() | e.RunResumed():
-                yield self._paused(entry, event)
+            case e.RunStarted() | e.RunWaiting() | e.RunAuthRequired() | e.RunResumed():
+                yield self._moved(entry, event)
             case e.RunFinished() | e.RunFailed() | e.RunCancelled():
                 yield from self._ended(entry, event)
             case e.ConversationCompleted():
@@ -308,8 +310,10 @@ class TaskLog:
             case _:
                 assert_never(event)
 
-    def _paused(self, entry: e.Entry, event: e.RunPause | e.RunResumed) -> Update:
+    def _moved(self, entry: e.Entry, event: e.RunStarted | e.RunPause | e.RunResumed) -> Update:
         match event:
+            case e.RunStarted():
+                return self._begin(entry, event)
             case e.RunWaiting():
                 return self._status(entry, "input-required", self._question(f"{entry.seq}"))
             case e.RunAuthRequired(wanted=wanted):

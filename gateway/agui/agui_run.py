@@ -154,12 +154,7 @@ class AGUIRun:
     # ------------------------------------------------------------------------- the fold
 
     def _events(self, entry: e.Entry, event: e.LogEvent, run: Run | None) -> Iterator[ag.AGUIEvent]:
-        if isinstance(event, e.RunStarted):
-            self._run_started(event)
-        if not self.begun and (
-            entry.seq == self.begins or (isinstance(event, e.RunStarted) and event.command == self.command)
-        ):
-            yield from self._begin()
+        yield from self._begin_at(entry.seq, event)
         match event:
             case e.MessageAdded(text=text, command=command):
                 self.messages[command] = text
@@ -167,15 +162,8 @@ class AGUIRun:
                 yield from self._set({key: value})
             case e.StepFinished():
                 yield from self._step(event)
-            case e.ToolStarted():
-                yield from self._enter(event.key)
-                yield from self._delegated(event)
-            case e.ToolFinished(key=key, need=None, result=result):
-                failed = (result.content, "tool_error") if result.is_error else None
-                yield from self._open.end(key, result=result.content, failed=failed)
-                yield from self._result(key, run)
-            case e.ToolUnknown(key=key, reason=reason):
-                yield from self._open.end(key, failed=(reason, "tool_outcome_unknown"))
+            case e.ToolStarted() | e.ToolFinished(need=None) | e.ToolUnknown():
+                yield from self._tool(event, run)
             case e.ApprovalRequested(asked=asked):
                 yield from self._enter(asked.key)
             case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
@@ -186,8 +174,7 @@ class AGUIRun:
                 self._moved(entry.seq, event)
             case e.RunFinished() | e.RunFailed() | e.RunCancelled():
                 self._moved(entry.seq, event)
-                if self.begun:
-                    yield from self._run_ended(event, run)
+                yield from self._run_ended(event, run)
             case (
                 e.ConversationCreated()
                 | e.ConversationCompleted()
@@ -201,10 +188,16 @@ class AGUIRun:
             case _:
                 assert_never(event)
 
-    def _run_started(self, event: e.RunStarted) -> None:
-        self.rests, self._last_text = False, None
-        self._session = {}
-        self._open = OpenParts(event.run)
+    def _begin_at(self, seq: int, event: e.LogEvent) -> Iterator[ag.AGUIEvent]:
+        """Begin to emit if this event is the beginning of the AG-UI run."""
+        is_start = False
+        if isinstance(event, e.RunStarted):
+            self.rests, self._last_text = False, None
+            self._session = {}
+            self._open = OpenParts(event.run)
+            is_start = event.command == self.command
+        if not self.begun and (is_start or seq == self.begins):
+            yield from self._begin()
 
     def _begin(self) -> Iterator[ag.AGUIEvent]:
         self.begun = True
@@ -261,6 +254,22 @@ class AGUIRun:
             yield ag.ToolCallArgs(tool_call_id=id, delta=arguments, subagent_run_id=owner)
             yield ag.ToolCallEnd(tool_call_id=id, subagent_run_id=owner)
 
+    def _tool(
+        self, event: e.ToolStarted | e.ToolFinished | e.ToolUnknown, run: Run | None
+    ) -> Iterator[ag.AGUIEvent]:
+        match event:
+            case e.ToolStarted(key=key):
+                yield from self._enter(key)
+                yield from self._delegated(event)
+            case e.ToolFinished(key=key, result=result):
+                failed = (result.content, "tool_error") if result.is_error else None
+                yield from self._open.end(key, result=result.content, failed=failed)
+                yield from self._result(key, run)
+            case e.ToolUnknown(key=key, reason=reason):
+                yield from self._open.end(key, failed=(reason, "tool_outcome_unknown"))
+            case _:
+                assert_never(event)
+
     def _delegated(self, event: e.ToolStarted) -> Iterator[ag.AGUIEvent]:
         if is_remote(event.server):
             self._delegations.add(event.key)
@@ -302,6 +311,8 @@ class AGUIRun:
         self.rests = isinstance(event, e.RunWaiting | e.RunAuthRequired)
 
     def _run_ended(self, event: e.RunEnd, run: Run | None) -> Iterator[ag.AGUIEvent]:
+        if not self.begun:
+            return
         # A client would execute a call without a result itself.
         for key in run.calls if run is not None else ():
             yield from self._result(key, run, stopped=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -68,26 +67,45 @@ class _BadArguments(Exception):
 
 def resource_server(store: ResourceStore) -> Server[Any]:
     """Make the server, for any transport."""
+    calls = _Calls(store)
+    return Server(
+        SERVER_NAME,
+        version=version("agent-stop-and-go"),
+        on_list_tools=calls.on_list_tools,
+        on_call_tool=calls.on_call_tool,
+    )
 
-    one_at_a_time = trio.CapacityLimiter(1)
-    in_thread = partial(trio.to_thread.run_sync, limiter=one_at_a_time)
 
-    async def on_list_tools(_context: object, _params: object) -> types.ListToolsResult:
+@attrs.define(eq=False)
+class _Calls:
+    """Executes calls of the tools in threads, one at a time."""
+
+    _store: ResourceStore
+    _one_at_a_time: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(1))
+
+    async def on_list_tools(self, _context: object, _params: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[ADD, REMOVE, LIST])
 
-    async def on_call_tool(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def on_call_tool(
+        self, _context: object, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         arguments = params.arguments or {}
         try:
             match params.name:
                 case ADD.name:
                     name, value = _name(arguments), _value(arguments)
-                    return _result(attrs.asdict(await in_thread(store.add, name, value)))
+                    added = await trio.to_thread.run_sync(
+                        self._store.add, name, value, limiter=self._one_at_a_time
+                    )
+                    return _result(attrs.asdict(added))
                 case REMOVE.name:
-                    ids = await ids_to_remove(arguments)
-                    removed = await in_thread(store.remove, ids)
+                    ids = await self._ids_to_remove(arguments)
+                    removed = await trio.to_thread.run_sync(
+                        self._store.remove, ids, limiter=self._one_at_a_time
+                    )
                     return _result({"removed_count": len(removed), "removed_ids": removed or None})
                 case LIST.name:
-                    resources = await named(_text(arguments, "pattern"))
+                    resources = await self._named(_text(arguments, "pattern"))
                     found = [attrs.asdict(resource) for resource in resources]
                     return _result({"resources": found or None, "count": len(found)})
                 case unknown:
@@ -97,28 +115,21 @@ def resource_server(store: ResourceStore) -> Server[Any]:
         except sqlite3.Error as error:
             return _error(f"database error: {error}")
 
-    async def ids_to_remove(arguments: Mapping[str, Any]) -> list[str]:
+    async def _ids_to_remove(self, arguments: Mapping[str, Any]) -> list[str]:
         id, pattern = _text(arguments, "id"), _text(arguments, "pattern")
         if pattern is not None:
             # With both, only resources that match both are removed.
-            return [resource.id for resource in await named(pattern) if id in (None, resource.id)]
+            return [resource.id for resource in await self._named(pattern) if id in (None, resource.id)]
         if id is None:
             raise _BadArguments("either id or pattern is required")
         return [id]
 
-    async def named(pattern: str | None) -> list[Resource]:
-        resources = await in_thread(store.all)
+    async def _named(self, pattern: str | None) -> list[Resource]:
+        resources = await trio.to_thread.run_sync(self._store.all, limiter=self._one_at_a_time)
         if pattern is None:
             return resources
         names = set(matching(pattern, {resource.name for resource in resources}))
         return [resource for resource in resources if resource.name in names]
-
-    return Server(
-        SERVER_NAME,
-        version=version("agent-stop-and-go"),
-        on_list_tools=on_list_tools,
-        on_call_tool=on_call_tool,
-    )
 
 
 def _text(arguments: Mapping[str, Any], key: str) -> str | None:

@@ -17,6 +17,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
+from typing import TypeAlias
 
 import trio
 
@@ -270,25 +271,7 @@ class SqliteJournal(SqliteReads):
         events, summary = commit.events, commit.summary
         event_texts = [(each.type, each.at, text(each.body)) for each in events]
         summary_text = json_text.dump(summary.body) if summary else ""
-        more: list[Callable[[sqlite3.Connection, int, float], None]] = []
-        if commit.intents:
-            begun = [(each, text(each.body)) for each in commit.intents]
-            more.append(lambda db, id, now: sql_stream.begin_intents(db, id, begun))
-        if commit.settle:
-            ends = tuple(commit.settle)
-            more.append(lambda db, id, now: sql_stream.settle_intents(db, id, ends))
-        if commit.questions:
-            asked = [(each, text(_content(each))) for each in commit.questions]
-            more.append(lambda db, id, now: sql_question.change(db, id, fence.stream, asked, now))
-        if commit.ack:
-            done = tuple(commit.ack)
-            more.append(lambda db, id, now: sql_inbox.acknowledge(db, id, done))
-        if commit.replies:
-            answers = {key: json_text.dump(reply) for key, reply in commit.replies.items()}
-            more.append(lambda db, id, now: sql_inbox.answer(db, id, answers))
-        if commit.refuse:
-            refusals = {key: json_text.dump(reply) for key, reply in commit.refuse.items()}
-            more.append(lambda db, id, now: sql_inbox.refuse(db, id, refusals, now))
+        more = _beside_events(commit, text)
 
         def write(db: sqlite3.Connection) -> Saved:
             head = self._owned(fence)
@@ -350,6 +333,34 @@ class SqliteJournal(SqliteReads):
         taken = await self._writer.submit(lambda db: note.take(db, kind, key))
         self._revisions.deleted(kind, key)
         return taken
+
+
+_Change: TypeAlias = Callable[[sqlite3.Connection, int, float], None]
+"""A change of a stream, by its id, at a time."""
+
+
+def _beside_events(commit: Commit, text: Callable[[Json], str]) -> Sequence[_Change]:
+    """The changes of a commit besides its events and its summary."""
+    more: list[_Change] = []
+    if commit.intents:
+        begun = [(each, text(each.body)) for each in commit.intents]
+        more.append(lambda db, id, now: sql_stream.begin_intents(db, id, begun))
+    if commit.settle:
+        ends = tuple(commit.settle)
+        more.append(lambda db, id, now: sql_stream.settle_intents(db, id, ends))
+    if commit.questions:
+        asked, stream = [(each, text(_content(each))) for each in commit.questions], commit.fence.stream
+        more.append(lambda db, id, now: sql_question.change(db, id, stream, asked, now))
+    if commit.ack:
+        done = tuple(commit.ack)
+        more.append(lambda db, id, now: sql_inbox.acknowledge(db, id, done))
+    if commit.replies:
+        answers = {key: json_text.dump(reply) for key, reply in commit.replies.items()}
+        more.append(lambda db, id, now: sql_inbox.answer(db, id, answers))
+    if commit.refuse:
+        refusals = {key: json_text.dump(reply) for key, reply in commit.refuse.items()}
+        more.append(lambda db, id, now: sql_inbox.refuse(db, id, refusals, now))
+    return more
 
 
 def _content(change: NewQuestion | CloseQuestion) -> Json:

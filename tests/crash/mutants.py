@@ -2722,7 +2722,7 @@ MUTANTS = (
         (
             Edit(
                 "actors.models.providers.stream_calls:StreamCalls._owner",
-                "name and last.names and (not begins) and (not id)",
+                "index is None and name and last.names and not (id or last.id)",
                 "False",
             ),
         ),

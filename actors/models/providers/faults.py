@@ -138,13 +138,11 @@ def _sentence(body: object) -> str:
     match body:
         case str():
             return body
-        case [first, *_]:
-            return _sentence(first)
         case {"msg": str(sentence)}:  # a validation error of FastAPI
             where = ".".join(str(part) for part in array(mapping(body).get("loc")))
             return f"{where}: {sentence}" if where else sentence
-        case {"error": (dict() | list() | str()) as error}:
-            return _sentence(error)
+        case [inner, *_] | {"error": (dict() | list() | str()) as inner}:
+            return _sentence(inner)
         case {"message": str(sentence), "innererror": {"content_filter_result": dict(filters)}}:  # Azure
             why = [name for name, found in filters.items() if mapping(found).get("filtered")]
             return f"{sentence} (filtered: {', '.join(why)})" if why else sentence
@@ -152,12 +150,12 @@ def _sentence(body: object) -> str:
             return f"{sentence}: {raw}"
         case {"message": str(sentence), "param": str(param)} if param and param not in sentence:
             return f"{sentence} (parameter {param})" if sentence else ""
-        case {"message": (dict() | list() | str()) as message}:
-            return _sentence(message)
-        case {"Message": str(sentence)}:  # some services of AWS
-            return sentence
-        case {"detail": (dict() | list() | str()) as detail}:
-            return _sentence(detail)
+        case (
+            {"message": (dict() | list() | str()) as inner}
+            | {"Message": str() as inner}  # some services of AWS
+            | {"detail": (dict() | list() | str()) as inner}
+        ):
+            return _sentence(inner)
     return ""
 
 

@@ -155,8 +155,14 @@ class ResponsesStream:
             case "response.function_call_arguments.done":
                 self._item(event).complete_arguments(text(event.get("arguments")))
             case "response.output_item.done":
-                if mapping(event.get("item")):
-                    self._finish(self._item(event), mapping(event["item"]))
+                if item := mapping(event.get("item")):
+                    self._finish(self._item(event), item)
+            case _:
+                self._end(event)
+
+    def _end(self, event: Mapping[str, Any]) -> None:
+        """Apply an event that ends the response. Other events are ignored."""
+        match event.get("type"):
             case "response.completed" | "response.incomplete" as kind:
                 status = kind.removeprefix("response.")
                 self._response = {**mapping(event.get("response")), "status": status}

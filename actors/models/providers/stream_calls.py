@@ -176,19 +176,11 @@ class StreamCalls:
             if name and not at.id and at.may_precede(name) and not at.is_repeated(name, arguments):
                 return self._begin(index, id), False
             return at, index in self._shared
-        if last is None:
+        if last is None or _begins(last, index, id, name, arguments):
             return self._begin(index, id), False
-        if index is not None:
-            # A name may come later than its id. Arguments with neither go on with those before them.
-            named = bool(id and (name or not arguments or last.arguments.complete))
-            begins = named or bool(name and not last.id)
-        elif last.id:
-            begins = bool(id and name)
-        else:
-            begins = bool(name and last.may_precede(name) and (id or arguments.strip()))
-            if name and last.names and not begins and not id:
-                last.arguments.unclear = True  # the name of this call again, or another call
-        return (self._begin(index, id), False) if begins else (last, True)
+        if index is None and name and last.names and not (id or last.id):
+            last.arguments.unclear = True  # the name of this call again, or another call
+        return last, True
 
     def _begin(self, index: int | None, id: str) -> StreamedCall:
         call = StreamedCall(len(self.calls), index)
@@ -217,6 +209,17 @@ class StreamCalls:
         for calls in alike.values():
             _doubt_parts(calls)
         return [wired(call, name, call.arguments.text()) for name, call in named]
+
+
+def _begins(last: StreamedCall, index: int | None, id: str, name: str, arguments: str) -> bool:
+    """Whether a piece begins another call after the last one, if no call has its id or its index (rule 3)."""
+    if index is not None:
+        # A name may come later than its id. Arguments with neither go on with those before them.
+        named = bool(id and (name or not arguments or last.arguments.complete))
+        return named or bool(name and not last.id)
+    if last.id:
+        return bool(id and name)
+    return bool(name and last.may_precede(name) and (id or arguments.strip()))
 
 
 def _doubt_parts(alike: Sequence[StreamedCall]) -> None:
