@@ -12,13 +12,15 @@ import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import attrs
 
 from .values import Mark, Plain, Table
 
 _ABOUT = "stopgo.about"
+
+T = TypeVar("T")
 
 Empty: TypeAlias = Literal["refused", "nothing", "none"]
 """The meaning of a list, a mapping or a section without content.
@@ -81,9 +83,14 @@ def about(text: str, **limits: Any) -> Mapping[str, About]:
     return {_ABOUT: About(text, **limits)}
 
 
+def default(value: T, text: str, *, repr: bool = True, **limits: Any) -> T:
+    """A field that may be omitted, with its default value and the arguments of `about`."""
+    return attrs.field(default=value, repr=repr, metadata=about(text, **limits))
+
+
 SOME_TEXT = About("", not_empty=True)
 """An item that is a text and not empty."""
-NO_TILDE = {"pattern": r"(?!~)[\s\S]*", "meaning": "a path (for ~ write ${HOME})"}
+NO_TILDE: Mapping[str, Any] = {"pattern": r"(?!~)[\s\S]*", "meaning": "a path (for ~ write ${HOME})"}
 """Limits of a path. Only a shell expands `~`; the system would create a folder of that name."""
 
 
