@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 
 from .address import AN_AUTHORIZATION, AN_ORIGIN, HEADERS, authorizes
-from .shape import about
+from .shape import about, default
 
 _DAY = 86_400.0
 
@@ -16,7 +16,7 @@ API_KEY_HEADER = "X-API-Key"
 
 EXCHANGE_TIMEOUT = 600.0
 
-REMOTE_NAME = {
+REMOTE_NAME: Mapping[str, Any] = {
     "pattern": "[A-Za-z0-9_-]{1,48}",
     "meaning": "a name of at most 48 letters, digits, _ and -",
 }
@@ -26,7 +26,7 @@ REMOTE_ADDRESS = {
     "meaning": "an http:// or https:// address without a user (credentials go into headers)",
 }
 """Limits of the address of an agent."""
-DESTRUCTIVE_HINT = {"key": "destructiveHint", "alias": "destructive_hint"}
+DESTRUCTIVE_HINT: Mapping[str, Any] = {"key": "destructiveHint", "alias": "destructive_hint"}
 """Both spellings: that of MCP, and that of the other keys."""
 _DESTRUCTIVE = "Whether calls of the agent count as destructive, so that they ask a person."
 
@@ -49,44 +49,33 @@ class RemoteAgentConfig:
             **REMOTE_ADDRESS,
         ),
     )
-    description: str = attrs.field(
-        default="", metadata=about("Purpose of the agent, in a sentence; shown to models.")
-    )
-    destructive_hint: bool = attrs.field(
-        default=False,
-        metadata=about(_DESTRUCTIVE, **DESTRUCTIVE_HINT),
-    )
-    headers: Mapping[str, str] = attrs.field(
-        factory=dict,
+    description: str = default("", "Purpose of the agent, in a sentence; shown to models.")
+    destructive_hint: bool = default(False, _DESTRUCTIVE, **DESTRUCTIVE_HINT)
+    headers: Mapping[str, str] = default(
+        attrs.Factory(dict),
+        "Headers of every HTTP request; write API keys as `${VAR}`.",
+        empty="nothing",
+        **HEADERS,
         repr=False,
-        metadata=about(
-            "Headers of every HTTP request; write API keys as `${VAR}`.", empty="nothing", **HEADERS
-        ),
     )
-    api_key: str | None = attrs.field(
-        default=None,
+    api_key: str | None = default(
+        None,
+        "API key of this agent at the other one, which is sent as `X-API-Key`; write it as `${VAR}`.",
+        not_empty=True,
+        pattern=HEADERS["items"].pattern,
+        meaning=HEADERS["items"].meaning,
         repr=False,
-        metadata=about(
-            "API key of this agent at the other one, which is sent as `X-API-Key`; write it as `${VAR}`.",
-            not_empty=True,
-            pattern=HEADERS["items"].pattern,
-            meaning=HEADERS["items"].meaning,
-        ),
     )
-    forward_bearer: bool | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Whether calls carry the bearer token of the request that caused them. Default: `true`; `false` "
-            "if `headers` has an `Authorization`, which the token would replace."
-        ),
+    forward_bearer: bool | None = default(
+        None,
+        "Whether calls carry the bearer token of the request that caused them. Default: `true`; `false` "
+        "if `headers` has an `Authorization`, which the token would replace.",
     )
-    origins: tuple[str, ...] = attrs.field(
-        default=(),
-        metadata=about(
-            "Further origins that the agent's card may name, such as `https://agents.example`.",
-            items=AN_ORIGIN,
-            empty="nothing",
-        ),
+    origins: tuple[str, ...] = default(
+        (),
+        "Further origins that the agent's card may name, such as `https://agents.example`.",
+        items=AN_ORIGIN,
+        empty="nothing",
     )
     timeout: float = attrs.field(
         default=EXCHANGE_TIMEOUT,
@@ -98,28 +87,20 @@ class RemoteAgentConfig:
             maximum=_DAY,
         ),
     )
-    reconnect_timeout: float = attrs.field(
-        default=60.0,
-        metadata=about(
-            "Seconds to keep retrying an agent that cannot be reached in the middle of a task.",
-            minimum=0,
-            maximum=_DAY,
-        ),
+    reconnect_timeout: float = default(
+        60.0,
+        "Seconds to keep retrying an agent that cannot be reached in the middle of a task.",
+        minimum=0,
+        maximum=_DAY,
     )
-    max_concurrency: int = attrs.field(
-        default=16,
-        metadata=about("Maximum number of concurrent calls to the agent.", minimum=1, maximum=1000),
+    max_concurrency: int = default(
+        16, "Maximum number of concurrent calls to the agent.", minimum=1, maximum=1000
     )
-    as_written: str = attrs.field(
-        default="",
-        metadata=about(
-            "The url as logs show it, with `${VAR}` unexpanded and without secrets.", derived=True
-        ),
+    as_written: str = default(
+        "", "The url as logs show it, with `${VAR}` unexpanded and without secrets.", derived=True
     )
-    secrets: tuple[str, ...] = attrs.field(
-        default=(),
-        repr=False,
-        metadata=about("Secrets in the values of the variables that the entry refers to.", derived=True),
+    secrets: tuple[str, ...] = default(
+        (), "Secrets in the values of the variables that the entry refers to.", derived=True, repr=False
     )
 
     @property
@@ -166,20 +147,12 @@ class RemoteAgentEntry:
             **REMOTE_NAME,
         )
     )
-    url: str | None = attrs.field(
-        default=None,
+    url: str | None = default(
+        None,
+        "Address of the agent, as in the top-level `a2a`. If an entry there has the same address, its "
+        "other settings apply.",
+        **REMOTE_ADDRESS,
         repr=False,
-        metadata=about(
-            "Address of the agent, as in the top-level `a2a`. If an entry there has the same address, its "
-            "other settings apply.",
-            **REMOTE_ADDRESS,
-        ),
     )
-    description: str = attrs.field(
-        default="",
-        metadata=about("Purpose of the agent, in a sentence; shown to models.", needs="url"),
-    )
-    destructive_hint: bool = attrs.field(
-        default=False,
-        metadata=about(_DESTRUCTIVE, needs="url", **DESTRUCTIVE_HINT),
-    )
+    description: str = default("", "Purpose of the agent, in a sentence; shown to models.", needs="url")
+    destructive_hint: bool = default(False, _DESTRUCTIVE, needs="url", **DESTRUCTIVE_HINT)

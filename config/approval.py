@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 
-from .shape import SOME_TEXT, about
+from .shape import SOME_TEXT, about, default
 from .values import Mark, Plain
 
 _YEAR = 366 * 86_400.0
@@ -44,28 +44,19 @@ class Condition:
     SHORT: ClassVar = "equals"
     NOT_EMPTY: ClassVar = True
 
-    equals: Plain = attrs.field(default=None, metadata=about("The value must equal this."))
-    one_of: tuple[Plain, ...] | None = attrs.field(
-        default=None, metadata=about("The value must be one of these.")
+    equals: Plain = default(None, "The value must equal this.")
+    one_of: tuple[Plain, ...] | None = default(None, "The value must be one of these.")
+    matches: str | None = default(
+        None,
+        "Regular expression to search for in the value; anchor it to match the whole value. `$` is the "
+        "very end of the text.",
+        not_empty=True,
+        regex=True,
     )
-    matches: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Regular expression to search for in the value; anchor it to match the whole value. `$` is the "
-            "very end of the text.",
-            not_empty=True,
-            regex=True,
-        ),
-    )
-    above: float | None = attrs.field(
-        default=None, metadata=about("The value must be a number greater than this.")
-    )
-    below: float | None = attrs.field(
-        default=None, metadata=about("The value must be a number less than this.")
-    )
-    exists: bool | None = attrs.field(
-        default=None,
-        metadata=about("Whether the value must exist. A missing value satisfies only `exists: false`."),
+    above: float | None = default(None, "The value must be a number greater than this.")
+    below: float | None = default(None, "The value must be a number less than this.")
+    exists: bool | None = default(
+        None, "Whether the value must exist. A missing value satisfies only `exists: false`."
     )
 
 
@@ -78,49 +69,38 @@ class Rule:
     then: Literal["run", "ask", "deny"] = attrs.field(
         metadata=about("What happens to the call: `run` it, `ask` a person first, or `deny` it.")
     )
-    server: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Name of the tool's server, or `a2a:` and the name of a remote agent; `*` and `?` are wildcards.",
-            not_empty=True,
-        ),
+    server: str | None = default(
+        None,
+        "Name of the tool's server, or `a2a:` and the name of a remote agent; `*` and `?` are wildcards.",
+        not_empty=True,
     )
-    tool: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Name of the tool, or `a2a_` and the name of a remote agent; `*` and `?` are wildcards.",
-            not_empty=True,
-        ),
+    tool: str | None = default(
+        None,
+        "Name of the tool, or `a2a_` and the name of a remote agent; `*` and `?` are wildcards.",
+        not_empty=True,
     )
-    node: str | None = attrs.field(
-        default=None,
-        metadata=about("Name of the node that makes the call; `*` and `?` are wildcards.", not_empty=True),
+    node: str | None = default(
+        None, "Name of the node that makes the call; `*` and `?` are wildcards.", not_empty=True
     )
-    effect: Literal["read", "idempotent", "once"] | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Effect class of the tool, by its hints: `read`, calls change nothing; `idempotent`, a repeated "
-            "call changes nothing more; `once`, all other tools."
-        ),
+    effect: Literal["read", "idempotent", "once"] | None = default(
+        None,
+        "Effect class of the tool, by its hints: `read`, calls change nothing; `idempotent`, a repeated "
+        "call changes nothing more; `once`, all other tools.",
     )
-    arguments: Mapping[str, Condition] = attrs.field(
-        factory=dict,
-        metadata=about("Conditions on arguments of the call, by name; `address.city` looks into objects."),
+    arguments: Mapping[str, Condition] = default(
+        attrs.Factory(dict),
+        "Conditions on arguments of the call, by name; `address.city` looks into objects.",
     )
-    name: str | None = attrs.field(
-        default=None, metadata=about("Name of the rule, for display.", not_empty=True)
-    )
+    name: str | None = default(None, "Name of the rule, for display.", not_empty=True)
     approvers: tuple[str, ...] | None = attrs.field(default=None, metadata=APPROVERS)
     quorum: int = attrs.field(default=1, metadata=QUORUM)
     requester_may_approve: bool = attrs.field(default=True, metadata=REQUESTER_MAY_APPROVE)
-    optional: bool = attrs.field(
-        default=False,
-        metadata=about(
-            "Whether the rule may name a tool, server, agent or node that does not exist. In other rules "
-            "with `ask` or `deny`, such a name is an error."
-        ),
+    optional: bool = default(
+        False,
+        "Whether the rule may name a tool, server, agent or node that does not exist. In other rules "
+        "with `ask` or `deny`, such a name is an error.",
     )
-    place: str = attrs.field(default="", metadata=about("Position in the file, in words.", derived=True))
+    place: str = default("", "Position in the file, in words.", derived=True)
     mark: Mark | None = attrs.field(
         default=None,
         eq=False,
@@ -155,32 +135,23 @@ _AS_ABOVE = "Default: inherited."
 class ApprovalConfig:
     """When a tool call asks a person first."""
 
-    rules: tuple[Rule, ...] = attrs.field(
-        default=(),
-        metadata=about(
-            "Checked in order, before the hints of the tool; the first match decides.",
-            unique_names=True,
-        ),
+    rules: tuple[Rule, ...] = default(
+        (), "Checked in order, before the hints of the tool; the first match decides.", unique_names=True
     )
-    defaults: Literal["strict", "permissive"] = attrs.field(
-        default="permissive",
-        metadata=about(
-            "The defaults of `unannotated`, `in_parallel`, `in_loop` and `contradictory_hints`: with "
-            "`strict`, such calls ask; with `permissive`, they run."
-        ),
+    defaults: Literal["strict", "permissive"] = default(
+        "permissive",
+        "The defaults of `unannotated`, `in_parallel`, `in_loop` and `contradictory_hints`: with "
+        "`strict`, such calls ask; with `permissive`, they run.",
     )
-    unannotated: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_UNANNOTATED} {_RUN_OR_ASK}"))
-    contradictory_hints: Literal["ask", "read_only"] | None = attrs.field(
-        default=None,
-        metadata=about(f"{_CONTRADICTORY_HINTS} Default: `read_only`; with `defaults: strict`, `ask`."),
+    unannotated: RunOrAsk | None = default(None, f"{_UNANNOTATED} {_RUN_OR_ASK}")
+    contradictory_hints: Literal["ask", "read_only"] | None = default(
+        None, f"{_CONTRADICTORY_HINTS} Default: `read_only`; with `defaults: strict`, `ask`."
     )
-    in_parallel: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_IN_PARALLEL} {_RUN_OR_ASK}"))
-    in_loop: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_IN_LOOP} {_RUN_OR_ASK}"))
-    expires_after: float | None = attrs.field(
-        default=None, metadata=about(f"{_EXPIRES} Default: never.", above=0, maximum=_YEAR)
-    )
-    on_expiry: Literal["reject", "fail"] = attrs.field(default="reject", metadata=about(_ON_EXPIRY))
-    on_weaker_hints: Literal["hold", "trust"] = attrs.field(default="hold", metadata=about(_ON_WEAKER_HINTS))
+    in_parallel: RunOrAsk | None = default(None, f"{_IN_PARALLEL} {_RUN_OR_ASK}")
+    in_loop: RunOrAsk | None = default(None, f"{_IN_LOOP} {_RUN_OR_ASK}")
+    expires_after: float | None = default(None, f"{_EXPIRES} Default: never.", above=0, maximum=_YEAR)
+    on_expiry: Literal["reject", "fail"] = default("reject", _ON_EXPIRY)
+    on_weaker_hints: Literal["hold", "trust"] = default("hold", _ON_WEAKER_HINTS)
 
     def action(self, setting: Setting) -> RunOrAsk:
         """The value of a setting: that of its own key or, without it, that of `defaults`."""
@@ -197,15 +168,9 @@ class ApprovalConfig:
 class ApprovalOverride:
     """When tool calls of this node, and of the nodes below it, ask a person first."""
 
-    rules: tuple[Rule, ...] | None = attrs.field(
-        default=None, metadata=about("Checked before the inherited rules.", unique_names=True)
-    )
-    unannotated: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_UNANNOTATED} {_AS_ABOVE}"))
-    in_parallel: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_IN_PARALLEL} {_AS_ABOVE}"))
-    in_loop: RunOrAsk | None = attrs.field(default=None, metadata=about(f"{_IN_LOOP} {_AS_ABOVE}"))
-    expires_after: float | None = attrs.field(
-        default=None, metadata=about(f"{_EXPIRES} {_AS_ABOVE}", above=0, maximum=_YEAR)
-    )
-    on_expiry: Literal["reject", "fail"] | None = attrs.field(
-        default=None, metadata=about(f"{_ON_EXPIRY} {_AS_ABOVE}")
-    )
+    rules: tuple[Rule, ...] | None = default(None, "Checked before the inherited rules.", unique_names=True)
+    unannotated: RunOrAsk | None = default(None, f"{_UNANNOTATED} {_AS_ABOVE}")
+    in_parallel: RunOrAsk | None = default(None, f"{_IN_PARALLEL} {_AS_ABOVE}")
+    in_loop: RunOrAsk | None = default(None, f"{_IN_LOOP} {_AS_ABOVE}")
+    expires_after: float | None = default(None, f"{_EXPIRES} {_AS_ABOVE}", above=0, maximum=_YEAR)
+    on_expiry: Literal["reject", "fail"] | None = default(None, f"{_ON_EXPIRY} {_AS_ABOVE}")

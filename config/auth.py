@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import attrs
 
 from .address import HEADERS, HTTPS
-from .shape import About, about
+from .shape import About, about, default
 
 Role: TypeAlias = Literal["viewer", "operator", "approver", "relay", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -18,7 +18,7 @@ Algorithm: TypeAlias = Literal[
 """Only asymmetric algorithms: with a symmetric one, the issuer's public key could sign tokens."""
 ApprovalKind: TypeAlias = Literal["tool", "proxy", "outcome_unknown", "elicitation", "checkpoint"]
 
-_A_HEADER = {**{name: getattr(HEADERS["keys"], name) for name in ("pattern", "meaning")}}
+_A_HEADER: Mapping[str, Any] = {name: getattr(HEADERS["keys"], name) for name in ("pattern", "meaning")}
 
 
 @attrs.frozen(kw_only=True)
@@ -27,17 +27,12 @@ class ScopeConfig:
 
     NOT_EMPTY: ClassVar = True
 
-    servers: tuple[str, ...] | None = attrs.field(
-        default=None,
-        metadata=about("Names of tool servers, and `a2a:` with names of agents; `*` and `?` are wildcards."),
+    servers: tuple[str, ...] | None = default(
+        None, "Names of tool servers, and `a2a:` with names of agents; `*` and `?` are wildcards."
     )
-    tools: tuple[str, ...] | None = attrs.field(
-        default=None, metadata=about("Names of tools; `*` and `?` are wildcards.")
-    )
-    nodes: tuple[str, ...] | None = attrs.field(
-        default=None, metadata=about("Names of nodes; `*` and `?` are wildcards.")
-    )
-    kinds: tuple[ApprovalKind, ...] | None = attrs.field(default=None, metadata=about("Kinds of approvals."))
+    tools: tuple[str, ...] | None = default(None, "Names of tools; `*` and `?` are wildcards.")
+    nodes: tuple[str, ...] | None = default(None, "Names of nodes; `*` and `?` are wildcards.")
+    kinds: tuple[ApprovalKind, ...] | None = default(None, "Kinds of approvals.")
 
 
 @attrs.frozen(kw_only=True)
@@ -45,17 +40,11 @@ class LoginConfig:
     """The login of the page: authorization code with PKCE at the issuer."""
 
     client_id: str = attrs.field(metadata=about("Id of this client at the issuer.", not_empty=True))
-    client_secret: str | None = attrs.field(
-        default=None,
-        repr=False,
-        metadata=about("Client secret; write it as `${VAR}`. Default: a public client.", not_empty=True),
+    client_secret: str | None = default(
+        None, "Client secret; write it as `${VAR}`. Default: a public client.", not_empty=True, repr=False
     )
-    scopes: tuple[str, ...] = attrs.field(
-        default=("openid", "profile"), metadata=about("Scopes that the login requests.")
-    )
-    session_hours: float = attrs.field(
-        default=8.0, metadata=about("Hours until a session ends.", above=0, maximum=720.0)
-    )
+    scopes: tuple[str, ...] = default(("openid", "profile"), "Scopes that the login requests.")
+    session_hours: float = default(8.0, "Hours until a session ends.", above=0, maximum=720.0)
 
 
 @attrs.frozen(kw_only=True)
@@ -64,55 +53,38 @@ class OidcConfig:
 
     issuer: str = attrs.field(metadata=about("Address of the issuer, exactly as in its tokens.", **HTTPS))
     audience: str = attrs.field(metadata=about("The audience that a token must have.", not_empty=True))
-    algorithms: tuple[Algorithm, ...] = attrs.field(
-        default=("RS256",), metadata=about("Signature algorithms that are accepted.")
+    algorithms: tuple[Algorithm, ...] = default(("RS256",), "Signature algorithms that are accepted.")
+    subject_claim: str = default("sub", "The claim that names the person.", not_empty=True)
+    roles_claim: str = default(
+        "roles",
+        "The claim with the roles: a list, or a text with spaces. Dots lead into objects, as in "
+        "`realm_access.roles` of Keycloak.",
+        not_empty=True,
     )
-    subject_claim: str = attrs.field(
-        default="sub", metadata=about("The claim that names the person.", not_empty=True)
+    group_roles: Mapping[str, str] = default(
+        attrs.Factory(dict),
+        "The role of each value of that claim, such as the name or the id of a group. If given, other "
+        "values mean nothing. Default: each value is the name of a role.",
     )
-    roles_claim: str = attrs.field(
-        default="roles",
-        metadata=about(
-            "The claim with the roles: a list, or a text with spaces. Dots lead into objects, as in "
-            "`realm_access.roles` of Keycloak.",
-            not_empty=True,
-        ),
-    )
-    group_roles: Mapping[str, str] = attrs.field(
-        factory=dict,
-        metadata=about(
-            "The role of each value of that claim, such as the name or the id of a group. If given, other "
-            "values mean nothing. Default: each value is the name of a role."
-        ),
-    )
-    login: LoginConfig | None = attrs.field(
-        default=None, metadata=about("The login of the page. Default: none.")
-    )
+    login: LoginConfig | None = default(None, "The login of the page. Default: none.")
 
 
 @attrs.frozen(kw_only=True)
 class TrustedProxyConfig:
     """Identity headers of a proxy that authenticates. Requests need the secret, or arrive at the socket."""
 
-    subject_header: str = attrs.field(
-        default="X-Forwarded-User", metadata=about("The header that names the person.", **_A_HEADER)
+    subject_header: str = default("X-Forwarded-User", "The header that names the person.", **_A_HEADER)
+    roles_header: str = default(
+        "X-Forwarded-Groups", "The header with the roles, separated by commas.", **_A_HEADER
     )
-    roles_header: str = attrs.field(
-        default="X-Forwarded-Groups",
-        metadata=about("The header with the roles, separated by commas.", **_A_HEADER),
-    )
-    secret: str | None = attrs.field(
-        default=None,
+    secret: str | None = default(
+        None,
+        "Shared secret that the proxy sends as `X-Proxy-Secret`; write it as `${VAR}`.",
+        not_empty=True,
         repr=False,
-        metadata=about(
-            "Shared secret that the proxy sends as `X-Proxy-Secret`; write it as `${VAR}`.", not_empty=True
-        ),
     )
-    socket: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Path of a Unix socket to listen on; its requests come from the proxy.", not_empty=True
-        ),
+    socket: str | None = default(
+        None, "Path of a Unix socket to listen on; its requests come from the proxy.", not_empty=True
     )
 
 
@@ -120,18 +92,11 @@ class TrustedProxyConfig:
 class PrincipalLimits:
     """Limits of each principal. A request beyond a limit gets 429."""
 
-    requests_per_minute: int | None = attrs.field(
-        default=None, metadata=about("Requests in a minute. Default: no limit.", minimum=1)
-    )
-    streams: int | None = attrs.field(
-        default=None, metadata=about("Open streams and websockets. Default: no limit.", minimum=1)
-    )
-    runs: int | None = attrs.field(
-        default=None, metadata=about("Runs that have not ended. Default: no limit.", minimum=1)
-    )
-    cost_usd_per_day: float | None = attrs.field(
-        default=None,
-        metadata=about("US dollars for models in a day (UTC). Default: no limit.", above=0),
+    requests_per_minute: int | None = default(None, "Requests in a minute. Default: no limit.", minimum=1)
+    streams: int | None = default(None, "Open streams and websockets. Default: no limit.", minimum=1)
+    runs: int | None = default(None, "Runs that have not ended. Default: no limit.", minimum=1)
+    cost_usd_per_day: float | None = default(
+        None, "US dollars for models in a day (UTC). Default: no limit.", above=0
     )
 
 
@@ -139,32 +104,24 @@ class PrincipalLimits:
 class AuthConfig:
     """Who may use the agent, and for what. Requests need a credential, except to a few public paths."""
 
-    api_keys: bool = attrs.field(
-        default=False, metadata=about("Whether API keys are accepted, which `stopgo keys` makes.")
+    api_keys: bool = default(False, "Whether API keys are accepted, which `stopgo keys` makes.")
+    oidc: OidcConfig | None = default(
+        None, "An OpenID Connect issuer whose tokens are accepted. Default: none."
     )
-    oidc: OidcConfig | None = attrs.field(
-        default=None, metadata=about("An OpenID Connect issuer whose tokens are accepted. Default: none.")
+    proxy: TrustedProxyConfig | None = default(
+        None, "A proxy whose identity headers are accepted. Default: none."
     )
-    proxy: TrustedProxyConfig | None = attrs.field(
-        default=None, metadata=about("A proxy whose identity headers are accepted. Default: none.")
+    roles: Mapping[str, ScopeConfig] = default(
+        attrs.Factory(dict),
+        "Roles of your own, by name: approvers of a part of the agent. The roles `viewer`, `operator`, "
+        "`approver`, `relay` and `admin` always exist.",
+        keys=About("", pattern=r"[A-Za-z0-9_.@-]{1,64}", meaning="a name of at most 64 characters"),
     )
-    roles: Mapping[str, ScopeConfig] = attrs.field(
-        factory=dict,
-        metadata=about(
-            "Roles of your own, by name: approvers of a part of the agent. The roles `viewer`, `operator`, "
-            "`approver`, `relay` and `admin` always exist.",
-            keys=About("", pattern=r"[A-Za-z0-9_.@-]{1,64}", meaning="a name of at most 64 characters"),
-        ),
+    forward_credential: tuple[str, ...] = default(
+        (),
+        "Tool servers and agents (`a2a:NAME`) that get the caller's JWT, although it is a credential of "
+        "this agent. Default: none.",
+        needs="oidc",
+        empty="nothing",
     )
-    forward_credential: tuple[str, ...] = attrs.field(
-        default=(),
-        metadata=about(
-            "Tool servers and agents (`a2a:NAME`) that get the caller's JWT, although it is a credential of "
-            "this agent. Default: none.",
-            needs="oidc",
-            empty="nothing",
-        ),
-    )
-    limits: PrincipalLimits = attrs.field(
-        default=PrincipalLimits(), metadata=about("Limits of each principal.")
-    )
+    limits: PrincipalLimits = default(PrincipalLimits(), "Limits of each principal.")

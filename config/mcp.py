@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, TypeAlias
 import attrs
 
 from .address import ADDRESS, AN_AUTHORIZATION, HEADERS, authorizes, has_user
-from .shape import NO_TILDE, About, about
+from .shape import NO_TILDE, About, about, default
 
 _DAY = 86_400.0
 
@@ -42,16 +42,13 @@ def _seconds(given: float) -> float:
 class ToolFilter:
     """Which tools of a server to offer, by the server's names for them."""
 
-    include: tuple[str, ...] | None = attrs.field(
-        default=None,
-        metadata=about("Tools to offer; `*` and `?` are wildcards. Default: all."),
+    include: tuple[str, ...] | None = default(
+        None, "Tools to offer; `*` and `?` are wildcards. Default: all."
     )
-    exclude: tuple[str, ...] = attrs.field(
-        default=(),
-        metadata=about(
-            "Tools to leave out, even if `include` has them: by the server's name or by the plain name that "
-            "models see; `*` and `?` are wildcards."
-        ),
+    exclude: tuple[str, ...] = default(
+        (),
+        "Tools to leave out, even if `include` has them: by the server's name or by the plain name that "
+        "models see; `*` and `?` are wildcards.",
     )
 
 
@@ -69,9 +66,7 @@ class OAuthConfig:
             **ADDRESS,
         ),
     )
-    scopes: tuple[str, ...] = attrs.field(
-        default=(), metadata=about("Scopes to request. Default: those that the server names.")
-    )
+    scopes: tuple[str, ...] = default((), "Scopes to request. Default: those that the server names.")
 
 
 def _facade(server: McpServerConfig) -> str:
@@ -97,58 +92,43 @@ class McpServerConfig:
             meaning="visible text without : * ? $ and double spaces",
         )
     )
-    url: str | None = attrs.field(
-        default=None,
+    url: str | None = default(None, "Address of an HTTP server.", alias="serverUrl", **ADDRESS, repr=False)
+    command: str | None = default(
+        None,
+        "Program of a stdio server. A bare name is looked up next to the running interpreter, then on "
+        "PATH; a relative path is relative to this file.",
+        not_empty=True,
+        **NO_TILDE,
+    )
+    brought_by: Literal["program"] | None = default(
+        None,
+        "`program`: a Python program provides the server, with `open_agent(servers=...)`; the commands "
+        "of `stopgo` cannot run this agent.",
+    )
+    args: tuple[str, ...] = default(
+        (), "Arguments of `command`.", needs="command", empty="nothing", repr=False
+    )
+    transport: Literal["stdio", "http", "sse"] | None = default(
+        None,
+        "Transport: `stdio`, for a command; `http`, Streamable HTTP; `sse`, the older HTTP transport. "
+        "Default: for a url, `http`, then `sse`. `streamable-http`, `streamableHttp` and "
+        "`streamable_http` are other words for `http`.",
+        alias="type",
+        synonyms=dict.fromkeys(("streamable-http", "streamableHttp", "streamable_http"), "http"),
+    )
+    mode: Literal["auto", "modern", "legacy"] = default(
+        "auto",
+        "Protocol: `modern`, the stateless one of 2026-07-28; `legacy`, with a handshake, up to "
+        "2025-11-25; `auto`, the one that the server speaks.",
+    )
+    env: Mapping[str, str] = default(
+        attrs.Factory(dict),
+        "Variables to add to the minimal environment of `command`, as a mapping or as a list of `KEY=VALUE`.",
+        needs="command",
+        pairs=True,
+        empty="nothing",
+        keys=About("", pattern="[^=]+", meaning="the name of a variable"),
         repr=False,
-        metadata=about("Address of an HTTP server.", alias="serverUrl", **ADDRESS),
-    )
-    command: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Program of a stdio server. A bare name is looked up next to the running interpreter, then on "
-            "PATH; a relative path is relative to this file.",
-            not_empty=True,
-            **NO_TILDE,
-        ),
-    )
-    brought_by: Literal["program"] | None = attrs.field(
-        default=None,
-        metadata=about(
-            "`program`: a Python program provides the server, with `open_agent(servers=...)`; the commands "
-            "of `stopgo` cannot run this agent."
-        ),
-    )
-    args: tuple[str, ...] = attrs.field(
-        default=(), repr=False, metadata=about("Arguments of `command`.", needs="command", empty="nothing")
-    )
-    transport: Literal["stdio", "http", "sse"] | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Transport: `stdio`, for a command; `http`, Streamable HTTP; `sse`, the older HTTP transport. "
-            "Default: for a url, `http`, then `sse`. `streamable-http`, `streamableHttp` and "
-            "`streamable_http` are other words for `http`.",
-            alias="type",
-            synonyms=dict.fromkeys(("streamable-http", "streamableHttp", "streamable_http"), "http"),
-        ),
-    )
-    mode: Literal["auto", "modern", "legacy"] = attrs.field(
-        default="auto",
-        metadata=about(
-            "Protocol: `modern`, the stateless one of 2026-07-28; `legacy`, with a handshake, up to "
-            "2025-11-25; `auto`, the one that the server speaks."
-        ),
-    )
-    env: Mapping[str, str] = attrs.field(
-        factory=dict,
-        repr=False,
-        metadata=about(
-            "Variables to add to the minimal environment of `command`, as a mapping or as a list of "
-            "`KEY=VALUE`.",
-            needs="command",
-            pairs=True,
-            empty="nothing",
-            keys=About("", pattern="[^=]+", meaning="the name of a variable"),
-        ),
     )
     env_file: Path | None = attrs.field(
         default=None,
@@ -171,34 +151,25 @@ class McpServerConfig:
             **NO_TILDE,
         ),
     )
-    headers: Mapping[str, str] = attrs.field(
-        factory=dict,
+    headers: Mapping[str, str] = default(
+        attrs.Factory(dict),
+        "Headers of every HTTP request; write API keys as `${VAR}`.",
+        needs="url",
+        empty="nothing",
+        **HEADERS,
         repr=False,
-        metadata=about(
-            "Headers of every HTTP request; write API keys as `${VAR}`.",
-            needs="url",
-            empty="nothing",
-            **HEADERS,
-        ),
     )
-    enabled: bool = attrs.field(
-        default=True,
-        metadata=about(
-            "Whether to use the server. With `false`, variables that the entry refers to may be unset.",
-            opposite="disabled",
-        ),
+    enabled: bool = default(
+        True,
+        "Whether to use the server. With `false`, variables that the entry refers to may be unset.",
+        opposite="disabled",
     )
-    required: bool = attrs.field(
-        default=True,
-        metadata=about(
-            "If the server is unavailable at startup: `true`, startup fails; `false`, the agent starts "
-            "without it and keeps trying to connect; it is not ready while no server is connected."
-        ),
+    required: bool = default(
+        True,
+        "If the server is unavailable at startup: `true`, startup fails; `false`, the agent starts "
+        "without it and keeps trying to connect; it is not ready while no server is connected.",
     )
-    connect_timeout: float = attrs.field(
-        default=30.0,
-        metadata=about("Seconds to connect and list the tools.", above=0, maximum=_DAY),
-    )
+    connect_timeout: float = default(30.0, "Seconds to connect and list the tools.", above=0, maximum=_DAY)
     timeout: float = attrs.field(
         default=CALL_TIMEOUT,
         converter=_seconds,
@@ -208,99 +179,73 @@ class McpServerConfig:
             maximum=_DAY,
         ),
     )
-    max_timeout: float | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Seconds a call may take in all if the server reports progress: each report begins `timeout` "
-            f"anew. Default: {LONGEST} times `timeout`.",
-            above=0,
-            maximum=_DAY,
-        ),
+    max_timeout: float | None = default(
+        None,
+        "Seconds a call may take in all if the server reports progress: each report begins `timeout` "
+        f"anew. Default: {LONGEST} times `timeout`.",
+        above=0,
+        maximum=_DAY,
     )
-    retry_for: float = attrs.field(
-        default=10.0,
-        metadata=about(
-            "Seconds that a call waits for an HTTP server that refuses connections, as during a restart, "
-            "unless `max_retries` is set. Such a call was not sent.",
-            needs="url",
-            minimum=0,
-            maximum=_DAY,
-        ),
+    retry_for: float = default(
+        10.0,
+        "Seconds that a call waits for an HTTP server that refuses connections, as during a restart, "
+        "unless `max_retries` is set. Such a call was not sent.",
+        needs="url",
+        minimum=0,
+        maximum=_DAY,
     )
-    max_retries: int = attrs.field(
-        default=0,
-        metadata=about(
-            "How many reconnection attempts a call waits for at most while the server is unavailable; if as "
-            f"many have failed already, it waits for one more. 0 means {MAX_RETRIES}, and all further "
-            "attempts within `retry_for`.",
-            minimum=0,
-            maximum=100,
-        ),
+    max_retries: int = default(
+        0,
+        "How many reconnection attempts a call waits for at most while the server is unavailable; if as "
+        f"many have failed already, it waits for one more. 0 means {MAX_RETRIES}, and all further "
+        "attempts within `retry_for`.",
+        minimum=0,
+        maximum=100,
     )
-    max_concurrency: int = attrs.field(
-        default=16,
-        metadata=about(
-            "Maximum number of concurrent calls to the server; `1` for a server that cannot handle more.",
-            minimum=1,
-            maximum=1000,
-        ),
+    max_concurrency: int = default(
+        16,
+        "Maximum number of concurrent calls to the server; `1` for a server that cannot handle more.",
+        minimum=1,
+        maximum=1000,
     )
-    priority: int = attrs.field(
-        default=100,
-        metadata=about(
-            "If two servers have a tool of the same name, the lower number wins; see `on_duplicate`.",
-            minimum=0,
-            maximum=1_000_000,
-        ),
+    priority: int = default(
+        100,
+        "If two servers have a tool of the same name, the lower number wins; see `on_duplicate`.",
+        minimum=0,
+        maximum=1_000_000,
     )
-    description: str = attrs.field(
-        default="", metadata=about("Purpose of the server, in a few words; shown to models.")
+    description: str = default("", "Purpose of the server, in a few words; shown to models.")
+    tools: ToolFilter = default(ToolFilter(), "Which of the server's tools to offer.")
+    structured: StructuredText = default(
+        "append",
+        "How models see the structured content of a result that also has text: `append`, after the text, "
+        "unless that is the same data; `only`, in place of the text, except in errors; `off`, not at "
+        "all. Without text it is always shown.",
     )
-    tools: ToolFilter = attrs.field(
-        default=ToolFilter(), metadata=about("Which of the server's tools to offer.")
+    expose: Literal["tools", "server"] = default(
+        "tools",
+        "What models see: `tools`, each tool; `server`, the server facade, a single tool `mcp_<name>` "
+        "that takes the name of a tool and its arguments.",
     )
-    structured: StructuredText = attrs.field(
-        default="append",
-        metadata=about(
-            "How models see the structured content of a result that also has text: `append`, after the text, "
-            "unless that is the same data; `only`, in place of the text, except in errors; `off`, not at "
-            "all. Without text it is always shown."
-        ),
+    oauth: OAuthConfig | None = default(
+        None, "Credentials with which the agent gets its own token. Default: none.", needs="url"
     )
-    expose: Literal["tools", "server"] = attrs.field(
-        default="tools",
-        metadata=about(
-            "What models see: `tools`, each tool; `server`, the server facade, a single tool `mcp_<name>` "
-            "that takes the name of a tool and its arguments."
-        ),
+    forward_bearer: bool | None = default(
+        None,
+        "Whether calls carry the bearer token of the request that caused them. Default: `true`; `false` "
+        "with `oauth`, an `Authorization` header or a user in the `url`, which the token would replace.",
+        needs="url",
     )
-    oauth: OAuthConfig | None = attrs.field(
-        default=None,
-        metadata=about("Credentials with which the agent gets its own token. Default: none.", needs="url"),
+    as_written: str = default(
+        "", "The url or command as logs show it, with `${VAR}` unexpanded and without secrets.", derived=True
     )
-    forward_bearer: bool | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Whether calls carry the bearer token of the request that caused them. Default: `true`; `false` "
-            "with `oauth`, an `Authorization` header or a user in the `url`, which the token would replace.",
-            needs="url",
-        ),
+    secrets: tuple[str, ...] = default(
+        (), "Secrets in the values of the variables that the entry refers to.", derived=True, repr=False
     )
-    as_written: str = attrs.field(
-        default="",
-        metadata=about(
-            "The url or command as logs show it, with `${VAR}` unexpanded and without secrets.",
-            derived=True,
-        ),
-    )
-    secrets: tuple[str, ...] = attrs.field(
-        default=(),
-        repr=False,
-        metadata=about("Secrets in the values of the variables that the entry refers to.", derived=True),
-    )
-    facade: str = attrs.field(
-        default=attrs.Factory(_facade, takes_self=True),
-        metadata=about("Name of the server facade, with `expose: server`.", derived=True),
+    facade: str = default(
+        attrs.Factory(_facade, takes_self=True),
+        "Name of the server facade, with `expose: server`.",
+        derived=True,
     )
 
     @property

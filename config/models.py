@@ -10,7 +10,7 @@ import attrs
 
 from .address import HEADERS
 from .nodes import LlmNode, Node, RouterNode, children_of
-from .shape import SOME_TEXT, about
+from .shape import SOME_TEXT, about, default
 
 Provider: TypeAlias = Literal[
     "anthropic",
@@ -70,13 +70,11 @@ class Prices:
 
     input: float = attrs.field(metadata=about("Price of input.", minimum=0))
     output: float = attrs.field(metadata=about("Price of output, including thinking.", minimum=0))
-    cached_input: float | None = attrs.field(
-        default=None,
-        metadata=about("Price of input read from the provider's cache. Default: `input`.", minimum=0),
+    cached_input: float | None = default(
+        None, "Price of input read from the provider's cache. Default: `input`.", minimum=0
     )
-    cache_write: float | None = attrs.field(
-        default=None,
-        metadata=about("Price of input written to the provider's cache. Default: `input`.", minimum=0),
+    cache_write: float | None = default(
+        None, "Price of input written to the provider's cache. Default: `input`.", minimum=0
     )
 
 
@@ -162,40 +160,26 @@ _FALLBACKS = "Models to try in order when the model fails"
 class LlmConfig:
     """The model of nodes that name none, and the default settings of all models."""
 
-    model: str = attrs.field(
-        default="google:gemini-2.5-flash",
-        metadata=about(
-            "The model as `provider:name`, for instance `offline:rules`, or a name from `models`.",
-            not_empty=True,
-        ),
+    model: str = default(
+        "google:gemini-2.5-flash",
+        "The model as `provider:name`, for instance `offline:rules`, or a name from `models`.",
+        not_empty=True,
     )
-    fallbacks: tuple[str, ...] = attrs.field(
-        default=(),
-        metadata=about(f"{_FALLBACKS}.", empty="nothing", items=SOME_TEXT),
+    fallbacks: tuple[str, ...] = default((), f"{_FALLBACKS}.", empty="nothing", items=SOME_TEXT)
+    stream: bool = default(True, _STREAM)
+    timeout: float | None = default(
+        None,
+        f"{_TIMEOUT} Default: {_TIMEOUT_WITH_REASONING:g} for the models of `openai` that reason, for "
+        f"`azure` and for `api: responses`, {USUAL_TIMEOUT:g} for all others.",
+        above=0,
+        maximum=_DAY,
     )
-    stream: bool = attrs.field(default=True, metadata=about(_STREAM))
-    timeout: float | None = attrs.field(
-        default=None,
-        metadata=about(
-            f"{_TIMEOUT} Default: {_TIMEOUT_WITH_REASONING:g} for the models of `openai` that reason, for "
-            f"`azure` and for `api: responses`, {USUAL_TIMEOUT:g} for all others.",
-            above=0,
-            maximum=_DAY,
-        ),
+    max_concurrency: int = default(64, _MAX_CONCURRENCY, minimum=1, maximum=10_000)
+    max_tokens: int | None = default(None, f"{_MAX_TOKENS} Default: the provider's limit.", minimum=1)
+    temperature: float | None = default(
+        None, f"{_TEMPERATURE} Default: the provider's.", minimum=0, maximum=2
     )
-    max_concurrency: int = attrs.field(
-        default=64, metadata=about(_MAX_CONCURRENCY, minimum=1, maximum=10_000)
-    )
-    max_tokens: int | None = attrs.field(
-        default=None, metadata=about(f"{_MAX_TOKENS} Default: the provider's limit.", minimum=1)
-    )
-    temperature: float | None = attrs.field(
-        default=None,
-        metadata=about(f"{_TEMPERATURE} Default: the provider's.", minimum=0, maximum=2),
-    )
-    options: Mapping[str, Any] = attrs.field(
-        factory=dict, repr=False, metadata=about(_OPTIONS, empty="nothing")
-    )
+    options: Mapping[str, Any] = default(attrs.Factory(dict), _OPTIONS, empty="nothing", repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -205,12 +189,10 @@ class ContextConfig:
     max_input_tokens: int = attrs.field(
         metadata=about("Maximum number of tokens of one request, by a cautious estimate.", minimum=1)
     )
-    strategy: Literal["refuse", "trim"] = attrs.field(
-        default="refuse",
-        metadata=about(
-            "If a request is larger: `refuse`, its node fails; `trim`, the oldest tool results are left "
-            "out, then the oldest turns."
-        ),
+    strategy: Literal["refuse", "trim"] = default(
+        "refuse",
+        "If a request is larger: `refuse`, its node fails; `trim`, the oldest tool results are left "
+        "out, then the oldest turns.",
     )
 
 
@@ -220,92 +202,72 @@ class ModelConfig:
 
     provider: Provider = attrs.field(metadata=about("The provider."))
     model: str = attrs.field(metadata=about("The provider's own name for the model.", not_empty=True))
-    api: Api | None = attrs.field(
-        default=None,
-        metadata=about(
-            "API of a server of OpenAI's kind: `responses` is `BASE_URL/responses`, `chat` is "
-            "`BASE_URL/chat/completions`; `native` is that of Ollama. Default: `responses` for the models of "
-            "`openai` that reason, at OpenAI's own address, and for `azure` without an `api-version`; "
-            "`native` if `options` need it, for instance for `num_ctx`; else `chat`."
-        ),
+    api: Api | None = default(
+        None,
+        "API of a server of OpenAI's kind: `responses` is `BASE_URL/responses`, `chat` is "
+        "`BASE_URL/chat/completions`; `native` is that of Ollama. Default: `responses` for the models of "
+        "`openai` that reason, at OpenAI's own address, and for `azure` without an `api-version`; "
+        "`native` if `options` need it, for instance for `num_ctx`; else `chat`.",
     )
-    base_url: str | None = attrs.field(
-        default=None,
+    base_url: str | None = default(
+        None,
+        "Address of the provider. Default: the provider's environment variable, then its public address.",
+        pattern=r"https?://[^/\s]+\S*",
+        meaning="an http:// or https:// address",
         repr=False,
-        metadata=about(
-            "Address of the provider. Default: the provider's environment variable, then its public address.",
-            pattern=r"https?://[^/\s]+\S*",
-            meaning="an http:// or https:// address",
-        ),
     )
-    api_key_env: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Name of the environment variable that holds the key. Default: the provider's.",
-            pattern="[A-Za-z_][A-Za-z0-9_]*",
-            meaning="the name of an environment variable",
-        ),
+    api_key_env: str | None = default(
+        None,
+        "Name of the environment variable that holds the key. Default: the provider's.",
+        pattern="[A-Za-z_][A-Za-z0-9_]*",
+        meaning="the name of an environment variable",
     )
-    api_key: str | None = attrs.field(
-        default=None,
+    api_key: str | None = default(
+        None,
+        "The key, for instance `${file:/run/secrets/model_key}`. Default: that of `api_key_env`.",
+        pattern="[!-~]+",
+        meaning="an API key",
         repr=False,
-        metadata=about(
-            "The key, for instance `${file:/run/secrets/model_key}`. Default: that of `api_key_env`.",
-            pattern="[!-~]+",
-            meaning="an API key",
-        ),
     )
-    prices: Prices | None = attrs.field(
-        default=None,
-        metadata=about("Prices of the model. Default: unknown; `offline` and `script` are free."),
+    prices: Prices | None = default(
+        None, "Prices of the model. Default: unknown; `offline` and `script` are free."
     )
-    fallbacks: tuple[str, ...] | None = attrs.field(
-        default=None,
-        metadata=about(
-            f"{_FALLBACKS}; `[]`: none. Default: `llm.fallbacks`.",
-            empty="none",
-            items=SOME_TEXT,
-        ),
+    fallbacks: tuple[str, ...] | None = default(
+        None, f"{_FALLBACKS}; `[]`: none. Default: `llm.fallbacks`.", empty="none", items=SOME_TEXT
     )
-    stream: bool | None = attrs.field(default=None, metadata=about(_STREAM))
-    timeout: float | None = attrs.field(default=None, metadata=about(_TIMEOUT, above=0, maximum=_DAY))
-    max_concurrency: int | None = attrs.field(
-        default=None, metadata=about(_MAX_CONCURRENCY, minimum=1, maximum=10_000)
-    )
-    max_tokens: int | None = attrs.field(default=None, metadata=about(_MAX_TOKENS, minimum=1))
-    temperature: float | None = attrs.field(default=None, metadata=about(_TEMPERATURE, minimum=0, maximum=2))
-    options: Mapping[str, Any] = attrs.field(
-        factory=dict,
+    stream: bool | None = default(None, _STREAM)
+    timeout: float | None = default(None, _TIMEOUT, above=0, maximum=_DAY)
+    max_concurrency: int | None = default(None, _MAX_CONCURRENCY, minimum=1, maximum=10_000)
+    max_tokens: int | None = default(None, _MAX_TOKENS, minimum=1)
+    temperature: float | None = default(None, _TEMPERATURE, minimum=0, maximum=2)
+    options: Mapping[str, Any] = default(
+        attrs.Factory(dict),
+        f"{_OPTIONS} They are added to those of `llm` and override them.",
+        empty="nothing",
         repr=False,
-        metadata=about(f"{_OPTIONS} They are added to those of `llm` and override them.", empty="nothing"),
     )
-    headers: Mapping[str, str] = attrs.field(
-        factory=dict,
+    headers: Mapping[str, str] = default(
+        attrs.Factory(dict),
+        "Headers of every request, for instance of a gateway; write keys as `${VAR}`. They replace those "
+        "that the agent would send. A model with an `Authorization`, `api-key`, `x-api-key` or "
+        "`x-goog-api-key` here needs no other key, except Claude.",
+        empty="nothing",
+        **HEADERS,
         repr=False,
-        metadata=about(
-            "Headers of every request, for instance of a gateway; write keys as `${VAR}`. They replace those "
-            "that the agent would send. A model with an `Authorization`, `api-key`, `x-api-key` or "
-            "`x-goog-api-key` here needs no other key, except Claude.",
-            empty="nothing",
-            **HEADERS,
-        ),
     )
-    query: Mapping[str, str] = attrs.field(
-        factory=dict,
+    query: Mapping[str, str] = default(
+        attrs.Factory(dict),
+        "Parameters of the address of every request, for instance `api-version`.",
+        empty="nothing",
         repr=False,
-        metadata=about(
-            "Parameters of the address of every request, for instance `api-version`.", empty="nothing"
-        ),
     )
-    context: ContextConfig | None = attrs.field(
-        default=None, metadata=about("How much is sent to the model. Default: the top-level `context`.")
+    context: ContextConfig | None = default(
+        None, "How much is sent to the model. Default: the top-level `context`."
     )
-    images: bool = attrs.field(
-        default=True,
-        metadata=about(
-            "Whether the model is shown the pictures in messages and in results of tools. With `false`, it "
-            "gets a line of text in place of each."
-        ),
+    images: bool = default(
+        True,
+        "Whether the model is shown the pictures in messages and in results of tools. With `false`, it "
+        "gets a line of text in place of each.",
     )
 
 

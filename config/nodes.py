@@ -9,7 +9,7 @@ import attrs
 
 from .a2a import DESTRUCTIVE_HINT, REMOTE_ADDRESS, RemoteAgentEntry
 from .approval import APPROVERS, QUORUM, REQUESTER_MAY_APPROVE, ApprovalOverride, Condition
-from .shape import SOME_TEXT, about
+from .shape import SOME_TEXT, about, default
 
 _MONTH = 31 * 86_400.0
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"
@@ -46,61 +46,46 @@ class BaseNode:
     """The keys of every kind of node."""
 
     name: str = attrs.field(metadata=about("Name of the node; unique in the tree.", not_empty=True))
-    description: str = attrs.field(
-        default="", metadata=about("Purpose of the node, in a sentence; shown to the model of a router.")
+    description: str = default("", "Purpose of the node, in a sentence; shown to the model of a router.")
+    output_key: str | None = default(
+        None,
+        "Key under which later nodes can use the answer.",
+        pattern=_WORD,
+        meaning="a word of letters, digits and _",
     )
-    output_key: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Key under which later nodes can use the answer.",
-            pattern=_WORD,
-            meaning="a word of letters, digits and _",
-        ),
+    mcp_servers: tuple[str, ...] | None = default(
+        None,
+        "Names of the servers whose tools this node and the nodes below it may use; `[]`: none. "
+        "Default: inherited; at the root, all.",
+        empty="none",
     )
-    mcp_servers: tuple[str, ...] | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Names of the servers whose tools this node and the nodes below it may use; `[]`: none. "
-            "Default: inherited; at the root, all.",
-            empty="none",
-        ),
+    tools: tuple[str, ...] | None = default(
+        None,
+        "Names of the tools that this node and the nodes below it may use; `*` and `?` are wildcards; "
+        "`[]`: none. Default: inherited; at the root, all.",
+        empty="none",
     )
-    tools: tuple[str, ...] | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Names of the tools that this node and the nodes below it may use; `*` and `?` are wildcards; "
-            "`[]`: none. Default: inherited; at the root, all.",
-            empty="none",
-        ),
+    a2a: tuple[RemoteAgentEntry, ...] | None = default(
+        None,
+        "Remote agents that the models of this node and of the nodes below it may delegate to; `[]`: "
+        "none. Default: inherited; at the root, the top-level `a2a`.",
+        empty="none",
     )
-    a2a: tuple[RemoteAgentEntry, ...] | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Remote agents that the models of this node and of the nodes below it may delegate to; `[]`: "
-            "none. Default: inherited; at the root, the top-level `a2a`.",
-            empty="none",
-        ),
+    timeout: float | None = default(
+        None,
+        "Seconds of work time of one attempt; waiting for people does not count. Default: no limit.",
+        above=0,
+        maximum=_MONTH,
     )
-    timeout: float | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Seconds of work time of one attempt; waiting for people does not count. Default: no limit.",
-            above=0,
-            maximum=_MONTH,
-        ),
+    retries: int = default(
+        0,
+        "How many times to retry a failed node. There is no retry after an attempt that started a "
+        "`once` call.",
+        minimum=0,
+        maximum=100,
     )
-    retries: int = attrs.field(
-        default=0,
-        metadata=about(
-            "How many times to retry a failed node. There is no retry after an attempt that started a "
-            "`once` call.",
-            minimum=0,
-            maximum=100,
-        ),
-    )
-    approval: ApprovalOverride | None = attrs.field(
-        default=None,
-        metadata=about("When tool calls of this node and of the nodes below it ask a person first."),
+    approval: ApprovalOverride | None = default(
+        None, "When tool calls of this node and of the nodes below it ask a person first."
     )
 
     @property
@@ -113,12 +98,10 @@ class BaseNode:
 class FallibleNode(BaseNode):
     """A node whose error can count as its answer."""
 
-    on_error: Literal["fail", "continue"] = attrs.field(
-        default="fail",
-        metadata=about(
-            "If the node fails: `fail`, the node above fails, too; `continue`, the node above continues "
-            "with the error as the answer."
-        ),
+    on_error: Literal["fail", "continue"] = default(
+        "fail",
+        "If the node fails: `fail`, the node above fails, too; `continue`, the node above continues "
+        "with the error as the answer.",
     )
 
 
@@ -143,34 +126,24 @@ class LlmNode(FallibleNode):
             filled_in=True,
         )
     )
-    fallbacks: tuple[str, ...] | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Models to try in order when the model fails; `[]`: none. Default: the fallbacks of the model "
-            "in `models`, else `llm.fallbacks`.",
-            empty="none",
-            items=SOME_TEXT,
-        ),
+    fallbacks: tuple[str, ...] | None = default(
+        None,
+        "Models to try in order when the model fails; `[]`: none. Default: the fallbacks of the model "
+        "in `models`, else `llm.fallbacks`.",
+        empty="none",
+        items=SOME_TEXT,
     )
-    max_turns: int = attrs.field(
-        default=10, metadata=about("Maximum number of model calls of one execution.", minimum=1, maximum=1000)
+    max_turns: int = default(10, "Maximum number of model calls of one execution.", minimum=1, maximum=1000)
+    max_tool_calls: int | None = default(
+        None, "Maximum number of tool calls of one execution. Default: no limit.", minimum=1, maximum=100_000
     )
-    max_tool_calls: int | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Maximum number of tool calls of one execution. Default: no limit.", minimum=1, maximum=100_000
-        ),
+    history: Literal["conversation", "turn"] = default(
+        "conversation",
+        "What the model sees of earlier turns: `conversation`, the user messages, the final answers and "
+        "the node's own tool calls with their results; `turn`, nothing.",
     )
-    history: Literal["conversation", "turn"] = attrs.field(
-        default="conversation",
-        metadata=about(
-            "What the model sees of earlier turns: `conversation`, the user messages, the final answers and "
-            "the node's own tool calls with their results; `turn`, nothing."
-        ),
-    )
-    can_exit_loop: bool = attrs.field(
-        default=False,
-        metadata=about("Whether the model gets the tool `exit_loop`, which ends the nearest loop."),
+    can_exit_loop: bool = default(
+        False, "Whether the model gets the tool `exit_loop`, which ends the nearest loop."
     )
 
 
@@ -178,12 +151,10 @@ class LlmNode(FallibleNode):
 class OrderedNode(FallibleNode):
     """A node whose agents run one after the other."""
 
-    on_reject: Literal["end", "continue"] = attrs.field(
-        default="end",
-        metadata=about(
-            "If a person rejects a call or checkpoint below this node: `end`, this node and the nodes above "
-            "it end; `continue`, only this node ends, and the node above continues."
-        ),
+    on_reject: Literal["end", "continue"] = default(
+        "end",
+        "If a person rejects a call or checkpoint below this node: `end`, this node and the nodes above "
+        "it end; `continue`, only this node ends, and the node above continues.",
     )
 
 
@@ -205,18 +176,13 @@ class ParallelNode(BaseNode):
     KIND: ClassVar = NodeKind(runs=("together",), fills=None, calls=False)
 
     agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to run at the same time."))
-    max_concurrency: int | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Maximum number of nodes that run at the same time. Default: all.", minimum=1, maximum=1000
-        ),
+    max_concurrency: int | None = default(
+        None, "Maximum number of nodes that run at the same time. Default: all.", minimum=1, maximum=1000
     )
-    on_error: Literal["fail_fast", "collect"] = attrs.field(
-        default="fail_fast",
-        metadata=about(
-            "If one of the agents fails: `fail_fast`, the others are stopped; `collect`, the others "
-            "continue, and the error takes the place of the answer."
-        ),
+    on_error: Literal["fail_fast", "collect"] = default(
+        "fail_fast",
+        "If one of the agents fails: `fail_fast`, the others are stopped; `collect`, the others "
+        "continue, and the error takes the place of the answer.",
     )
 
 
@@ -228,9 +194,8 @@ class LoopNode(OrderedNode):
     KIND: ClassVar = NodeKind(runs=("in order", "again"), fills=None, gives=(ITERATION,), calls=False)
 
     agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes of one iteration, in order."))
-    max_iterations: int = attrs.field(
-        default=10,
-        metadata=about("Maximum number of iterations; then the loop ends.", minimum=1, maximum=1000),
+    max_iterations: int = default(
+        10, "Maximum number of iterations; then the loop ends.", minimum=1, maximum=1000
     )
 
 
@@ -256,41 +221,32 @@ class RouterNode(FallibleNode):
     EXACTLY_ONE_OF: ClassVar = (("model", "prompt", "fallbacks"), ("routes",))
 
     agents: tuple[Node, ...] = attrs.field(metadata=about("The nodes to choose from."))
-    model: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "The model that picks, as `provider:name` or a name from `models`. Default, with a `prompt`: "
-            "`llm.model`.",
-            not_empty=True,
-        ),
+    model: str | None = default(
+        None,
+        "The model that picks, as `provider:name` or a name from `models`. Default, with a `prompt`: "
+        "`llm.model`.",
+        not_empty=True,
     )
-    fallbacks: tuple[str, ...] | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Models to try in order when the model fails; `[]`: none. Default: the fallbacks of the model "
-            "in `models`, else `llm.fallbacks`.",
-            empty="none",
-            items=SOME_TEXT,
-        ),
+    fallbacks: tuple[str, ...] | None = default(
+        None,
+        "Models to try in order when the model fails; `[]`: none. Default: the fallbacks of the model "
+        "in `models`, else `llm.fallbacks`.",
+        empty="none",
+        items=SOME_TEXT,
     )
-    prompt: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "System prompt of the model that picks. Default, with a `model`: an instruction to answer "
-            "with the name of the agent that fits best."
-        ),
+    prompt: str | None = default(
+        None,
+        "System prompt of the model that picks. Default, with a `model`: an instruction to answer "
+        "with the name of the agent that fits best.",
     )
-    routes: tuple[Route, ...] | None = attrs.field(
-        default=None,
-        metadata=about("Checked in order; the first route whose conditions hold decides."),
+    routes: tuple[Route, ...] | None = default(
+        None, "Checked in order; the first route whose conditions hold decides."
     )
-    default: str | None = attrs.field(
-        default=None,
-        metadata=about(
-            "Name of the agent to run if no route matches. Default: the router fails.",
-            not_empty=True,
-            needs="routes",
-        ),
+    default: str | None = default(
+        None,
+        "Name of the agent to run if no route matches. Default: the router fails.",
+        not_empty=True,
+        needs="routes",
     )
 
 
@@ -321,32 +277,24 @@ class RemoteAgentNode(FallibleNode):
     KIND: ClassVar = NodeKind(runs=(), fills="prompt", calls=True)
     EXACTLY_ONE_OF: ClassVar = (("agent",), ("url",))
 
-    agent: str | None = attrs.field(
-        default=None, metadata=about("Name of an entry of the top-level `a2a`.", not_empty=True)
-    )
-    url: str | None = attrs.field(
-        default=None,
+    agent: str | None = default(None, "Name of an entry of the top-level `a2a`.", not_empty=True)
+    url: str | None = default(
+        None,
+        "Address of the agent, as in the top-level `a2a`; the agent then has the name of the node. If an "
+        "entry there has the same address, its other settings apply.",
+        **REMOTE_ADDRESS,
         repr=False,
-        metadata=about(
-            "Address of the agent, as in the top-level `a2a`; the agent then has the name of the node. If an "
-            "entry there has the same address, its other settings apply.",
-            **REMOTE_ADDRESS,
-        ),
     )
-    prompt: str = attrs.field(
-        default="{user_message}",
-        metadata=about(
-            "Message to the agent; `{key}` stands for the answer of an earlier node with `output_key: key`.",
-            not_empty=True,
-        ),
+    prompt: str = default(
+        "{user_message}",
+        "Message to the agent; `{key}` stands for the answer of an earlier node with `output_key: key`.",
+        not_empty=True,
     )
-    destructive_hint: bool = attrs.field(
-        default=False,
-        metadata=about(
-            "Whether the node asks a person before it delegates. With `agent`, the entry decides.",
-            needs="url",
-            **DESTRUCTIVE_HINT,
-        ),
+    destructive_hint: bool = default(
+        False,
+        "Whether the node asks a person before it delegates. With `agent`, the entry decides.",
+        needs="url",
+        **DESTRUCTIVE_HINT,
     )
 
     @property

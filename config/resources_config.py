@@ -11,7 +11,7 @@ import attrs
 from .errors import ConfigError, in_order
 from .load import read_mapping
 from .reader import Reader
-from .shape import NO_TILDE, about
+from .shape import NO_TILDE, about, default
 from .variables import Variables
 
 
@@ -19,13 +19,8 @@ from .variables import Variables
 class ResourcesConfig:
     """A resource server over HTTP."""
 
-    host: str = attrs.field(
-        default="127.0.0.1", metadata=about("Address the server listens on.", not_empty=True)
-    )
-    port: int = attrs.field(
-        default=8090,
-        metadata=about("Port the server listens on; 0 picks a free one.", minimum=0, maximum=65535),
-    )
+    host: str = default("127.0.0.1", "Address the server listens on.", not_empty=True)
+    port: int = default(8090, "Port the server listens on; 0 picks a free one.", minimum=0, maximum=65535)
     db_path: Path = attrs.field(
         default=Path("data", "resources.db"),
         converter=Path,

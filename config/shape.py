@@ -1,6 +1,7 @@
 """The shapes of configuration values, derived from attrs classes.
 
-The reader and the JSON Schema both use these shapes, so each key is defined in one place: as a field.
+The reader and the JSON Schema both use these shapes, so each key is defined in one place: as a field. The
+bodies of the HTTP contract (`gateway/wire`) describe their fields in the same way.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import attrs
 
 from .values import Mark, Plain, Table
 
 _ABOUT = "stopgo.about"
+
+T = TypeVar("T")
 
 Empty: TypeAlias = Literal["refused", "nothing", "none"]
 """The meaning of a list, a mapping or a section without content.
@@ -74,6 +77,8 @@ class About:
     """May be omitted, because it is filled in from other keys before reading."""
     derived: bool = False
     """Not a key of the file: computed when the file is loaded."""
+    schema: Mapping[str, Any] = attrs.field(factory=dict)
+    """Keywords that the HTTP contract adds to the JSON Schema of the type."""
 
 
 def about(text: str, **limits: Any) -> Mapping[str, About]:
@@ -81,9 +86,20 @@ def about(text: str, **limits: Any) -> Mapping[str, About]:
     return {_ABOUT: About(text, **limits)}
 
 
+def default(value: T, text: str, *, repr: bool = True, **limits: Any) -> T:
+    """A field that may be omitted, with its default value and the arguments of `about`."""
+    return attrs.field(default=value, repr=repr, metadata=about(text, **limits))
+
+
+def about_of(field: attrs.Attribute[Any]) -> About:
+    """The description of a field. Raises KeyError if it has none."""
+    described: About = field.metadata[_ABOUT]
+    return described
+
+
 SOME_TEXT = About("", not_empty=True)
 """An item that is a text and not empty."""
-NO_TILDE = {"pattern": r"(?!~)[\s\S]*", "meaning": "a path (for ~ write ${HOME})"}
+NO_TILDE: Mapping[str, Any] = {"pattern": r"(?!~)[\s\S]*", "meaning": "a path (for ~ write ${HOME})"}
 """Limits of a path. Only a shell expands `~`; the system would create a folder of that name."""
 
 
@@ -208,10 +224,7 @@ def keys_of(cls: type) -> Mapping[str, Key]:
     hints = typing.get_type_hints(cls)
     keys: dict[str, Key] = {}
     for field in attrs.fields(cls):
-        described = field.metadata.get(_ABOUT)
-        if not isinstance(described, About):
-            raise TypeError(f"{cls.__name__}.{field.name} has no description")
-        if described.derived:
+        if (described := about_of(field)).derived:
             continue
         shape = _shape_of(hints[field.name], described)
         name = described.key or field.name
@@ -292,7 +305,7 @@ _SIMPLE: Mapping[Any, Shape] = {bool: Flag(), Plain: AnyScalar(), Any: Anything(
 
 
 def _shape_of(hint: Any, described: About) -> Shape:
-    hint = _without_none(hint)
+    hint = without_none(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint in (str, Path):
         return Text(described.pattern, described.meaning, described.not_empty, described.regex)
@@ -317,7 +330,8 @@ def _shape_of(hint: Any, described: About) -> Shape:
     raise TypeError(f"no configuration value has the type {hint!r}")
 
 
-def _without_none(hint: Any) -> Any:
+def without_none(hint: Any) -> Any:
+    """The type of a value that is given, if that is one type."""
     if typing.get_origin(hint) not in (typing.Union, types.UnionType):
         return hint
     members = [member for member in typing.get_args(hint) if member is not types.NoneType]

@@ -14,7 +14,7 @@ from .agent_config import ServerConfig
 from .errors import ConfigError, in_order
 from .load import locate, read_mapping
 from .reader import Reader
-from .shape import about
+from .shape import about, default
 from .values import Scalar
 from .variables import Variables
 
@@ -38,13 +38,8 @@ class WebConfig:
             meaning="an address such as http://127.0.0.1:8080",
         ),
     )
-    host: str = attrs.field(
-        default="127.0.0.1", metadata=about("Address to serve the page at.", not_empty=True)
-    )
-    port: int = attrs.field(
-        default=3000,
-        metadata=about("Port to serve the page at; 0 picks a free one.", minimum=0, maximum=65535),
-    )
+    host: str = default("127.0.0.1", "Address to serve the page at.", not_empty=True)
+    port: int = default(3000, "Port to serve the page at; 0 picks a free one.", minimum=0, maximum=65535)
     allowed_hosts: tuple[str, ...] = attrs.field(
         default=(), metadata=_OF_THE_AGENT_FILE["allowed_hosts"].metadata
     )
@@ -52,14 +47,9 @@ class WebConfig:
     allowed_origins: tuple[str, ...] = attrs.field(
         default=(), metadata=_OF_THE_AGENT_FILE["allowed_origins"].metadata
     )
-    data_dir: str | None = attrs.field(
-        default=None, metadata=about("Key of older versions. Ignored, because nothing is stored.")
-    )
-    source: Path | None = attrs.field(default=None, metadata=about("The web file.", derived=True))
-    packaged: bool = attrs.field(
-        default=False,
-        metadata=about("Whether the web file is the default of the package.", derived=True),
-    )
+    data_dir: str | None = default(None, "Key of older versions. Ignored, because nothing is stored.")
+    source: Path | None = default(None, "The web file.", derived=True)
+    packaged: bool = default(False, "Whether the web file is the default of the package.", derived=True)
 
     @property
     def server(self) -> ServerConfig:

@@ -16,11 +16,12 @@ import attrs
 from stopgo.actors.log.keys import FORMS
 from stopgo.config.resources_config import ResourcesConfig
 from stopgo.config.schema import json_schema
+from stopgo.config.shape import about_of
 from stopgo.config.web_config import WebConfig
 from stopgo.gateway.openapi import document
 from stopgo.gateway.operations import OPERATIONS
 from stopgo.gateway.telemetry.metrics import DEFINITIONS, Definition
-from stopgo.gateway.wire.declaration import SHAPES, Shape, is_optional, meaning
+from stopgo.gateway.wire.declaration import SHAPES, Shape, is_optional
 from stopgo.gateway.wire.frame_shapes import Frame
 from stopgo.gateway.wire.shape_schema import about_shape, components, schema
 from tests import python_reference
@@ -75,7 +76,7 @@ def section(cls: type[Shape]) -> str:
     """Heading, description and fields of a shape."""
     properties = COMPONENTS[cls.__name__]["properties"]
     said = {
-        field.name: f"{'Optional. ' if is_optional(field) else ''}{meaning(field)}"
+        field.name: f"{'Optional. ' if is_optional(field) else ''}{about_of(field).text}"
         for field in attrs.fields(cls)
     }
     rows = ((f"`{key}`", kind(of), said.get(key, "The type of the frame.")) for key, of in properties.items())

@@ -9,39 +9,33 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, Self
 
 import attrs
-from attrs.validators import deep_iterable, instance_of, optional
 
 from ...runtime.journal.question import NewQuestion
 from ..common.errors import AgentError
-from .decided import OBJECT, TEXT, D, Decided, Expired, suggesting, with_common
+from ..common.stored_json import from_json, to_json, write_whole
+from .decided import D, Decided, Expired, suggesting, with_common
 from .description import call_text, shortened
 from .replies import ShowAll, TypedReply
-from .requirement import Requirement, stored_requirement
-
-
-def _tuple(path: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(path, list | tuple):
-        raise TypeError("the path is not a list")
-    return tuple(path)
+from .requirement import Requirement
 
 
 @attrs.frozen(kw_only=True)
 class Occasion:
     """The position of a question in its run."""
 
-    id: str = attrs.field(validator=TEXT)
+    id: str
     """The id of the approval."""
-    question: str = attrs.field(validator=TEXT)
+    question: str
     """The key of the question in the run."""
-    key: str = attrs.field(validator=TEXT)
+    key: str
     """The key of the call or the node that it is about."""
-    node: str = attrs.field(validator=TEXT)
-    path: Sequence[int] = attrs.field(default=(), converter=_tuple, validator=deep_iterable(instance_of(int)))
+    node: str
+    path: Sequence[int] = ()
     """The path of the node: indices from the root."""
-    output_key: str = attrs.field(default="", validator=TEXT)
-    session_state: Mapping[str, str] = attrs.field(factory=dict, validator=OBJECT)
-    user_message: str = attrs.field(default="", validator=TEXT)
-    requester: str | None = attrs.field(default=None, validator=optional(TEXT))
+    output_key: str = ""
+    session_state: Mapping[str, str] = attrs.field(factory=dict)
+    user_message: str = ""
+    requester: str | None = None
     """The id of the principal that sent the message of the run; None without authentication, and for a
     program."""
 
@@ -70,24 +64,24 @@ class Asked(Occasion, ABC, Generic[D]):
     is_of_call: ClassVar[bool] = True
     """Whether it is about a tool call."""
 
-    expires: float | None = attrs.field(default=None, validator=optional(instance_of((int, float))))
+    expires: float | None = None
     """The expiry, in UTC seconds since the epoch."""
-    on_expiry: str = attrs.field(default="", validator=TEXT)
+    on_expiry: str = ""
     """The outcome of an expiry (see `Expired`); empty if the question does not expire."""
-    tool_name: str = attrs.field(validator=TEXT)
-    tool_args: Mapping[str, Any] = attrs.field(validator=OBJECT)
-    description: str = attrs.field(validator=TEXT)
+    tool_name: str
+    tool_args: Mapping[str, Any]
+    description: str
     """The text for people, in Markdown."""
-    server: str | None = attrs.field(default=None, validator=optional(TEXT))
-    rule: str = attrs.field(default="", validator=TEXT)
+    server: str | None = None
+    rule: str = ""
     """Why the call asks: the rule that matched."""
-    requires: Requirement | None = attrs.field(default=None, converter=stored_requirement)
+    requires: Requirement | None = None
     """Who has to approve; None: one principal that may decide."""
-    replaces: str | None = attrs.field(default=None, validator=optional(TEXT))
+    replaces: str | None = None
     """The id of the approval that this one replaces."""
-    superseded_by: str | None = attrs.field(default=None, validator=optional(TEXT))
+    superseded_by: str | None = None
     """The id of the approval that replaces this one."""
-    in_flight: bool | None = attrs.field(default=None, validator=optional(instance_of(bool)))
+    in_flight: bool | None = None
     """Only for an elicitation: whether its call is in flight, so that the answer is lost if the process
     ends."""
 
@@ -115,13 +109,8 @@ class Asked(Occasion, ABC, Generic[D]):
     # ------------------------------------------------------------------ stored form
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form."""
-        body = {"kind": self.kind, **attrs.asdict(self, recurse=False)}
-        body = {name: list(value) if isinstance(value, tuple) else value for name, value in body.items()}
-        if not self.on_expiry:
-            del body["on_expiry"]
-        if self.requires is not None:
-            body["requires"] = self.requires.to_json()
+        """Return the stored form: the fields that have a value."""
+        body = {"kind": self.kind, **to_json(self), "on_expiry": self.on_expiry or None}
         return {name: value for name, value in body.items() if value is not None}
 
     def to_row(self) -> NewQuestion:
@@ -130,9 +119,8 @@ class Asked(Occasion, ABC, Generic[D]):
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
-        """Rebuild a question from its stored form. Raises TypeError for any other value."""
-        names = [name for name in attrs.fields_dict(cls) if body.get(name) is not None]
-        return cls(**{name: body[name] for name in names})
+        """Rebuild a question from its stored form. Raises LookupError, TypeError or ValueError."""
+        return from_json({name: value for name, value in body.items() if value is not None}, cls)
 
     @classmethod
     def check_kind(cls, decision: Decided) -> None:
@@ -244,3 +232,6 @@ class Asked(Occasion, ABC, Generic[D]):
     @abstractmethod
     def example(self) -> dict[str, Any]:
         """Return a decision for a person to edit. Its placeholders are not valid values."""
+
+
+write_whole(Asked)

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
-from attrs.validators import instance_of, optional
 
 from ...config.wording import nearest
 from ...runtime import json_text
 from ...runtime.json_text import MAX_DEPTH, depth
 from ..common.errors import AgentError, check_fields
+from ..common.stored_json import from_json
 
 COMMON = ("reason", "decided_by", "hash")
 """The optional fields of all decisions in a request."""
@@ -31,9 +31,6 @@ NOTHING_DONE = "Nothing was done."
 NOT_IN_TIME = "Nobody approved the operation in time."
 EXPIRED = f"{NOT_IN_TIME} {NOTHING_DONE}"
 
-TEXT = instance_of(str)
-OBJECT: Any = instance_of(Mapping)
-
 
 @attrs.frozen(kw_only=True)
 class Decided:
@@ -41,20 +38,20 @@ class Decided:
 
     marker: ClassVar[tuple[str, str | bool]]
     """The key and value that identify the class in the stored form."""
-    reason: str | None = attrs.field(default=None, validator=optional(TEXT))
-    decided_by: str | None = attrs.field(default=None, validator=optional(TEXT))
+    reason: str | None = None
+    decided_by: str | None = None
     """The principal that decided; without authentication, the name that the client gave."""
-    claimed_by: str | None = attrs.field(default=None, validator=optional(TEXT))
+    claimed_by: str | None = None
     """With authentication: the name that the client gave."""
-    principal: str | None = attrs.field(default=None, validator=optional(TEXT))
+    principal: str | None = None
     """The id of the principal that decided; None without authentication."""
-    hash: str | None = attrs.field(default=None, validator=optional(TEXT))
+    hash: str | None = None
     """The `Asked.hash` of what the principal was shown."""
-    token: bool = attrs.field(default=False, validator=instance_of(bool))
+    token: bool = False
     """Whether it came with a bearer token. The token itself is never stored."""
-    halts: int = attrs.field(default=0, validator=instance_of(int))
+    halts: int = 0
     """The number of halts of the agent before it. A later halt makes it lapse, if it agrees."""
-    traceparent: str | None = attrs.field(default=None, validator=optional(TEXT))
+    traceparent: str | None = None
     """The trace of the request that made it (W3C Trace Context)."""
 
     def made_by(self, principal: str) -> Self:
@@ -112,7 +109,7 @@ def read(stored: Mapping[str, Any], known: Iterable[type[D]]) -> D:
     for kind in known:
         key, value = kind.marker
         if type(stored.get(key)) is type(value) and stored[key] == value:
-            return kind(**{name: stored[name] for name in attrs.fields_dict(kind) if name in stored})
+            return from_json(stored, kind)
     raise ValueError("the decision has no known `approved` or `action`")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self, TypeAlias
 
 import attrs
-from attrs.validators import instance_of, optional
 
 from ..common.errors import AgentError
 from ..tools.elicitation import completed, misformed
@@ -14,7 +13,7 @@ from ..tools.json_schema import Checker, Uncheckable
 from ..tools.schema_check import find_mistakes
 from ..tools.tool import Elicitation, ElicitationAnswer
 from .asked import Asked, Occasion
-from .decided import OBJECT, TEXT, Decided, named, object_of, unfit
+from .decided import Decided, named, object_of, unfit
 from .description import describe_elicitation
 from .replies import Field, Fill, NotUnderstood, TypedDecision, TypedReply, fields
 
@@ -24,7 +23,7 @@ _HINT = 'Send {"action": "accept", "content": {...}}, {"action": "decline"} or {
 @attrs.frozen(kw_only=True)
 class Accept(Decided):
     marker: ClassVar = ("action", "accept")
-    content: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
+    content: Mapping[str, Any] | None = None
 
     @property
     def agrees(self) -> bool:
@@ -53,13 +52,13 @@ class ElicitationQuestion(Asked[FormAnswer]):
     field_names: ClassVar = ("action", "content")
     prompt: ClassVar = "Answer it? a: accept, d: decline, c: cancel, ?: show all >"
 
-    message: str = attrs.field(validator=TEXT)
+    message: str
     """The text of the question, as the server wrote it."""
-    in_flight: bool = attrs.field(validator=instance_of(bool))
+    in_flight: bool
     """Whether the call is in flight, so that the answer is lost if the process ends."""
-    url: str | None = attrs.field(default=None, validator=optional(TEXT))
+    url: str | None = None
     """The address that the person is asked to visit; None if the server asks for a form."""
-    input_schema: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
+    input_schema: Mapping[str, Any] | None = None
     """JSON Schema of the form; None if there is a `url`."""
 
     @classmethod

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, get_args
 import attrs
 
 from ...runtime.journal.question import CastVote, Question
+from ..common.stored_json import converter
 from .checkpoint_approval import CheckpointQuestion
 from .decided import Decided, read
 from .elicitation_approval import ElicitationQuestion
@@ -130,3 +131,7 @@ def decision_of(stored: Mapping[str, Any]) -> Decided:
     """Rebuild a decision of any kind from its stored form. Raises TypeError or ValueError."""
     decision: Decided = read(stored, _DECISIONS)
     return decision
+
+
+converter.register_structure_hook_func(lambda kind: kind is Decided, lambda body, _: decision_of(body))
+converter.register_unstructure_hook(Decided, Decided.to_json)

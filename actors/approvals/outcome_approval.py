@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self, TypeAlias, assert_never
 
 import attrs
-from attrs.validators import optional
 
 from .asked import Asked, Occasion, Settled
-from .decided import TEXT, Decided, Expired, named, text_of
+from .decided import Decided, Expired, named, text_of
 from .description import describe_call
 from .replies import NotUnderstood, TypedDecision, TypedReply
 from .requirement import Requirement
@@ -32,7 +31,7 @@ class Retry(Decided):
 @attrs.frozen(kw_only=True)
 class Done(Decided):
     marker: ClassVar = ("action", "done")
-    result: str | None = attrs.field(default=None, validator=optional(TEXT))
+    result: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import attrs
-from attrs.validators import deep_iterable, instance_of, optional
 
 from ..common.errors import AgentError
 from ..tools.delegation import RemoteItem, RemoteTask
 from .asked import Asked, Occasion, Settled
-from .decided import NOT_IN_TIME, OBJECT, TEXT, Decided, Expired
+from .decided import NOT_IN_TIME, Decided, Expired
 from .description import describe, describe_proxy, quoted
 from .elicitation_approval import Accept, CancelForm, Decline, ElicitationQuestion
 from .outcome_approval import Done, Failed, OutcomeQuestion, Retry
@@ -24,12 +23,6 @@ from .yes_or_no import Approved, Rejected, YesOrNo
 _NOT_SENT = attrs.fields_dict(Decided).keys() - {"reason", "decided_by"}
 """Fields of a decision that are not sent to another agent, which learns only who decided here."""
 _COMMON = [field.name for field in attrs.fields(Asked)]
-
-
-def _names(agents: Sequence[str]) -> tuple[str, ...]:
-    if not isinstance(agents, list | tuple):
-        raise TypeError("the agents are not a list")
-    return tuple(agents)
 
 
 @attrs.frozen(kw_only=True)
@@ -50,34 +43,32 @@ class ProxyQuestion(YesOrNo):
     )
     prompt: ClassVar = "Let it go on? y: yes, n [reason]: no, ?: show all >"
 
-    remote_task_id: str = attrs.field(validator=TEXT)
+    remote_task_id: str
     """The id of the task at the other agent."""
-    remote_agent_name: str = attrs.field(validator=TEXT)
+    remote_agent_name: str
     """The name of the other agent in the agent file."""
-    remote_context: str = attrs.field(default="", validator=TEXT)
-    remote_message: str = attrs.field(default="", validator=TEXT)
+    remote_context: str = ""
+    remote_message: str = ""
     """The id of the status message with the question."""
-    remote_item: str | None = attrs.field(default=None, validator=optional(TEXT))
+    remote_item: str | None = None
     """The id of the question at the other agent; None if the message as a whole is the question."""
-    remote_kind: str = attrs.field(default="", validator=TEXT)
+    remote_kind: str = ""
     """The kind of the question; empty if the agent does not state it."""
-    remote_form: str | None = attrs.field(default=None, validator=optional(TEXT))
+    remote_form: str | None = None
     """The form of the question at an agent of another make; None for other agents, and for words."""
-    remote_description: str = attrs.field(default="", validator=TEXT)
+    remote_description: str = ""
     """The question, in the words of the agent that asks."""
-    remote_digest: str | None = attrs.field(default=None, validator=optional(TEXT))
+    remote_digest: str | None = None
     """The digest of the question as it is shown here. A decision is sent only while the agent asks this."""
-    unshown: str | None = attrs.field(default=None, validator=optional(TEXT))
+    unshown: str | None = None
     """The reason why it cannot be approved: a part of it is not shown."""
-    input_schema: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
+    input_schema: Mapping[str, Any] | None = None
     """JSON Schema of edited arguments, or of the form."""
-    agents: Sequence[str] = attrs.field(
-        default=(), converter=_names, validator=deep_iterable(instance_of(str))
-    )
+    agents: Sequence[str] = ()
     """The names of the agents on the path to the agent that asks."""
-    mover: str | None = attrs.field(default=None, validator=optional(TEXT))
+    mover: str | None = None
     """The command whose bearer token is forwarded to the agent; None if it needs none."""
-    void_reason: str | None = attrs.field(default=None, validator=optional(TEXT))
+    void_reason: str | None = None
     """The reason why the question was withdrawn."""
 
     @classmethod

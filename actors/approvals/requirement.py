@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
+from attrs.validators import ge
 
 from ...config.approval import Rule
 from ...config.nodes import CheckpointNode
+from ..common.stored_json import store_whole
 
 
 @attrs.frozen
@@ -18,12 +17,9 @@ class Requirement:
 
     approvers: tuple[str, ...] = ()
     """Names of roles, and ``subject:`` with ids of principals; empty: every principal that may decide."""
-    quorum: int = 1
+    quorum: int = attrs.field(default=1, validator=ge(1))
     """The number of persons that have to approve."""
     requester_may_approve: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        return {**attrs.asdict(self), "approvers": list(self.approvers)}
 
     def meets(self, other: Requirement) -> bool:
         """Whether an approval under this requirement also satisfies the other."""
@@ -50,14 +46,4 @@ def stricter(earlier: Requirement | None, now: Requirement | None) -> Requiremen
     )
 
 
-def stored_requirement(value: Requirement | Mapping[str, Any] | None) -> Requirement | None:
-    """Rebuild a requirement from its stored form. Raises LookupError, TypeError or ValueError for any other
-    value, because a damaged requirement must not count as a weaker one."""
-    if value is None or isinstance(value, Requirement):
-        return value
-    approvers, quorum, requester = (value[name] for name in attrs.fields_dict(Requirement))
-    if type(approvers) is not list or not all(type(each) is str for each in approvers):
-        raise TypeError("the approvers are no list of texts")
-    if type(quorum) is not int or quorum < 1 or type(requester) is not bool:
-        raise ValueError("the requirement is damaged")
-    return Requirement(tuple(approvers), quorum, requester)
+store_whole(Requirement)  # a damaged requirement must not count as a weaker one

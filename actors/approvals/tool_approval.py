@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self, assert_never
 
 import attrs
-from attrs.validators import optional
 
 from ..common.errors import AgentError
 from ..tools.delegation import MESSAGE, SERVER, is_remote
@@ -14,7 +13,7 @@ from ..tools.json_schema import Checker, Uncheckable
 from ..tools.schema_check import find_mistakes
 from ..tools.tool import Tool
 from .asked import Occasion, Settled
-from .decided import NOT_IN_TIME, NOTHING_DONE, OBJECT, TEXT, Expired, object_of, unfit
+from .decided import NOT_IN_TIME, NOTHING_DONE, Expired, object_of, unfit
 from .description import describe_call, describe_delegation, shortened
 from .replies import Edit, TypedReply
 from .requirement import Requirement
@@ -32,14 +31,14 @@ class ToolQuestion(YesOrNo):
     kind: ClassVar = "tool"
     prompt: ClassVar = "Run it? y: yes, n [reason]: no, e: edit the arguments, ?: show all >"
 
-    server: str = attrs.field(validator=TEXT)
-    input_schema: Mapping[str, Any] = attrs.field(validator=OBJECT)
+    server: str
+    input_schema: Mapping[str, Any]
     """JSON Schema of edited arguments."""
-    tool_fingerprint: str = attrs.field(validator=TEXT)
+    tool_fingerprint: str
     """The fingerprint of the tool that was shown."""
-    facade: str | None = attrs.field(default=None, validator=optional(TEXT))
+    facade: str | None = None
     """The server facade that the model called; None if it called the tool itself."""
-    rejected_before: str | None = attrs.field(default=None, validator=optional(TEXT))
+    rejected_before: str | None = None
     """The id of the latest approval in which a person rejected the same call, in an earlier turn."""
 
     @classmethod

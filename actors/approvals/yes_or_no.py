@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import attrs
-from attrs.validators import optional
 
 from ..common.errors import AgentError
 from .asked import Asked
-from .decided import OBJECT, Decided
+from .decided import Decided
 from .description import edits_text
 from .replies import NotUnderstood, TypedDecision, TypedReply
 
@@ -24,7 +23,7 @@ _HINT = 'Send {"approved": true}, {"action": "approve"} or {"answer": "yes"}, or
 @attrs.frozen(kw_only=True)
 class Approved(Decided):
     marker: ClassVar = ("approved", True)
-    arguments: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(OBJECT))
+    arguments: Mapping[str, Any] | None = None
     """All arguments of the call, instead of the ones shown; None if they are unchanged."""
 
     @property

@@ -13,7 +13,7 @@ import trio
 from ...runtime import json_text
 from ...runtime.journal import ownership
 from ...runtime.journal.protocol import Journal
-from .stored_json import new_converter
+from .stored_json import from_json, to_json
 
 
 @attrs.frozen
@@ -65,21 +65,18 @@ class FleetView:
     nodes: Sequence[FleetNode]
 
 
-_converter = new_converter()
-
-
 def this_process(started: float, url: str | None = None) -> Process:
     return Process(platform.node(), os.getpid(), version("agent-stop-and-go"), started, url)
 
 
 def written(process: Process) -> str:
-    return json_text.dump(_converter.unstructure(process))
+    return json_text.dump(to_json(process))
 
 
 def described(about: str) -> Process | None:
     """The process of a node; None if it did not say."""
     try:
-        return _converter.structure(json_text.load(about), Process)
+        return from_json(json_text.load(about), Process)
     except (LookupError, TypeError, ValueError):
         return None
 

@@ -1,21 +1,42 @@
-"""Conversion between attrs classes and their stored JSON. Pure.
+"""The stored form of values: JSON from attrs classes, and back. Pure.
 
 Fields with their default value are left out, unless the class is stored whole. Unknown fields are ignored.
-Types are checked, not converted: a string in place of a number is an error.
+Types are checked, not converted: a string in place of a number is an error. A class with another form
+registers it with `converter`, where it is defined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import attrs
 from cattrs import Converter
+from cattrs.cols import is_namedtuple, namedtuple_dict_structure_factory
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
+T = TypeVar("T")
 
-def new_converter() -> Converter:
-    """Return a converter. Its `structure` raises LookupError, TypeError or ValueError for unexpected JSON."""
+
+def to_json(value: object) -> Any:
+    """The stored form of a value."""
+    return converter.unstructure(value)
+
+
+def from_json(body: Any, kind: type[T]) -> T:
+    """The value of a stored form. Raises LookupError, TypeError or ValueError for unexpected JSON."""
+    return converter.structure(body, kind)
+
+
+def readable(body: Any, kind: type[T]) -> T | None:
+    """The value of a stored form; None if it is damaged."""
+    try:
+        return from_json(body, kind)
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
+def _new_converter() -> Converter:
     converter = Converter(omit_if_default=True, detailed_validation=False)
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, exactly)
@@ -25,13 +46,23 @@ def new_converter() -> Converter:
     converter.register_structure_hook_func(_is_literal, _one_of)
     converter.register_structure_hook_func(_is_open, _as_it_is)
     converter.register_structure_hook_factory(_is_object, _object_reader)
+    converter.register_structure_hook_factory(is_namedtuple, namedtuple_dict_structure_factory)
     converter.register_unstructure_hook_func(lambda kind: _is_open(kind) or _is_open_object(kind), _as_it_is)
     return converter
 
 
-def store_whole(converter: Converter, kind: type[Any]) -> None:
+def write_whole(kind: type[Any]) -> None:
+    """Write all fields of an attrs class and of its subclasses, including defaults."""
+    converter.register_unstructure_hook_factory(
+        lambda each: isinstance(each, type) and issubclass(each, kind),
+        lambda each: make_dict_unstructure_fn(each, converter),
+    )
+
+
+def store_whole(kind: type[Any]) -> None:
     """Write all fields of an attrs class, including defaults, and require all of them when reading."""
-    write, read = make_dict_unstructure_fn(kind, converter), make_dict_structure_fn(kind, converter)
+    write_whole(kind)
+    read = make_dict_structure_fn(kind, converter)
     names = tuple(attrs.fields_dict(kind))
 
     def whole(value: Any, _: object) -> Any:
@@ -40,7 +71,6 @@ def store_whole(converter: Converter, kind: type[Any]) -> None:
             value[name]
         return read(value, kind)
 
-    converter.register_unstructure_hook(kind, write)
     converter.register_structure_hook(kind, whole)
 
 
@@ -108,3 +138,6 @@ def _list_reader(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
 def _list_writer(kind: Any, converter: Converter) -> Callable[[Any], Any]:
     write = converter.get_unstructure_hook(get_args(kind)[0])
     return lambda values: [write(each) for each in values]
+
+
+converter = _new_converter()

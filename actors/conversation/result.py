@@ -14,7 +14,7 @@ from cattrs.gen import make_dict_structure_fn, override
 from ..approvals.decided import CANCELLED
 from ..approvals.kinds import Approval
 from ..common.errors import ErrorCode
-from ..common.stored_json import new_converter
+from ..common.stored_json import converter, from_json
 from ..log.head import Head, RunHead
 from ..log.state import CANCELLED_RUN, Conversation
 from ..models.usage import NOTHING, Spent, stored
@@ -78,16 +78,13 @@ class Result:
     def from_json(cls, body: Mapping[str, Any]) -> Result:
         """The stored result. Raises LookupError, TypeError or ValueError for anything else."""
         fields, usage = stored(body)
-        result: Result = _converter.structure({**fields, "usage": usage}, cls)
-        return result
+        return from_json({**fields, "usage": usage}, cls)
 
 
-_converter = new_converter()
-_converter.register_structure_hook(Spent, lambda used, _: Spent(*used))
 _read = make_dict_structure_fn(
-    Result, _converter, approvals=override(omit=True), approval_ids=override(rename="approvals")
+    Result, converter, approvals=override(omit=True), approval_ids=override(rename="approvals")
 )
-_converter.register_structure_hook(Result, _read)
+converter.register_structure_hook(Result, _read)
 
 
 @attrs.frozen(eq=False)

@@ -9,7 +9,7 @@ Most events are stored field by field; fields that have their default are left o
                                it a `StepFailed`, else `kind` names the class of the outcome
     `ApprovalRequested`        the question itself, without a wrapper
     `Need`                     an object with its `kind`
-    `Decided`, `Elicitation`   their own JSON forms (`approvals/`, `tools/`)
+    `Decided`                  its own JSON form (`approvals/decided.py`)
     `Fault`, `NodeEnd`,        all fields, including those that have their default
     `ToolResult`
     =========================  ========================================================================
@@ -21,11 +21,10 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from ...runtime.journal.protocol import Event, Json, NewEvent
-from ..approvals.decided import Decided
-from ..approvals.kinds import decision_of, question_of
+from ..approvals.kinds import question_of
 from ..common.errors import Fault
-from ..common.stored_json import exactly, new_converter, store_whole
-from ..tools.needs import Need, NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable, askable
+from ..common.stored_json import converter, exactly, from_json, store_whole, to_json
+from ..tools.needs import Need, Unaskable, askable
 from ..tools.tool import Elicitation, ToolResult
 from . import events as e
 from .outcomes import Chosen, Delegation, Ended, NodeEnd, NotSent, Replied, StepFailed, StepKind, StepOutcome
@@ -33,7 +32,7 @@ from .outcomes import Chosen, Delegation, Ended, NodeEnd, NotSent, Replied, Step
 
 def encode(event: e.LogEvent | e.Dated) -> NewEvent:
     plain, at = (event.event, event.at) if isinstance(event, e.Dated) else (event, None)
-    return NewEvent(plain.type, _converter.unstructure(plain), at)
+    return NewEvent(plain.type, to_json(plain), at)
 
 
 def decode(event: Event) -> e.Entry:
@@ -44,7 +43,7 @@ def decode(event: Event) -> e.Entry:
     known = e.TYPES.get(event.type)
     if known is None or (known is e.StepFinished and _outcome_class(event.body) is None):
         return e.Entry(event.seq, event.at, None)
-    return e.Entry(event.seq, event.at, _converter.structure(event.body, known))
+    return e.Entry(event.seq, event.at, from_json(event.body, known))
 
 
 _OUTCOMES: Mapping[str, type[StepOutcome]] = {
@@ -61,56 +60,42 @@ def _outcome_class(body: Json) -> type[StepOutcome] | None:
 
 def _step_json(step: e.StepFinished) -> dict[str, Any]:
     common = {"key": step.key, "kind": step.kind, "node": step.node, "fingerprint": step.fingerprint}
-    return {**common, **_converter.unstructure(step.outcome)}
+    return {**common, **to_json(step.outcome)}
 
 
 def _step_of(body: Json, _: object) -> e.StepFinished:
     outcome = _outcome_class(body)
     assert outcome is not None
     common = {name: exactly(body[name], str) for name in ("key", "kind", "node", "fingerprint")}
-    return e.StepFinished(**common, outcome=_converter.structure(body, outcome))
+    return e.StepFinished(**common, outcome=from_json(body, outcome))
 
 
-_NEEDS: Mapping[str, type[Need]] = {
-    "credential": NeedsToken,
-    "answers": NeedsAnswers,
-    "decisions": NeedsDecisions,
-}
+_NEEDS: Mapping[str, type[Need]] = {each.kind: each for each in get_args(Need)}
 
 
 def _need_of(body: Json | None, _: object) -> Need | None:
     if body is None:
         return None
     whole = {"state": None, **body}  # `state` may be left out
-    need: Need = _converter.structure(whole, _NEEDS[body["kind"]])
-    return need
+    return from_json(whole, _NEEDS[body["kind"]])
 
 
 def _need_json(need: Need) -> dict[str, Any]:
-    if isinstance(need, NeedsDecisions):
-        return {"kind": "decisions", **_plain.unstructure(need)}
-    return need.to_json()
+    return {"kind": need.kind, **to_json(need)}
 
 
 def _request_of(body: Json, _: object) -> Elicitation | Unaskable:
     if "unaskable" in body:
-        return _converter.structure(body, Unaskable)
-    return askable(_converter.structure(body, Elicitation))
+        return from_json(body, Unaskable)
+    return askable(from_json(body, Elicitation))
 
 
-_plain = new_converter()
-"""For values that are stored field by field."""
-_converter = new_converter()
 for _whole in (Fault, NodeEnd, ToolResult):
-    store_whole(_converter, _whole)
-_converter.register_structure_hook(Decided, lambda body, _: decision_of(body))
-_converter.register_unstructure_hook(Decided, Decided.to_json)
-_converter.register_structure_hook(Need | None, _need_of)
-_converter.register_structure_hook(Elicitation | Unaskable, _request_of)
-_converter.register_unstructure_hook(Need | None, _need_json)
-_converter.register_structure_hook(
-    e.ApprovalRequested, lambda body, _: e.ApprovalRequested(question_of(body))
-)
-_converter.register_unstructure_hook(e.ApprovalRequested, lambda event: event.asked.to_json())
-_converter.register_structure_hook(e.StepFinished, _step_of)
-_converter.register_unstructure_hook(e.StepFinished, _step_json)
+    store_whole(_whole)
+converter.register_structure_hook(Need | None, _need_of)
+converter.register_structure_hook(Elicitation | Unaskable, _request_of)
+converter.register_unstructure_hook(Need | None, _need_json)
+converter.register_structure_hook(e.ApprovalRequested, lambda body, _: e.ApprovalRequested(question_of(body)))
+converter.register_unstructure_hook(e.ApprovalRequested, lambda event: event.asked.to_json())
+converter.register_structure_hook(e.StepFinished, _step_of)
+converter.register_unstructure_hook(e.StepFinished, _step_json)

@@ -11,11 +11,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 import attrs
-from cattrs.cols import is_namedtuple, namedtuple_dict_structure_factory
 
 from ...runtime.journal.summary import Summary
 from ..approvals.decided import Expired
-from ..common.stored_json import new_converter
+from ..common.stored_json import from_json
 from ..models.usage import NOTHING, Spent, stored
 from . import events as e
 from .outcomes import Replied, StepFailed
@@ -140,11 +139,11 @@ def _stored(run: RunHead) -> dict[str, Any]:
 def head_of_summary(summary: Summary) -> Head:
     """The head that is stored in a summary, without `pending` and `in_flight`: these are read from the
     questions."""
-    body = _converter.structure(summary.body, _SummaryBody)
+    body = from_json(summary.body, _SummaryBody)
     run = None
     if body.run is not None:
         fields, usage = stored(body.run)
-        run = _converter.structure({**fields, "usage": usage}, RunHead)
+        run = from_json({**fields, "usage": usage}, RunHead)
     return Head(
         session_id=body.session_id,
         title=summary.title,
@@ -160,11 +159,6 @@ class _SummaryBody:
     session_id: str = ""
     run: Mapping[str, Any] | None = None
     used: Sequence[Any] = ()
-
-
-_converter = new_converter()
-_converter.register_structure_hook_factory(is_namedtuple, namedtuple_dict_structure_factory)
-_converter.register_structure_hook(Spent, lambda used, _: Spent(*used))
 
 
 def fold_head(head: Head, events: Iterable[e.LogEvent]) -> Head:

@@ -9,8 +9,7 @@ import attrs
 
 from ...runtime.journal.protocol import Command, Json
 from ..approvals.decided import Decided
-from ..approvals.kinds import decision_of
-from ..common.stored_json import new_converter
+from ..common.stored_json import from_json, to_json
 from ..tools.pictures import Picture
 from .events import Origin
 
@@ -166,16 +165,11 @@ class Received:
 def received(row: Command) -> Received:
     """Decode a row. Raises LookupError, TypeError or ValueError if the body does not match the kind."""
     known = _KINDS.get(row.kind)
-    command = None if known is None else _converter.structure(row.body, known)
+    command = None if known is None else from_json(row.body, known)
     return Received(row.stream, row.key, row.at, row.kind, command, row.node)
 
 
 def body_of(command: AnyCommand) -> Json:
     """Return the stored form of a command."""
-    body: Json = _converter.unstructure(command)
+    body: Json = to_json(command)
     return body
-
-
-_converter = new_converter()
-_converter.register_structure_hook(Decided, lambda body, _: decision_of(body))
-_converter.register_unstructure_hook(Decided, Decided.to_json)

@@ -9,6 +9,7 @@ import attrs
 
 from ...config.agent_config import UsageLimits
 from ...config.models import Prices
+from ..common.stored_json import converter
 from .messages import Usage
 
 _PER = 1_000_000
@@ -76,6 +77,7 @@ class Spent(NamedTuple):
 
 
 NOTHING = Spent()
+converter.register_structure_hook(Spent, lambda used, _: Spent(*used))
 
 
 def spent_by(usage: Usage, prices: Prices | None) -> Spent:

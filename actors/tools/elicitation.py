@@ -22,14 +22,10 @@ MAX_NAME = 100
 """Maximum length of a field name in a reason, in characters."""
 
 
-def to_json(elicitation: attrs.AttrsInstance) -> dict[str, Any]:
-    """Return the fields that are not null."""
-    return {key: value for key, value in attrs.asdict(elicitation).items() if value is not None}
-
-
 def unaskable(elicitation: Elicitation) -> str | None:
     """Return the reason to decline a question without asking a person; None if a person may be asked."""
-    if len(json.dumps(to_json(elicitation))) > MAX_QUESTION:
+    given = {key: value for key, value in attrs.asdict(elicitation).items() if value is not None}
+    if len(json.dumps(given)) > MAX_QUESTION:
         return f"the question is longer than {MAX_QUESTION} characters"
     if elicitation.url is not None and not _is_web_address(elicitation.url):
         # People open the address, so it must not be a script or a local file.

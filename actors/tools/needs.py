@@ -12,7 +12,7 @@ met. As JSON:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
@@ -48,15 +48,12 @@ class Wanted:
 class NeedsToken:
     """The server refused the token of a call, or requires a token."""
 
+    kind: ClassVar = "credential"
     status: int
     """401 or 403."""
     command: str
     """The command whose token, or missing token, was refused."""
     challenge: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        fields = {"kind": "credential", "status": self.status, "command": self.command}
-        return fields if self.challenge is None else {**fields, "challenge": self.challenge}
 
 
 @attrs.frozen
@@ -71,6 +68,7 @@ class Unaskable:
 class NeedsAnswers:
     """The server asked questions."""
 
+    kind: ClassVar = "answers"
     requests: Mapping[str, Elicitation | Unaskable]
     """The questions by the names that the server gave them."""
     state: str | None
@@ -78,19 +76,12 @@ class NeedsAnswers:
     answers: bool
     """Whether the next attempt sends the answers (see `ToolInputRequired`)."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": "answers",
-            "requests": {name: elicitation.to_json(asked) for name, asked in self.requests.items()},
-            "state": self.state,
-            "answers": self.answers,
-        }
-
 
 @attrs.frozen
 class NeedsDecisions:
     """The task of another agent waits for answers. They are sent as they arrive, one by one or together."""
 
+    kind: ClassVar = "decisions"
     items: Sequence[RemoteItem]
     refusals: Mapping[str, str] = attrs.field(factory=dict)
     """The reasons of refused answers, by the name of the item."""

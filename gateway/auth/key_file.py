@@ -15,11 +15,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import attrs
 
-from ...actors.common.stored_json import new_converter
+from ...actors.common.stored_json import from_json, to_json
 from ...runtime.json_text import dump, load
 from .principal_names import is_key_name, is_subject
 
@@ -70,9 +69,6 @@ class _Content:
     keys: tuple[StoredKey, ...]
 
 
-_converter = new_converter()
-
-
 def digest_of(key: str) -> str:
     return hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()
 
@@ -110,7 +106,7 @@ class KeyFile:
         if len(data) > MAX_BYTES:
             raise KeyFileError(f"{self.path} is larger than {MAX_BYTES} bytes")
         try:
-            content = _converter.structure(load(data.decode()), _Content)
+            content = from_json(load(data.decode()), _Content)
         except (LookupError, TypeError, ValueError) as error:
             raise KeyFileError(f"{self.path} is not a file of API keys") from error
         ids = {key.id for key in content.keys}
@@ -141,7 +137,7 @@ class KeyFile:
             os.close(lock)
 
     def _write(self, keys: list[StoredKey]) -> None:
-        content: Any = _converter.unstructure(_Content(FORMAT, tuple(keys)))
+        content = to_json(_Content(FORMAT, tuple(keys)))
         new = self.path.with_name(f"{FILE}.new")
         new.unlink(missing_ok=True)  # of a writer that was killed
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -9,11 +9,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from ...actors.common.stored_json import readable, to_json
 from ...runtime.journal.followed_notes import FollowedNotes
 from ...runtime.journal.protocol import Json, Notes
 from .api_keys import ApiKeys
 from .key_file import StoredKey
-from .principal_note import read, written
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ async def change_keys(notes: Notes, change: Callable[[list[StoredKey]], T]) -> T
         before = await read_keys(notes)
         after = list(before)
         result = change(after)
-        changed = {key.id: written(key) for key in after if key not in before}
+        changed = {key.id: to_json(key) for key in after if key not in before}
         if await notes.write_notes(NOTE, changed, at=at):
             return result
 
@@ -61,7 +61,7 @@ async def change_keys(notes: Notes, change: Callable[[list[StoredKey]], T]) -> T
 def _sound(notes: Mapping[str, Json | None]) -> dict[str, StoredKey]:
     found: dict[str, StoredKey] = {}
     for id, body in notes.items():
-        key = read(body, StoredKey)
+        key = readable(body, StoredKey)
         if key is not None and key.id == id and key.is_sound:
             found[id] = key
         else:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
 import attrs
 import trio
 
 from ...actors.access.principal import Grants, Principal, granted
-from ...actors.common.stored_json import new_converter
-from ...runtime.journal.protocol import Json
 from ..http.identity import Lifetime
-
-T = TypeVar("T")
 
 
 @attrs.frozen
@@ -46,20 +40,3 @@ class PrincipalNote:
 
     def has_expired(self, now: float) -> bool:
         return self.expires is not None and self.expires <= now
-
-
-_converter = new_converter()
-
-
-def written(note: object) -> Json:
-    """A note from an attrs value."""
-    fields: dict[str, Any] = _converter.unstructure(note)
-    return fields
-
-
-def read(body: Json | None, kind: type[T]) -> T | None:
-    """The attrs value of a note; None if the note is damaged."""
-    try:
-        return _converter.structure(body, kind)
-    except (LookupError, TypeError, ValueError):
-        return None

@@ -18,12 +18,13 @@ from collections.abc import Mapping
 import attrs
 
 from ...actors.access.principal import Grants, Principal
+from ...actors.common.stored_json import readable, to_json
 from ...runtime.journal.followed_notes import FollowedNotes
 from ...runtime.journal.protocol import Json
 from ..http.errors import RequestError
 from ..http.identity import Identity, Lifetime
 from ..http.request import HttpRequest
-from .principal_note import PrincipalNote, read, written
+from .principal_note import PrincipalNote
 from .verifiers import RequestKind, Unverified
 
 COOKIE = "__Host-stopgo"
@@ -72,7 +73,7 @@ class Sessions:
         digest = _digest(id)
         named = attrs.evolve(principal, credential=f"{SESSION}{digest[:16]}")
         note = PrincipalNote.of(named, now + self.seconds)
-        await self._notes.notes.write_notes(NOTE, {digest: written(note)})
+        await self._notes.notes.write_notes(NOTE, {digest: to_json(note)})
         self._add(digest, note)
         return id
 
@@ -92,13 +93,13 @@ class Sessions:
     async def end(self, session: Session) -> None:
         """End a session, with its streams. Raises `JournalError`."""
         ended = attrs.evolve(session.note, ended=True)  # kept until it expires, so that other nodes see it
-        await self._notes.notes.write_notes(NOTE, {session.digest: written(ended)})
+        await self._notes.notes.write_notes(NOTE, {session.digest: to_json(ended)})
         self._forget(session)
 
     async def _apply(self, notes: Mapping[str, Json | None]) -> None:
         now = self._notes.wall()
         for digest, body in notes.items():
-            note, known = read(body, PrincipalNote), self._open.get(digest)
+            note, known = readable(body, PrincipalNote), self._open.get(digest)
             if note is None or note.ended or note.has_expired(now):
                 if known is not None:
                     self._forget(known)

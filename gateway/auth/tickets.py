@@ -16,10 +16,11 @@ import attrs
 import trio
 
 from ...actors.access.principal import Grants
+from ...actors.common.stored_json import readable, to_json
 from ...runtime.journal.followed_notes import FollowedNotes
 from ..http.identity import Identity, Lifetime
 from ..http.request import HttpRequest
-from .principal_note import PrincipalNote, read, written
+from .principal_note import PrincipalNote
 from .verifiers import RequestKind, Unverified
 
 TICKET = "ticket"
@@ -65,7 +66,7 @@ class Tickets:
         """Remove the tickets that earlier processes have left. Raises `JournalError`."""
         now = self._notes.wall()
         for digest, body in (await self._notes.notes.notes(NOTE)).items():
-            found = read(body, _Ticket)
+            found = readable(body, _Ticket)
             if found is None or found.until <= now:
                 await self._notes.notes.take_note(NOTE, digest)
 
@@ -81,14 +82,14 @@ class Tickets:
         end, until = identity.lifetime.expires, now + TICKET_SECONDS
         by = PrincipalNote.of(identity.principal, None if end is None else now + end - trio.current_time())
         ticket = secrets.token_urlsafe(32)
-        await self._notes.notes.write_notes(NOTE, {_digest(ticket): written(_Ticket(by, until))})
+        await self._notes.notes.write_notes(NOTE, {_digest(ticket): to_json(_Ticket(by, until))})
         self._made[_digest(ticket)] = id, until
         return ticket
 
     async def use(self, ticket: str) -> Identity | None:
         """The credential behind an unused ticket, which is used up; None if there is no such ticket. Raises
         `JournalError`."""
-        found = read(await self._notes.notes.take_note(NOTE, _digest(ticket)), _Ticket)
+        found = readable(await self._notes.notes.take_note(NOTE, _digest(ticket)), _Ticket)
         self._made.pop(_digest(ticket), None)
         if found is None or found.until <= self._notes.wall():
             return None

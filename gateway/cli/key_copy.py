@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ...actors.common.stored_json import to_json
 from ...runtime.journal import note
 from ...runtime.stores.transfer import Copied, Tell, copy_journal
 from ..auth.key_file import KeyFile
 from ..auth.key_notes import NOTE, read_keys
-from ..auth.principal_note import written
 from .with_journal import with_journal
 
 
@@ -36,7 +36,7 @@ def copy_with_keys(
     keys = (
         KeyFile.in_directory(source).read() if isinstance(source, Path) else with_journal(source, read_keys)
     )
-    texts = note.texts({key.id: written(key) for key in keys})
+    texts = note.texts({key.id: to_json(key) for key in keys})
 
     def finish() -> None:
         last()

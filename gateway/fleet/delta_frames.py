@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ...actors.common.stored_json import new_converter
+from ...actors.common.stored_json import from_json, to_json
 from ...actors.conversation.delta_exchange import WantedDeltas
 from ...actors.log.deltas import AnyDelta
 from ...runtime import json_text
@@ -20,8 +20,6 @@ PATH = "/fleet/deltas"
 MOST_LISTED = 20_000
 """Maximum number of conversations in a list; a node that watches more wants the deltas of all."""
 
-_converter = new_converter()
-
 
 def address_of(advertised: str, node: str) -> str:
     """Where a node reads the deltas of the one that advertises a URL. `node` is the name of the reader."""
@@ -29,13 +27,13 @@ def address_of(advertised: str, node: str) -> str:
 
 
 def encode(delta: AnyDelta) -> bytes:
-    return sse.encode(_converter.unstructure(delta))
+    return sse.encode(to_json(delta))
 
 
 def decode(text: str) -> AnyDelta | None:
     """None: the other node is of a version with other deltas."""
     try:
-        return cast(AnyDelta, _converter.structure(json_text.load(text), cast(Any, AnyDelta)))
+        return from_json(json_text.load(text), cast("type[AnyDelta]", AnyDelta))
     except (LookupError, TypeError, ValueError):
         return None
 

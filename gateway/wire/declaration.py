@@ -8,8 +8,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 import attrs
 
-_ABOUT = "stopgo.about"
-_SCHEMA = "stopgo.schema"
+from ...config import shape
 
 SHAPES: dict[str, type[Shape]] = {}
 """Every shape by name, in order of declaration."""
@@ -24,23 +23,12 @@ class With:
 
 def about(text: str, **schema: Any) -> Any:
     """A required field. `text` is its description; `schema` adds keywords to its schema."""
-    return attrs.field(metadata={_ABOUT: text, _SCHEMA: schema})
+    return attrs.field(metadata=shape.about(text, schema=schema))
 
 
 def maybe(text: str, **schema: Any) -> Any:
     """An optional field: absent from the JSON while it is None."""
-    return attrs.field(default=None, metadata={_ABOUT: text, _SCHEMA: schema})
-
-
-def meaning(field: attrs.Attribute[Any]) -> str:
-    text: str = field.metadata[_ABOUT]
-    return text
-
-
-def keywords(field: attrs.Attribute[Any]) -> dict[str, Any]:
-    """The keywords that the declaration adds to the schema of the field's type."""
-    schema: dict[str, Any] = field.metadata[_SCHEMA]
-    return schema
+    return shape.default(None, text, schema=schema)
 
 
 def is_optional(field: attrs.Attribute[Any]) -> bool:

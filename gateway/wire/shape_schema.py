@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 import attrs
 
-from .declaration import SHAPES, Shape, fixed_type, is_optional, keywords, meaning
+from ...config.shape import about_of, without_none
+from .declaration import SHAPES, Shape, fixed_type, is_optional
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -39,11 +40,11 @@ def _shape(cls: type[Shape]) -> Schema:
     for field in attrs.fields(cls):
         hint = hints[field.name]
         if is_optional(field):
-            [hint] = (each for each in get_args(hint) if each is not types.NoneType)
+            hint = without_none(hint)
         else:
             required.append(field.name)
-        described = {"description": plain(meaning(field)), **schema(hint), **keywords(field)}
-        properties[field.name] = described
+        described = about_of(field)
+        properties[field.name] = {"description": plain(described.text), **schema(hint), **described.schema}
     whole: Schema = {"description": plain(about_shape(cls)), "type": "object", "properties": properties}
     if required:
         whole["required"] = required

@@ -16,11 +16,12 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.approvals.asked import Occasion
 from stopgo.actors.approvals.decided import Decided
 from stopgo.actors.approvals.kinds import Approval
-from stopgo.actors.approvals.requirement import Requirement, stored_requirement
+from stopgo.actors.approvals.requirement import Requirement
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.approvals.voting import agreed_edit, vote_of
 from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common.errors import AgentError
+from stopgo.actors.common.stored_json import from_json, to_json
 from stopgo.actors.tools.tool import Tool, ToolOutcomeUnknown
 from stopgo.config.auth import ScopeConfig
 from stopgo.gateway.views import approval_view
@@ -429,13 +430,13 @@ async def test_a_retry_needs_the_approvers_of_the_call(quorum: World, autojump_c
     ],
 )
 def test_damaged_requirement_is_no_weaker_one(damage: Mapping[str, Any]) -> None:
-    whole = Requirement(("dba",), 2, requester_may_approve=False).to_json()
-    assert stored_requirement(whole) == Requirement(("dba",), 2, requester_may_approve=False)
+    whole = to_json(Requirement(("dba",), 2, requester_may_approve=False))
+    assert from_json(whole, Requirement) == Requirement(("dba",), 2, requester_may_approve=False)
     with pytest.raises((TypeError, ValueError)):
-        stored_requirement({**whole, **damage})
+        from_json({**whole, **damage}, Requirement)
     for name in whole:
         with pytest.raises(LookupError):
-            stored_requirement({key: value for key, value in whole.items() if key != name})
+            from_json({key: value for key, value in whole.items() if key != name}, Requirement)
 
 
 # ---------------------------------------------------------------------------- property
