@@ -55,7 +55,7 @@ help:
 	@echo "Figures, which no gate compares"
 	@echo "  make bench        measure"
 	@echo "  make figures      measure the journal on PostgreSQL"
-	@echo "  make soak         what takes ten minutes: kill -9 of nodes and servers all the time, and at each write"
+	@echo "  make soak         what takes ten minutes: kill -9 of members and servers all the time, and at each write"
 	@echo
 	@echo "Other"
 	@echo "  make build        wheel and sdist into dist/; the wheel is for all platforms, so build-all is the same"

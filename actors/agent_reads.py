@@ -60,7 +60,7 @@ class Load:
     """None: the journal does not answer."""
     fleet: Fleet | None
     """None: the journal does not answer."""
-    node: str
+    member: str
     """The name of this process in `fleet`."""
     working: int
     """Runs of this process with an active branch."""
@@ -337,9 +337,11 @@ class AgentReads:
         return DeltaExchange(self._cast.services)
 
     @property
-    def node(self) -> str:
+    def member(self) -> str:
         """The name of this process among those on the same journal."""
-        return self._journal.node
+        return self._journal.member
+
+    node = member  # its earlier name
 
     async def living(self) -> frozenset[str]:
         """Return the names of the processes on this journal whose leases have not run out."""
@@ -353,7 +355,7 @@ class AgentReads:
         return Load(
             await self._journal.census() if answers else None,
             await self._journal.fleet() if answers else None,
-            self._journal.node,
+            self._journal.member,
             working=services.active_runs.count,
             in_memory=len(services.live),
             slots=self._cast.directory.slots,

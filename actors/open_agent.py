@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LOG_VERSION = 1
 """The version of the events and commands that this program writes. It is raised when an older program could
-not continue a conversation with them; then older nodes leave such conversations to newer ones."""
+not continue a conversation with them; then older members leave such conversations to newer ones."""
 TEARDOWN = 1.0
 """Seconds at the end of the grace period, at most a quarter of it, for what follows the cancellation of work
 that has not finished: the processes of tool servers are stopped, and the journal is closed."""
@@ -116,7 +116,7 @@ async def open_agent(
             async with _run(config, store, cast, folder, wall()) as agent:
                 yield agent
         finally:
-            # Otherwise other nodes wait for the end of the lease.
+            # Otherwise other members wait for the end of the lease.
             with trio.move_on_after(LEAVE, shield=True), suppress(JournalError):
                 await store.leave()
 

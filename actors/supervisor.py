@@ -1,8 +1,8 @@
 """Starts all actors of an agent, or none, and stops them in reverse order.
 
 The order is: lease, registry, models, tool servers (all at the same time), other agents, tool lists, flusher,
-spending, conversations, timers, other nodes, notes of other nodes, remote questions. So conversations stop
-while the servers that they call still run.
+spending, conversations, timers, other members, notes of other members, remote questions. So conversations
+stop while the servers that they call still run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .a2a.agent_actor import remote_agent_actor
 from .common.errors import Misconfigured, StartError
 from .common.store_secret import StoreSecret
 from .conversation.conversation import Wake, conversation, poisoned
-from .conversation.other_nodes import OtherNodes
+from .conversation.other_members import OtherMembers
 from .conversation.remote_questions import RemoteQuestions
 from .conversation.timers import timers
 from .gate import halt
@@ -214,12 +214,12 @@ async def _start(
 async def _watch_others(
     kernel: Supervisor, services: Services, notes: FollowedNotes, servers: Iterable[str]
 ) -> None:
-    """See what other nodes change."""
+    """See what other members change."""
 
     async def learn(server: str, _: object) -> None:
         await services.registry.ask(Learn(server))
 
-    await kernel.start("other nodes", OtherNodes(services).actor())
+    await kernel.start("other nodes", OtherMembers(services).actor())
     for name in servers:
         await notes.follow(kind_of(name), partial(learn, name))
     await kernel.start("notes of other nodes", background(notes.run))

@@ -29,7 +29,7 @@ from .wire import system_shapes as s
 from .wire.agui_shapes import AGUIEvent
 from .wire.frame_shapes import Frame
 
-NODE = s.FleetNode(
+MEMBER = s.FleetNode(
     name="37eff7b4d867",
     is_this=True,
     host="agent-1",
@@ -56,7 +56,7 @@ FLEET = (
                     synchronous_standbys="ANY 1 (a, b)",
                     unowned=0,
                     need_newer=0,
-                    nodes=[NODE],
+                    nodes=[MEMBER],
                 ),
             ),
         ),

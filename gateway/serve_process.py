@@ -135,7 +135,7 @@ async def _serve(config: AgentConfig, serving: Serving) -> int:
                 ) as server,
                 observation.serve_metrics(agent, server, scraped) as metrics,
             ):
-                _settle_memory()
+                _freeze_memory()
                 if serving.journal is None:
                     announce(config.data_dir, f"listening on {server.url}")
                 if metrics is not None:
@@ -173,7 +173,7 @@ async def _bound(
         yield sockets, scraped
 
 
-def _settle_memory() -> None:
+def _freeze_memory() -> None:
     """Exempt the objects that startup has loaded from garbage collection. They are hundreds of thousands,
     live as long as the process, and would be traversed again and again."""
     gc.collect()

@@ -30,7 +30,7 @@ from .restart import Backoff, Intensity, RestartWindow, Streak
 logger = logging.getLogger(__name__)
 
 
-class Member(Protocol):
+class Stoppable(Protocol):
     """Anything that a supervisor can stop."""
 
     async def stop(self, deadline: float) -> None:
@@ -61,7 +61,7 @@ class Supervisor:
         self._window = RestartWindow(intensity)
         self._backoff = backoff
         self._grace = grace
-        self._members: dict[str, tuple[Member, str]] = {}  # in start order, each with its group
+        self._running: dict[str, tuple[Stoppable, str]] = {}  # in start order, each with its group
         self._closing = False
         self.ended = False
         """The block has ended: its tasks have ended or are cancelled."""
@@ -92,33 +92,33 @@ class Supervisor:
         """
         self._closing = True
         deadline = trio.current_time() + self._grace
-        while self._members:
+        while self._running:
             # Otherwise this loop could ignore a cancellation: the nursery below does not raise Cancelled
             # if its tasks end normally.
             await trio.lowlevel.checkpoint_if_cancelled()
-            _, last = next(reversed(self._members.values()))
-            stopped = [name for name, (_, group) in self._members.items() if group == last]
+            _, last = next(reversed(self._running.values()))
+            stopped = [name for name, (_, group) in self._running.items() if group == last]
             async with trio.open_nursery() as stops:
                 for name in stopped:
-                    stops.start_soon(self._members[name][0].stop, deadline)
+                    stops.start_soon(self._running[name][0].stop, deadline)
             for name in stopped:
-                self._members.pop(name, None)
+                self._running.pop(name, None)
 
-    def adopt(self, name: str, member: Member) -> trio.Nursery:
-        """Add a member, and return the nursery in which it can run tasks.
+    def adopt(self, name: str, actors: Stoppable) -> trio.Nursery:
+        """Stop `actors` with the others, and return the nursery in which it can run tasks.
 
-        The tasks must not raise, and must have ended when the member's `stop` returns. Raises as `start`
+        The tasks must not raise, and must have ended when `actors.stop` returns. Raises as `start`
         does.
         """
-        self._add(name, member, name)
+        self._add(name, actors, name)
         return self._nursery
 
-    def _add(self, name: str, member: Member, group: str) -> None:
+    def _add(self, name: str, added: Stoppable, group: str) -> None:
         if self._closing:
             raise ActorUnavailable(f"cannot start {name}: its supervisor is closing")
-        if name in self._members:
+        if name in self._running:
             raise ValueError(f"an actor named {name!r} is already running")
-        self._members[name] = member, group
+        self._running[name] = added, group
 
     @trio.lowlevel.enable_ki_protection
     async def _run(self, child: _Child, *, task_status: trio.TaskStatus[None]) -> None:
@@ -141,7 +141,7 @@ class Supervisor:
             if starter is not None:
                 raise ActorUnavailable(f"{child.name} was stopped before it served")
         finally:
-            self._members.pop(child.name, None)
+            self._running.pop(child.name, None)
             child.end()
 
     async def _back_off(self, child: _Child, crash: Exception, served: float) -> None:

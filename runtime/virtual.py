@@ -81,7 +81,7 @@ class VirtualActors(Generic[A]):
     `Context.progress` after which `poisoned(key, last_error)` makes the behaviour of one incarnation instead.
 
     When the supervisor closes, all of them are stopped at this group's position, and wakes are ignored from
-    then on. Raises ValueError if the supervisor has a member named `prefix`.
+    then on. Raises ValueError if the supervisor runs something named `prefix`.
     """
 
     def __init__(

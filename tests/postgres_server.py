@@ -50,7 +50,7 @@ class Database:
         self._db.execute("UPDATE clock SET now = %s", (now,))
 
     def clear(self) -> None:
-        """Forget all streams, nodes and notes."""
+        """Forget all streams, members and notes."""
         self._db.execute(
             "TRUNCATE stream, event, inbox, question, intent, node, note, note_kind, tally_change"
         )

@@ -62,8 +62,8 @@ NAMED_BY_OTHERS = (
     "gateway/agui/run_input.py",
 )
 """Their names are those of a specification, or of the values that they show."""
-SHARED_NAMES = {"Message", "Node"}
-"""A `Message` is one of an actor or of a conversation, a `Node` one of the tree or of the fleet."""
+SHARED_NAMES = {"Message"}
+"""A `Message` is one of an actor or of a conversation."""
 
 
 def test_one_name_stands_for_one_class() -> None:

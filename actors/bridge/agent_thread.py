@@ -151,7 +151,7 @@ class AgentThread:
             for call in list(self._open_calls):
                 _fail(call, self._cut_off())
             _fail(self.opened, self._refusal())
-            _settle(self.ended, None)
+            _set(self.ended, None)
 
     async def _serve(self) -> None:
         with self._scope:
@@ -162,7 +162,7 @@ class AgentThread:
                 try:
                     async with self._opening as agent:
                         self._calls = calls
-                        _settle(self.opened, agent)
+                        _set(self.opened, agent)
                         await self._stop.wait()
                 except Exception as error:
                     self._end_by(error)
@@ -211,7 +211,7 @@ class AgentThread:
 
             future.add_done_callback(cancel_task)
             try:
-                _settle(future, await function(self.opened.result()))
+                _set(future, await function(self.opened.result()))
             except AgentError as error:
                 _fail(future, error)
             except Exception as error:
@@ -264,7 +264,7 @@ class ThreadStream(Generic[T]):
 
     async def _read(self, source: Source[T], agent: Agent) -> None:
         async with source(agent) as items:
-            _settle(self.opened, None)
+            _set(self.opened, None)
             async for item in items:
                 while len(self._items) >= READ_AHEAD:
                     self._freed = trio.Event()
@@ -276,7 +276,7 @@ class ThreadStream(Generic[T]):
     def _end(self, reading: Future[None]) -> None:
         if not reading.cancelled() and (error := reading.exception()) is not None:
             _fail(self.opened, error)
-        _settle(self.opened, None)
+        _set(self.opened, None)
         self._ended = True
         self._hand_over()
 
@@ -289,7 +289,7 @@ class ThreadStream(Generic[T]):
             if reader is not None:
                 taken, self._items = self._items, []
         if reader is not None:
-            _settle(reader, taken)
+            _set(reader, taken)
             self._thread.call_soon(self._free)
 
     def _free(self) -> None:
@@ -305,7 +305,7 @@ def result_of(future: Future[T]) -> T:
     return future.result()
 
 
-def _settle(future: Future[T], result: T) -> None:
+def _set(future: Future[T], result: T) -> None:
     """Set the result, unless the future is done."""
     with suppress(InvalidStateError):
         future.set_result(result)

@@ -196,7 +196,7 @@ class Dispatch:
                 )
             )
         except LeaseLost as error:
-            if step.effect != "once":  # it can be sent again by the node that owns the conversation now
+            if step.effect != "once":  # it can be sent again by the member that owns the conversation now
                 raise Fenced(str(error)) from error
             result = ToolResult(str(error), is_error=True)
         except (ToolUnavailable, ToolChanged, ActorUnavailable) as error:

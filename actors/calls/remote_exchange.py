@@ -145,7 +145,7 @@ class RemoteExchange:
         try:
             await trio.sleep_forever()
         finally:
-            # If the tenure is lost, another node may follow the task.
+            # If the tenure is lost, another member may follow the task.
             goes_on = self._draining or self._scope.log.tenure.is_lost
             waits = self._departure.has_left and not (self._is_over or goes_on)
             shield.deadline = trio.current_time() + (REMOTE_GRACE if waits else 0.0)

@@ -150,12 +150,12 @@ def unavailable() -> AgentError:
     )
 
 
-def unanswered(lost: Literal["node", "journal"]) -> AgentError:
-    """Make the error for a command that was accepted, and that no node can answer now."""
+def unanswered(lost: Literal["member", "journal"]) -> AgentError:
+    """Make the error for a command that was accepted, and that no member can answer now."""
     code: ErrorCode
     code, cause = (
         ("node_unavailable", "the process that works on the conversation does not answer now")
-        if lost == "node"
+        if lost == "member"
         else ("journal_unavailable", "the journal cannot be reached now")
     )
     return AgentError(

@@ -31,7 +31,7 @@ class Process:
 
 
 @attrs.frozen
-class FleetNode:
+class FleetMember:
     """A process as others see it."""
 
     name: str
@@ -62,7 +62,12 @@ class FleetView:
     """The number of conversations that have something to do, and no process yet."""
     need_newer: int
     """The number of conversations that a newer version has written, and that no process can continue now."""
-    nodes: Sequence[FleetNode]
+    members: Sequence[FleetMember]
+
+    @property
+    def nodes(self) -> Sequence[FleetMember]:
+        """The earlier name of `members`."""
+        return self.members
 
 
 def this_process(started: float, url: str | None = None) -> Process:
@@ -74,7 +79,7 @@ def written(process: Process) -> str:
 
 
 def described(about: str) -> Process | None:
-    """The process of a node; None if it did not say."""
+    """The process of a member; None if it did not say."""
     try:
         return from_json(json_text.load(about), Process)
     except (LookupError, TypeError, ValueError):
@@ -87,10 +92,10 @@ async def read_fleet(journal: Journal, started: float) -> FleetView:
     found = await journal.fleet()
     round_trip = trio.current_time() - began
 
-    def as_seen(node: ownership.Node) -> FleetNode:
-        is_this = node.name == journal.node
-        process = described(node.about) or (this_process(started) if is_this else None)
-        return FleetNode(node.name, process, is_this, node.seconds, node.streams, node.open)
+    def as_seen(member: ownership.Member) -> FleetMember:
+        is_this = member.name == journal.member
+        process = described(member.about) or (this_process(started) if is_this else None)
+        return FleetMember(member.name, process, is_this, member.seconds, member.streams, member.open)
 
-    nodes = [*map(as_seen, found.nodes)]
-    return FleetView(found.store, round_trip, found.standbys, found.unowned, found.need_newer, nodes)
+    members = [*map(as_seen, found.members)]
+    return FleetView(found.store, round_trip, found.standbys, found.unowned, found.need_newer, members)

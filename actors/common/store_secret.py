@@ -1,4 +1,4 @@
-"""The secret of a store, which all of its nodes share, for ids and cursors that tell nothing of others. Pure.
+"""The secret of a store, which its members share, for ids and cursors that tell nothing of others. Pure.
 
 * An id is derived from names, such as an idempotency key. Without the secret, a client cannot tell
   which id the name of another one has.

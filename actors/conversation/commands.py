@@ -118,8 +118,8 @@ class Commands:
                 return
             if received.key in acked:
                 continue
-            if received.has_token and received.node != self._services.journal.node:
-                self._log.sent_elsewhere[received.key] = received.node
+            if received.has_token and received.member != self._services.journal.member:
+                self._log.sent_elsewhere[received.key] = received.member
             if self._log.state.read_only and not isinstance(received.command, Delete):
                 await self._refuse_read_only(received)
             elif isinstance(received.command, Say) and self._run_is_live():
@@ -141,8 +141,8 @@ class Commands:
             self._services.bus.publish(ConversationTopic(state.id), Idle())
 
     async def _inbox(self) -> Sequence[Received]:
-        """The open commands. Raises `Fenced` if another node owns the conversation, because its commands may
-        be about things that are not in the log of this activation."""
+        """The open commands. Raises `Fenced` if another member owns the conversation, because its commands
+        may be about things that are not in the log of this activation."""
         journal = self._services.journal
         inbox = await until_available(partial(stored.inbox, journal, self._log.state.id))
         await self._log.tenure.check(journal)  # after the reading, so that it held before it
@@ -254,8 +254,8 @@ class Commands:
         await self._log.save(e.RunResumed(head.id, key, True, answer=True, by=by), ack=[key])
 
     async def _resume_with_token(self) -> None:
-        """Resume a run that rests for want of a token that this node holds, unless it did so in vain before.
-        If no node can be expected to hold it any more, answer the senders that have no answer yet."""
+        """Resume a run that rests for want of a token that this member holds, unless it did so in vain
+        before. If no member can be expected to hold it any more, answer the senders without an answer."""
         log, head = self._log, self._log.state.head.run
         if head is None or head.state != "auth_required":
             return

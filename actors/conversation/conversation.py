@@ -9,7 +9,7 @@ An activation takes one of four paths:
     ==========================  =========================================================================
     the stream                  the activation
     ==========================  =========================================================================
-    is owned by another node    ends at once
+    is owned by another member  ends at once
     can be read                 executes commands until it has been idle for `IDLE` seconds without an
                                 active branch (`_serve`)
     crashed again and again     fails its run first (`poisoned`), then as above
@@ -83,7 +83,7 @@ def poisoned(services: Services) -> Callable[[str, Exception], Behaviour[Wake]]:
 async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Exception | None) -> None:
     journal = services.journal
     if services.lease.can_be_lost and services.active_runs.draining.is_set():
-        return  # other nodes go on
+        return  # other members go on
     try:
         log = await open_log(
             journal,
@@ -103,7 +103,7 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
     except StreamDamaged as damage:
         await _serve_damaged(ctx, services, id, damage)
         return
-    if log is None:  # the node that owns it finds the commands itself
+    if log is None:  # the member that owns it finds the commands itself
         services.bus.publish(ConversationTopic(id), Idle())
         return
     commands = Commands(ctx, log, services)

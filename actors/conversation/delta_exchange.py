@@ -1,7 +1,7 @@
-"""The deltas that nodes pass to each other, because deltas are not in the journal.
+"""The deltas that members pass to each other, because deltas are not in the journal.
 
-A node says which conversations are watched there; the nodes that work on them send their deltas. The gateway
-has the connections (`gateway/fleet`).
+A member says which conversations are watched there; the members that work on them send their deltas. The
+gateway has the connections (`gateway/fleet`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..log.topics import DELTAS, EVERY_DELTA, ConversationTopic
 from ..nodes.services import Services
 
 BUFFER = 1000
-"""Deltas that wait for a slow node, before the oldest are dropped."""
+"""Deltas that wait for a slow member, before the oldest are dropped."""
 
 
 @attrs.frozen
 class WantedDeltas:
-    """The conversations whose deltas a node wants."""
+    """The conversations whose deltas a member wants."""
 
     conversations: frozenset[str] = frozenset()
     all: bool = False
@@ -37,15 +37,15 @@ class DeltaExchange:
     _services: Services
 
     def wanted(self) -> WantedDeltas:
-        """The deltas that watchers at this node want, and that other nodes may have."""
+        """The deltas that watchers at this member want, and that other members may have."""
         topics, live = self._services.bus.topics, self._services.live
         watched = (topic.conversation for topic in topics if isinstance(topic, ConversationTopic))
         return WantedDeltas(frozenset(id for id in watched if id not in live), EVERY_DELTA in topics)
 
     def deltas(self, wants: Callable[[str], bool]) -> AbstractContextManager[Subscription]:
-        """Subscribe to the deltas of conversations at this node. `wants` takes the id of a conversation."""
+        """Subscribe to the deltas of conversations at this member. `wants` takes the id of a conversation."""
         return self._services.bus.subscribe(DELTAS, BUFFER, lambda delta: wants(delta.conversation))
 
     async def take(self, delta: AnyDelta) -> None:
-        """Pass a delta of another node to the watchers at this node. Raises `JournalError`."""
+        """Pass a delta of another member to the watchers at this member. Raises `JournalError`."""
         await self._services.relay.pass_on(delta)

@@ -113,7 +113,7 @@ class Deleted(Exception):
 async def reply(
     replies: Subscription, journal: Journal, conversation: str, key: str
 ) -> Json | Unanswered | None:
-    """Wait for the reply to a command that was delivered, or until no node can answer it. None if the
+    """Wait for the reply to a command that was delivered, or until no member can answer it. None if the
     subscription ends first.
 
     `replies` is a subscription to its `ReplyTopic`, made before the delivery.
@@ -134,7 +134,7 @@ async def reply(
                 is_reached = True
             if not is_reached or found is None:
                 # The journal that was away may be reached again by now.
-                if isinstance(news, Unanswered) and is_reached == (news.lost == "node"):
+                if isinstance(news, Unanswered) and is_reached == (news.lost == "member"):
                     return news
                 continue  # there will be more news
         if found is None:

@@ -126,7 +126,7 @@ def _tree(log: ConversationLog, services: Services) -> Node | Failure:
 async def announce(log: ConversationLog, services: Services) -> None:
     """Record that the run is blocked, if it still is, and answer the senders that wait for it."""
     while log.blocked:
-        living = await _other_nodes(log)
+        living = await _other_members(log)
         head = log.state.head.run
         if head is None or not log.blocked:  # changed during the wait
             return
@@ -149,22 +149,22 @@ async def announce(log: ConversationLog, services: Services) -> None:
 
 
 async def settle(log: ConversationLog, head: RunHead, wanted: Wanted) -> None:
-    """Answer the senders of a run that rests for want of a token, unless the node that has the token is about
-    to resume it."""
-    settles = _settled_without(log, wanted, await _other_nodes(log))
+    """Answer the senders of a run that rests for want of a token, unless the member that has the token is
+    about to resume it."""
+    settles = _settled_without(log, wanted, await _other_members(log))
     if settles:
         event = _auth_required(head, wanted, settles, log.run.worked)
         await log.save(event, replies=dict.fromkeys(settles, reply_of(results.auth_required(head, wanted))))
 
 
-async def _other_nodes(log: ConversationLog) -> Collection[str]:
-    """The living nodes, if any of them may have tokens of the run."""
+async def _other_members(log: ConversationLog) -> Collection[str]:
+    """The living members, if any of them may have tokens of the run."""
     return await until_available(log.journal.living) if log.sent_elsewhere else ()
 
 
 def _settled_without(log: ConversationLog, wanted: Wanted, living: Collection[str]) -> tuple[str, ...]:
-    """The commands to answer when the run rests for want of a token. A command whose token a living node has
-    is not answered: that node resumes the run."""
+    """The commands to answer when the run rests for want of a token. A command whose token a living member
+    has is not answered: that member resumes the run."""
     unsettled = tuple(log.run.unsettled)
     if wanted.status is not None:  # the token was refused
         return unsettled

@@ -86,7 +86,7 @@ class _Deadlines:
             command = NewCommand(question.stream, key, expire.kind, body_of(expire))
             try:
                 outcome = await until_available(partial(self._journal.deliver, command))
-            except NeedsNewer:  # a node that can execute the command delivers it when it starts
+            except NeedsNewer:  # a member that can execute the command delivers it when it starts
                 continue
             if isinstance(outcome, Accepted):
                 self._wake(question.stream)

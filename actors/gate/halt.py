@@ -7,8 +7,8 @@ A halt takes effect in this order, so that no intent is committed after it was a
     2     It is in effect: a commit that begins later contains no intent of such a call, and a call whose
           intent is on disk is no longer sent (`Departure`).
     3     Each commit of an intent that had begun before has ended.
-    4     Each other living node has read the note, has done 2 and 3, and has confirmed it with a note of
-          its own. A node that cannot do so loses its lease, and sends nothing either. The halt is
+    4     Each other living member has read the note, has done 2 and 3, and has confirmed it with a note of
+          its own. A member that cannot do so loses its lease, and sends nothing either. The halt is
           acknowledged.
     ====  =============================================================================================
 
@@ -44,16 +44,16 @@ MAX_REASON = 500
 KEYS = 8
 """Number of idempotency keys that are remembered."""
 CONFIRMED = "halt confirmed"
-"""The kind of the notes of nodes that have seen a halt; their keys are the nodes."""
+"""The kind of the notes of members that have seen a halt; their keys are the members."""
 CONFIRMING = 60.0
-"""Maximum number of seconds to wait for other nodes. It is longer than their leases."""
+"""Maximum number of seconds to wait for other members. It is longer than their leases."""
 
 NOT_SENT = "The call was not sent: the agent was halted. Nothing was done."
 LEASE_LOST = "The call was not sent: the process had lost its lease at the journal. Nothing was done."
 
 
 class LeaseLost(ToolUnavailable):
-    """The call was not sent, because another node may have taken the conversation over."""
+    """The call was not sent, because another member may have taken the conversation over."""
 
 
 @attrs.frozen
@@ -101,7 +101,7 @@ class Halts:
     _journal: Journal
     _wall: WallClock
     _tell: Callable[[HaltState], None] = lambda _: None
-    """Called when another node has halted the agent, or ended the halt."""
+    """Called when another member has halted the agent, or ended the halt."""
     latest: Halt = NEVER
     _keys: dict[str, str] = attrs.field(factory=dict)
     """The idempotency keys of the last commands and digests of the commands, oldest first."""
@@ -109,7 +109,7 @@ class Halts:
     _changing: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def apply(self, _: Mapping[str, Json | None]) -> None:
-        """The note was changed, by an earlier process or another node (`FollowedNotes`). Raises
+        """The note was changed, by an earlier process or another member (`FollowedNotes`). Raises
         `JournalError`."""
         async with self._changing:
             before = self.latest
@@ -119,7 +119,7 @@ class Halts:
         await self._departed()
         if await self._others():
             number = self.latest.number
-            await self._journal.write_notes(CONFIRMED, {self._journal.node: {"number": number}})
+            await self._journal.write_notes(CONFIRMED, {self._journal.member: {"number": number}})
 
     async def _read(self) -> None:
         """Take over the note. The caller holds `_changing`."""
@@ -146,10 +146,10 @@ class Halts:
             await departure.committed.wait()
 
     async def _others(self) -> Set[str]:
-        return (await self._journal.living()).keys() - {self._journal.node}
+        return (await self._journal.living()).keys() - {self._journal.member}
 
     async def _confirmed(self, number: int) -> None:
-        """Wait until the other nodes have confirmed a halt. Raises `JournalError`."""
+        """Wait until the other members have confirmed a halt. Raises `JournalError`."""
         with trio.move_on_after(CONFIRMING):
             while others := await self._others():
                 notes = await self._journal.notes(CONFIRMED)
@@ -180,7 +180,7 @@ class Halts:
         with trio.CancelScope(shield=True):  # short: one commit
             async with self._changing:
                 while not await self._stored(stands, reason, by, key):
-                    pass  # another node wrote the note first
+                    pass  # another member wrote the note first
         return self.latest.number
 
     async def _stored(self, stands: bool, reason: str | None, by: str | None, key: str | None) -> bool:
@@ -242,12 +242,12 @@ class Departure:
         return latest is self._since and not latest.stands
 
     def may_leave_now(self) -> bool:
-        """As `may_leave`, right before the call is sent. Another node may have taken the conversation over
+        """As `may_leave`, right before the call is sent. Another member may have taken the conversation over
         and sent the call: this process may have been paused since its last commit."""
         return self.may_leave() and self._owns()
 
     def check_lease(self) -> None:
-        """Raises `LeaseLost` if another node may have taken the conversation over."""
+        """Raises `LeaseLost` if another member may have taken the conversation over."""
         if not self._owns():
             raise LeaseLost(LEASE_LOST)
 

@@ -148,12 +148,12 @@ class Received:
     kind: str
     command: AnyCommand | None
     """None if this version does not know the kind."""
-    node: str = ""
-    """The node of the journal that delivered it."""
+    member: str = ""
+    """The member of the journal that delivered it."""
 
     @property
     def has_token(self) -> bool:
-        """Whether it came with a bearer token. Its node holds it."""
+        """Whether it came with a bearer token. Its member holds it."""
         return bool(getattr(getattr(self.command, "decision", self.command), "token", False))
 
     @property
@@ -166,7 +166,7 @@ def received(row: Command) -> Received:
     """Decode a row. Raises LookupError, TypeError or ValueError if the body does not match the kind."""
     known = _KINDS.get(row.kind)
     command = None if known is None else from_json(row.body, known)
-    return Received(row.stream, row.key, row.at, row.kind, command, row.node)
+    return Received(row.stream, row.key, row.at, row.kind, command, row.member)
 
 
 def body_of(command: AnyCommand) -> Json:

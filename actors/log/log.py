@@ -66,7 +66,7 @@ class ConversationLog:
     progress: Callable[[], None]
     """Called after every commit."""
     sent_elsewhere: dict[str, str] = attrs.field(factory=dict)
-    """The nodes that have the tokens of commands, by command; without those of this node."""
+    """The members that have the tokens of commands, by command; without those of this member."""
     _queue: trio.Lock = attrs.field(factory=trio.Lock)
     _pending_writes: PendingWrites = attrs.field(factory=PendingWrites)
     _closed: bool = False
@@ -123,8 +123,8 @@ class ConversationLog:
 
         `refuse` answers commands with a `refusal`. The key of a refused command can be used again.
 
-        Raises the errors of `Journal.save`, also `Fenced` if the lease of this node has run out; then nothing
-        was written.
+        Raises the errors of `Journal.save`, also `Fenced` if the lease of this member has run out; then
+        nothing was written.
         """
         await self._acquire()
         try:
@@ -231,7 +231,7 @@ class ConversationLog:
         return frozenset(self._pending_writes.ack)
 
     async def confirm(self) -> None:
-        """If another node can have taken the conversation over, let the store decide. Raises `Fenced`."""
+        """If another member can have taken the conversation over, let the store decide. Raises `Fenced`."""
         if not self.tenure.holds():
             await self.save()
 
@@ -322,7 +322,7 @@ class ConversationLog:
     async def admit(self, work_timers: WorkTimers = ()) -> None:
         """Return if something new may start. After the begin of a shutdown, stop the branch instead.
 
-        Raises `Fenced` if another node has taken the conversation over.
+        Raises `Fenced` if another member has taken the conversation over.
         """
         if self.branches.active_runs.draining.is_set():
             await self.flush()
@@ -373,8 +373,8 @@ async def open_log(
     start_soon: Callable[[Callable[[], Awaitable[object]]], object],
     progress: Callable[[], None],
 ) -> ConversationLog | None:
-    """Become the conversation's writer: claim its stream, then fold it. None if another node owns it, or if
-    this node has lost its lease.
+    """Become the conversation's writer: claim its stream, then fold it. None if another member owns it, or if
+    this member has lost its lease.
 
     Raises:
         UnknownStream: the conversation does not exist, or was deleted.

@@ -1,14 +1,14 @@
-"""The events and deltas of other nodes, for the watchers of all conversations at this one.
+"""The events and deltas of other members, for the watchers of all conversations at this one.
 
-The events of a conversation that is loaded here are published by its log. Those that another node commits are
-read from the journal and published by `Relay`, on the bus of this process. Each event must come once, or the
-watchers hear that some are missing (`Missed`), also when a conversation moves between nodes:
+The events of a conversation that is loaded here are published by its log. Those that another member commits
+are read from the journal and published by `Relay`, on the bus of this process. Each event must come once, or
+the watchers hear that some are missing (`Missed`), also when a conversation moves between members:
 
-* `unload` remembers the last event of this node, and the next look goes on from there.
-* `load` publishes the events of other nodes before this node adds its own.
-* The hints of two nodes can come in any order. So all events of a conversation are published that was created
-  while there were watchers. Of others, it is not known which of the first events the watchers have seen
-  (`_unsure`): if a late hint is about these, they hear that some are missing.
+* `unload` remembers the last event of this member, and the next look goes on from there.
+* `load` publishes the events of other members before this member adds its own.
+* The hints of two members can come in any order. So all events of a conversation are published that was
+  created while there were watchers. Of others, it is not known which of the first events the watchers have
+  seen (`_unsure`): if a late hint is about these, they hear that some are missing.
 * A deleted conversation cannot be read: the last events before the deletion may not come, the deletion does.
 """
 
@@ -38,7 +38,7 @@ PAGE = 16
 MOST_FOLLOWED = 1000
 """Maximum number of conversations whose last event is remembered."""
 CLOCKS_DIFFER = 2.0
-"""Seconds by which the clocks of nodes and store may differ, as far as the relay relies on them."""
+"""Seconds by which the clocks of members and store may differ, as far as the relay relies on them."""
 
 
 @attrs.frozen
@@ -58,9 +58,9 @@ class Relay:
     _loaded: Collection[str]
     """The conversations that are loaded in this process."""
     _others_exist: bool
-    """Whether other nodes can exist."""
+    """Whether other members can exist."""
     _last: OrderedDict[str, _Last] = attrs.field(factory=OrderedDict)
-    """Of conversations that are not loaded here, or whose log here is older than another node's events."""
+    """Of conversations that are not loaded here, or whose log here is older than another member's events."""
     _unsure: OrderedDict[str, int] = attrs.field(factory=OrderedDict)
     """By conversation: the last of the events of which some may not have been published."""
     _complete_since: float = math.inf
@@ -71,7 +71,7 @@ class Relay:
     _publishing: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def look_again(self) -> None:
-        """Publish what other nodes have added to the conversations whose last event is known. Raises
+        """Publish what other members have added to the conversations whose last event is known. Raises
         `JournalError`."""
         if not self._is_watched:
             self._last.clear()
@@ -81,8 +81,8 @@ class Relay:
             await self.look(id, None)
 
     async def look(self, id: str, after: int | None) -> None:
-        """Publish what other nodes have added to a conversation. `after` is its last event before that; None:
-        it is not known. Raises `JournalError`, after a `Missed` if no later look can find the events."""
+        """Publish what other members have added to a conversation. `after` is its last event before that;
+        None: it is not known. Raises `JournalError`, after a `Missed` if no later look can find them."""
         if self._is_watched:
             async with self._publishing:
                 if after is not None and after < self._unsure.get(id, 0):
@@ -96,7 +96,7 @@ class Relay:
                         raise
 
     async def load(self, log: ConversationLog) -> None:
-        """Publish the rest of other nodes' events before those of this log. Raises `JournalError`."""
+        """Publish the rest of other members' events before those of this log. Raises `JournalError`."""
         id = log.state.id
         self._deleted.pop(id, None)
         if self._is_watched:
@@ -105,18 +105,18 @@ class Relay:
                     await self._publish(id, None)
                 else:
                     await self._publish(id, log.committed_seq)
-                # Newer events than those of the log are of a node that has taken the conversation meanwhile.
+                # Newer events than those of the log are of a member that has taken the conversation.
                 if (last := self._last.get(id)) is not None and last.seq <= log.committed_seq:
                     del self._last[id]
 
     def unload(self, log: ConversationLog) -> None:
-        """Later events are those of other nodes."""
+        """Later events are those of other members."""
         last = self._last.get(log.state.id)
         if self._is_watched and (last is None or last.seq < log.committed_seq):
             self._remember(log.state.id, _Last(log.committed_seq, log.state.head))
 
     def forget(self, id: str) -> bool:
-        """The conversation was deleted at this node. Whether the watchers must be told: not if a look has
+        """The conversation was deleted at this member. Whether the watchers must be told: not if a look has
         found it first."""
         self._last.pop(id, None)
         is_news = id not in self._deleted
@@ -124,7 +124,7 @@ class Relay:
         return is_news
 
     async def pass_on(self, delta: AnyDelta) -> None:
-        """Publish a delta of another node, in its place among the events. Raises `JournalError`."""
+        """Publish a delta of another member, in its place among the events. Raises `JournalError`."""
         id = delta.conversation
         if id in self._loaded:
             return  # it is late

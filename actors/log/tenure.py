@@ -1,4 +1,4 @@
-"""The time in which an activation owns its conversation: the fence of its stream, and its node's lease."""
+"""The time in which an activation owns its conversation: the fence of its stream, and its member's lease."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Tenure:
     _term: Term
     """That of the lease before the claim, or before the last write."""
     is_lost: bool = False
-    """Another node may have taken the conversation over, so the activation is about to end."""
+    """Another member may have taken the conversation over, so the activation is about to end."""
 
     def holds(self) -> bool:
-        """Whether no other node can have taken the conversation over since the last write."""
+        """Whether no other member can have taken the conversation over since the last write."""
         return self._term.holds
 
     async def check(self, journal: Journal) -> None:
-        """Raises `Fenced` if another node has taken the conversation over."""
+        """Raises `Fenced` if another member has taken the conversation over."""
         if not await until_available(partial(journal.holds, self.fence)):
             self.is_lost = True
             raise Fenced(f"another node owns conversation {self.fence.stream}")
 
     async def write(self, save: Callable[[], Awaitable[Saved]]) -> Saved:
-        """Save. While the store cannot be reached, try again until the lease of this node has run out. Raises
-        the errors of `Journal.save`."""
+        """Save. While the store cannot be reached, try again until the lease of this member has run out.
+        Raises the errors of `Journal.save`."""
 
         async def attempt() -> tuple[Saved, Term]:
             term = self._lease.check()
@@ -50,7 +50,7 @@ class Tenure:
 
 
 async def claim(journal: Journal, conversation: str, lease: Lease) -> Tenure | None:
-    """Claim a conversation. None if another node owns it, or if this node has lost its lease. Raises
+    """Claim a conversation. None if another member owns it, or if this member has lost its lease. Raises
     `UnknownStream`."""
     term = lease.term
     if not term.holds:

@@ -17,7 +17,7 @@ EVERYTHING = "everything"
 """The events and deltas of all conversations, as `Published`; changes of `HaltState`; and `Missed`."""
 
 DELTAS = "deltas"
-"""The deltas of the conversations that are loaded in this process, for other nodes."""
+"""The deltas of the conversations that are loaded in this process, for other members."""
 
 EVERY_DELTA = "every delta"
 """Without items: subscribed to as long as a watcher of all conversations wants deltas."""
@@ -45,8 +45,8 @@ class ConversationTopic(NamedTuple):
 
 class ReplyTopic(NamedTuple):
     """The topic for the reply to a command. The reply is published after its commit; it is None if the
-    conversation was deleted first, `Changed` if another node may have answered, and `Unanswered` if no node
-    can answer now."""
+    conversation was deleted first, `Changed` if another member may have answered, and `Unanswered` if no
+    member can answer now."""
 
     conversation: str
     key: str
@@ -54,20 +54,20 @@ class ReplyTopic(NamedTuple):
 
 @attrs.frozen
 class Missed:
-    """Events of other nodes may not have been published, of conversations that `Relay` does not know."""
+    """Events of other members may not have been published, of conversations that `Relay` does not know."""
 
 
 @attrs.frozen
 class Changed:
-    """Another node may have changed a conversation: the journal has the news."""
+    """Another member may have changed a conversation: the journal has the news."""
 
 
 @attrs.frozen
 class Unanswered:
-    """No node can answer a command now. It is stored, and will be carried out."""
+    """No member can answer a command now. It is stored, and will be carried out."""
 
-    lost: Literal["node", "journal"]
-    """The silent side: the node that owns the conversation, or, for this node, the journal."""
+    lost: Literal["member", "journal"]
+    """The silent side: the member that owns the conversation, or, for this member, the journal."""
 
 
 @attrs.frozen

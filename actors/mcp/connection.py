@@ -52,8 +52,8 @@ from .session import (
     client,
     connect_failure,
     is_expected,
-    settle_era,
     transport_for,
+    verify_modern,
 )
 from .tool_calls import ToolCalls
 from .tool_list import list_tools, listen_for_changes, tells_of_changes
@@ -299,7 +299,7 @@ class ServerConnection:
             with trio.CancelScope(deadline=deadline) as scope, forwarding(self._admission.bearer):
                 self._attempt = scope
                 async with client(self._config, self._dialect, transport, link, self._log) as link.client:
-                    await settle_era(link.client, self._config)
+                    await verify_modern(link.client, self._config)
                     link.version = link.client.protocol_version
                     link.announces_changes = tells_of_changes(link.client)
                     link.tool_calls = ToolCalls(transport.requests, link.version, self._config.structured)

@@ -322,7 +322,7 @@ def client(
     )
 
 
-async def settle_era(client: Client, config: McpServerConfig) -> None:
+async def verify_modern(client: Client, config: McpServerConfig) -> None:
     """With `mode: modern`, verify that the server speaks it, because the SDK does not.
 
     Raises:

@@ -1,7 +1,7 @@
 """The dollars that principals have spent on models today, which limit their further runs.
 
-They are kept as notes, one for each principal, to which all nodes add. The latest calls before a crash may be
-missing in them. What another node adds counts here when the notes are read again, within a second. An
+They are kept as notes, one for each principal, to which all members add. The latest calls before a crash may
+be missing in them. What another member adds counts here when the notes are read again, within a second. An
 addition whose answer was lost may count twice.
 """
 
@@ -42,7 +42,7 @@ class Spending:
     _changed: trio.Event = attrs.field(factory=trio.Event)
 
     async def apply(self, notes: Mapping[str, Json | None]) -> None:
-        """Take over notes of earlier processes, or of other nodes (`FollowedNotes`)."""
+        """Take over notes of earlier processes, or of other members (`FollowedNotes`)."""
         self._read(notes)
 
     def _read(self, notes: Mapping[str, Json | None]) -> None:
@@ -84,7 +84,7 @@ class Spending:
 
         async def save() -> bool:
             at = (await self._notes.note_revisions()).get(NOTE, 0)
-            if at != self._revision:  # other nodes have added something
+            if at != self._revision:  # other members have added something
                 self._read(await self._notes.notes(NOTE, after=self._revision))
                 self._revision = at
             today = self._today()

@@ -105,8 +105,8 @@ class KnownTools:
             await self._refresh(server)
 
     async def _refresh(self, server: str) -> int:
-        """Read the hints that were recorded since the last time, here or at other nodes. Returns the revision
-        of the notes."""
+        """Read the hints that were recorded since the last time, here or at other members. Returns the
+        revision of the notes."""
         kind = kind_of(server)
         revision = (await self._journal.note_revisions()).get(kind, 0)
         if revision != self._revisions.get(server):
@@ -175,7 +175,7 @@ class KnownTools:
         return tool if hints == tool.hints else attrs.evolve(tool, hints=hints)
 
     async def _keep(self, server: str, new: Callable[[], Mapping[str, Hints]]) -> None:
-        """Record hints. `new` is called again if another node has recorded some in the meantime."""
+        """Record hints. `new` is called again if another member has recorded some in the meantime."""
 
         async def keep() -> bool:
             at = await self._refresh(server)

@@ -9,7 +9,7 @@ message                   effect
                           and tried again after each change of another server
 `Resolve`                 finds the tool and the server of a call
 `AcceptTools`             lets the listed, weaker hints of a tool count
-`Learn`                   takes over hints that another node has recorded
+`Learn`                   takes over hints that another member has recorded
 ========================  ====================================================================
 
 Messages are handled one at a time and never wait for a server, so a lookup is fast even if servers hang. Only
@@ -144,7 +144,7 @@ class AcceptTools(Request["RegistryMessage", Tool | NotFound | Literal["changed"
 
 @attrs.frozen(eq=False)
 class Learn(Request["RegistryMessage", None]):
-    """Another node has recorded hints of a server's tools, or a person has accepted some there."""
+    """Another member has recorded hints of a server's tools, or a person has accepted some there."""
 
     server: str
 

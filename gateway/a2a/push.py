@@ -4,15 +4,15 @@ A configuration is live, paused or over:
 
 | state | follower | meaning |
 |---|---|---|
-| live | yes, at the node that received it | updates are sent |
-| paused | no | its node or its credential has ended; a client has to set it again |
+| live | yes, at the member that received it | updates are sent |
+| paused | no | its member or its credential has ended; a client has to set it again |
 | over | no | the task has ended, and all updates were sent |
 
 The follower of a live configuration folds the conversation's events and sends each update before it reads the
 next event. The journal is its queue: a slow receiver needs no buffer and misses nothing.
 
-Configurations are stored as notes, without the token and the credentials, which only the memory of the node
-has that received them; hence the pause after a restart. Other nodes show and delete them.
+Configurations are stored as notes, without the token and the credentials, which only the memory of the member
+has that received them; hence the pause after a restart. Other members show and delete them.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class PushNotifier:
     _hooks: dict[tuple[str, str], Hook] = attrs.field(factory=dict)
     """By task and id, the oldest first."""
     _living: frozenset[str] = frozenset()
-    """The nodes that were running at the last request."""
+    """The members that were running at the last request."""
     _writing: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def answer(
@@ -164,7 +164,7 @@ class PushNotifier:
             config = attrs.evolve(config, id=str(uuid.uuid4()) if by.is_v1 else DEFAULT_ID)
         async with self._writing:
             while not await self._set(config, by, after, is_over=is_over):
-                pass  # another node has written configurations in the meantime
+                pass  # another member has written configurations in the meantime
         return config
 
     async def _set(self, config: PushConfig, by: SetBy, after: int, *, is_over: bool) -> bool:
@@ -179,12 +179,13 @@ class PushNotifier:
             if replaceable is not None:
                 await self._forget(replaceable)
                 return False
-            hook = Hook(config, by, self._free_slot(), self._agent.node)
+            hook = Hook(config, by, self._free_slot(), self._agent.member)
         is_over = is_over and not is_live
-        changed = attrs.evolve(hook, config=config, by=by, is_over=is_over, node=self._agent.node)
+        changed = attrs.evolve(hook, config=config, by=by, is_over=is_over, member=self._agent.member)
         if not await self._agent.notes.write_notes(NOTES, {hook.slot: to_note(changed)}, at=at):
             return False
-        hook.config, hook.by, hook.is_over, hook.node, hook.failing = config, by, is_over, changed.node, False
+        hook.config, hook.by, hook.is_over, hook.member = config, by, is_over, changed.member
+        hook.failing = False
         self._hooks[hook.key] = hook
         if not is_live and not is_over:
             hook.scope = trio.CancelScope()
@@ -192,7 +193,7 @@ class PushNotifier:
         return True
 
     async def load(self) -> None:
-        """Load the stored configurations, and follow those of other nodes. Raises `JournalError`."""
+        """Load the stored configurations, and follow those of other members. Raises `JournalError`."""
         await self._notes.follow(NOTES, self._apply)
         self._living = await self._agent.living()
         if paused := sum(not hook.is_over and not self._is_live(hook) for hook in self._hooks.values()):
@@ -203,25 +204,25 @@ class PushNotifier:
             )
 
     async def _apply(self, notes: Mapping[str, Json | None]) -> None:
-        """Take over what other nodes have changed."""
+        """Take over what other members have changed."""
         for slot, note in notes.items():
             found = from_note(slot, note)
             known = next((hook for hook in self._hooks.values() if hook.slot == slot), None)
-            if found is not None and known is not None and found.node == self._agent.node:
-                continue  # this node has changed it
+            if found is not None and known is not None and found.member == self._agent.member:
+                continue  # this member has changed it
             if known is not None:
                 self._remove(known)
             if found is not None:
                 self._hooks[found.key] = found
 
     async def _refresh(self) -> None:
-        """See what other nodes have changed. Raises `JournalError`."""
+        """See what other members have changed. Raises `JournalError`."""
         await self._notes.look()
         self._living = await self._agent.living()
 
     def _is_live(self, hook: Hook) -> bool:
-        """Whether a node follows the task."""
-        return hook.scope is not None or (hook.node != self._agent.node and hook.node in self._living)
+        """Whether a member follows the task."""
+        return hook.scope is not None or (hook.member != self._agent.member and hook.member in self._living)
 
     # -------------------------------------------------------------------- keeping
 

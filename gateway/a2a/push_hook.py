@@ -32,8 +32,8 @@ class Hook:
     by: SetBy
     slot: str
     """The key of its note."""
-    node: str
-    """The node that received it, whose memory has the token and the credentials."""
+    member: str
+    """The member that received it, whose memory has the token and the credentials."""
     is_over: bool = False
     """The task has ended, and all updates were sent."""
     failing: bool = False
@@ -50,7 +50,7 @@ def to_note(hook: Hook) -> Mapping[str, Any]:
     """The stored form, without secrets."""
     config = hook.config
     kept = {"task": config.task, "id": config.id, "url": config.url, "scheme": config.scheme}
-    return {**kept, "is_v1": hook.by.is_v1, "is_over": hook.is_over, "node": hook.node}
+    return {**kept, "is_v1": hook.by.is_v1, "is_over": hook.is_over, "node": hook.member}
 
 
 def from_note(slot: str, note: Mapping[str, Any] | None) -> Hook | None:

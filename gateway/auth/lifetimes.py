@@ -1,4 +1,4 @@
-"""How long the credential behind a ticket is valid, which another node may have verified."""
+"""How long the credential behind a ticket is valid, which another member may have verified."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Lifetimes:
     _wall: WallClock
 
     def of(self, by: PrincipalNote) -> Lifetime | None:
-        """None if the credential is not valid, or not known at this node yet."""
+        """None if the credential is not valid, or not known at this member yet."""
         credential = by.credential
         if credential.startswith(SESSION):
             return None if self._login is None else self._login.sessions.lifetime(credential)

@@ -85,7 +85,7 @@ class Login:
     sessions: Sessions
     _notes: FollowedNotes
     _key: bytes = attrs.field(default=b"", repr=False)
-    """The key of the cookies of logins in progress. All nodes have the same."""
+    """The key of the cookies of logins in progress. All members have the same."""
     _used: dict[str, None] = attrs.field(factory=dict)
     """States of completed logins, the oldest first."""
 

@@ -1,4 +1,4 @@
-"""Principals in notes, for sessions and tickets, which all nodes accept."""
+"""Principals in notes, for sessions and tickets, which all members accept."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sessions of the page, and their tokens against forged requests (CSRF).
 
 A session has a random id of 256 bits, which only its cookie has. The server finds it by its digest, which is
-in the journal, so that all nodes accept the session. Each login makes a new one.
+in the journal, so that all members accept the session. Each login makes a new one.
 
 The cookie is `__Host-` (for this host only; other hosts cannot set it) and `Strict` (not sent with requests
 that other sites cause). Browsers count other ports of a host as the same site, so every request that changes
@@ -57,7 +57,7 @@ class Sessions:
     """By digest, the oldest first."""
 
     async def load(self) -> None:
-        """Read the sessions, and follow those that begin and end at other nodes. Raises `JournalError`."""
+        """Read the sessions, and follow those that begin and end at other members. Raises `JournalError`."""
         await self._notes.follow(NOTE, self._apply)
 
     async def begin(self, principal: Principal) -> str:
@@ -81,7 +81,7 @@ class Sessions:
         """The session with this id, if it has not ended. Raises `JournalError`."""
         digest = _digest(id)
         if digest not in self._open:
-            await self._notes.look()  # it may have begun at another node just now
+            await self._notes.look()  # it may have begun at another member just now
         found = self._open.get(digest)
         return None if found is None or found.identity.lifetime.has_ended else found
 
@@ -92,7 +92,7 @@ class Sessions:
 
     async def end(self, session: Session) -> None:
         """End a session, with its streams. Raises `JournalError`."""
-        ended = attrs.evolve(session.note, ended=True)  # kept until it expires, so that other nodes see it
+        ended = attrs.evolve(session.note, ended=True)  # kept until it expires, so that other members see it
         await self._notes.notes.write_notes(NOTE, {session.digest: to_json(ended)})
         self._forget(session)
 

@@ -29,7 +29,7 @@ NOTE = "ticket"
 """The kind of the notes; their keys are digests."""
 TICKET_SECONDS = 30
 MOST_TICKETS = 32
-"""Maximum number of unused tickets of a principal that a node has made. A further one replaces the oldest."""
+"""Maximum number of unused tickets of a principal that a member has made. One more replaces the oldest."""
 
 
 _STREAM = re.compile(r"/events(/ws)?|/conversations/[^/]+/(events|ws)")
@@ -54,13 +54,13 @@ LifetimeOf: TypeAlias = Callable[[PrincipalNote], Lifetime | None]
 
 @attrs.define(eq=False)
 class Tickets:
-    """The unused tickets, which are notes of the journal, so that every node accepts them."""
+    """The unused tickets, which are notes of the journal, so that every member accepts them."""
 
     _notes: FollowedNotes
     _grants: Grants
     _lifetime_of: LifetimeOf
     _made: dict[str, tuple[str, float]] = attrs.field(factory=dict)
-    """The principals and the ends of the tickets that this node has made, by digest, the oldest first."""
+    """The principals and the ends of the tickets that this member has made, by digest, the oldest first."""
 
     async def load(self) -> None:
         """Remove the tickets that earlier processes have left. Raises `JournalError`."""
@@ -95,7 +95,7 @@ class Tickets:
             return None
         lifetime = self._lifetime_of(found.by)
         if lifetime is None:
-            await self._notes.look()  # its credential may have been made at another node just now
+            await self._notes.look()  # its credential may have been made at another member just now
             lifetime = self._lifetime_of(found.by)
         if lifetime is None or lifetime.has_ended:
             return None

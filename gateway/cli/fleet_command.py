@@ -104,14 +104,14 @@ def lines_of(fleet: Mapping[str, Any]) -> Iterator[str]:
     if waiting := fleet.get("need_newer"):
         yield f"conversations that need a newer version of the agent: {waiting}"
     yield _ROW.format("NODE", "PROCESS", "VERSION", "LEASE", "CONVERSATIONS", "OPEN", "").rstrip()
-    for node in fleet["nodes"]:
-        lease = node.get("lease_seconds")
+    for member in fleet["nodes"]:
+        lease = member.get("lease_seconds")
         yield _ROW.format(
-            node["name"],
-            f"{node['host']}:{node['pid']}" if "host" in node else "-",
-            node.get("version", "-"),
+            member["name"],
+            f"{member['host']}:{member['pid']}" if "host" in member else "-",
+            member.get("version", "-"),
             "-" if lease is None else "ended" if lease == 0 else f"{lease} s",
-            node["conversations"],
-            node["open"],
-            "this one" if node["is_this"] else "",
+            member["conversations"],
+            member["open"],
+            "this one" if member["is_this"] else "",
         ).rstrip()

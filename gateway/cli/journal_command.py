@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .options import FAILED, WRONG, is_installed
 
 if TYPE_CHECKING:
-    from ...runtime.journal.copied_rows import LivingNode
+    from ...runtime.journal.copied_rows import LivingMember
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -143,25 +143,25 @@ def run(args: argparse.Namespace) -> int:
     except (JournalError, KeyFileError, OSError, sqlite3.Error) as error:
         print(f"{args.command.prog}: {error}", file=sys.stderr)
         if isinstance(error, JournalInUse):
-            for node in error.nodes:
-                print(f"  {node_line(node, time.time())}", file=sys.stderr)
+            for member in error.members:
+                print(f"  {member_line(member, time.time())}", file=sys.stderr)
             print("  The lease of a process that was killed ends by itself.", file=sys.stderr)
         return FAILED
     print(f"copied and compared: {copied.streams} conversations, {copied.events} events, {keys} API keys")
     return 0
 
 
-def node_line(node: LivingNode, now: float) -> str:
+def member_line(member: LivingMember, now: float) -> str:
     """A process that works with a journal, in words. `now` is in UTC seconds."""
     from ...actors.common.fleet import described
     from ...runtime.visible_text import visible
     from .copy_progress import lasting
 
-    process = described(node.about)
+    process = described(member.about)
     words = (
         "a process that did not describe itself"
         if process is None
         else f"process {process.pid} on {process.host}, version {process.version}, started"
         f" {lasting(max(0.0, now - process.started))} ago"
     )
-    return visible(f"node {node.name}: {words}; its lease ends in {lasting(node.seconds)}")
+    return visible(f"node {member.name}: {words}; its lease ends in {lasting(member.seconds)}")

@@ -1,7 +1,7 @@
-"""The messages between two nodes that pass deltas on. Pure.
+"""The messages between two members that pass deltas on. Pure.
 
-The node of a watcher reads ``GET /fleet/deltas`` of each other node, a stream of server-sent events with one
-delta each. By ``PUT /fleet/deltas`` it says which conversations the deltas shall be of: the whole list at
+The member of a watcher reads ``GET /fleet/deltas`` of each other member, a stream of server-sent events with
+one delta each. By ``PUT /fleet/deltas`` it says which conversations the deltas shall be of: the whole list at
 each change. Both have ``?node=`` with its name, and are signed with the key of the fleet (`fleet_key.py`).
 """
 
@@ -18,12 +18,12 @@ from ..http.errors import RequestError
 
 PATH = "/fleet/deltas"
 MOST_LISTED = 20_000
-"""Maximum number of conversations in a list; a node that watches more wants the deltas of all."""
+"""Maximum number of conversations in a list; a member that watches more wants the deltas of all."""
 
 
-def address_of(advertised: str, node: str) -> str:
-    """Where a node reads the deltas of the one that advertises a URL. `node` is the name of the reader."""
-    return f"{advertised}{PATH}?node={node}"
+def address_of(advertised: str, member: str) -> str:
+    """Where a member reads the deltas of the one that advertises a URL. `member` names the reader."""
+    return f"{advertised}{PATH}?node={member}"
 
 
 def encode(delta: AnyDelta) -> bytes:
@@ -31,7 +31,7 @@ def encode(delta: AnyDelta) -> bytes:
 
 
 def decode(text: str) -> AnyDelta | None:
-    """None: the other node is of a version with other deltas."""
+    """None: the other member is of a version with other deltas."""
     try:
         return from_json(json_text.load(text), cast("type[AnyDelta]", AnyDelta))
     except (LookupError, TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""The connections to other nodes whose deltas are watched here (`delta_frames.py`).
+"""The connections to other members whose deltas are watched here (`delta_frames.py`).
 
-One task looks for nodes that advertise a URL. Each of them gets a task that reads its stream and connects
+One task looks for members that advertise a URL. Each of them gets a task that reads its stream and connects
 again when it has ended, and one that tells it which conversations are watched here. Deltas that are lost on
 the way are missing at the watchers; the events that follow have the whole text.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import httpx2
 
 LOOK = 1.0
-"""Seconds between two looks for nodes."""
+"""Seconds between two looks for members."""
 TELL = 0.1
 """Seconds between two looks for conversations that are watched here."""
 RECONNECTS = Backoff(first=0.2, limit=5.0, jitter=0.5, healthy=5.0)
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class PeerRefused(Exception):
-    """A node has no deltas for this one. The text says why."""
+    """A member has no deltas for this one. The text says why."""
 
 
 @attrs.define(eq=False)
@@ -55,7 +55,7 @@ class DeltaPeers:
     """By URL."""
 
     async def run(self) -> None:
-        """Read the deltas of all other nodes until cancelled."""
+        """Read the deltas of all other members until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 try:
@@ -71,9 +71,9 @@ class DeltaPeers:
                 await trio.sleep(LOOK)
 
     async def _urls(self) -> set[str]:
-        """Of the other nodes that are alive."""
-        nodes = [each for each in (await self._agent.fleet()).nodes if not each.is_this and each.seconds]
-        return {each.process.url for each in nodes if each.process is not None and each.process.url}
+        """Of the other members that are alive."""
+        members = [each for each in (await self._agent.fleet()).members if not each.is_this and each.seconds]
+        return {each.process.url for each in members if each.process is not None and each.process.url}
 
     async def _keep(self, url: str, scope: trio.CancelScope) -> None:
         streak, level = Streak(RECONNECTS), logging.WARNING
@@ -88,7 +88,7 @@ class DeltaPeers:
                 await trio.sleep(streak.fail(trio.current_time() - began))
 
     async def _connection(self, url: str) -> str | None:
-        """Read deltas until the other node ends their stream. Returns why that failed, if it did."""
+        """Read deltas until the other member ends their stream. Returns why that failed, if it did."""
         import httpx2
 
         why = None
@@ -105,7 +105,7 @@ class DeltaPeers:
             nursery.cancel_scope.cancel()
 
     async def _read(self, url: str, nursery: trio.Nursery) -> None:
-        at = address_of(url, self._agent.node)
+        at = address_of(url, self._agent.member)
         headers, proof = self._key.sign("GET", at)
         async with self._client.stream("GET", at, headers=headers) as answer:
             if answer.status_code != 200:
@@ -135,8 +135,8 @@ class DeltaPeers:
 
 @asynccontextmanager
 async def exchange_deltas(agent: Agent, advertised: str | None) -> AsyncIterator[DeltaSource | None]:
-    """Read the deltas of other nodes during the block. Yields the routes for theirs; None if no other process
-    can open the journal, or knows where this one is. `advertised` is the URL by which others reach it.
+    """Read the deltas of other members during the block. Yields the routes for theirs; None if no other
+    process can open the journal, or knows where this one is. Others reach it by the URL `advertised`.
 
     Raises:
         StartError: the certificates of this machine cannot be read.

@@ -1,5 +1,5 @@
-"""The routes by which other nodes get the deltas of this one (`delta_frames.py`). They are for nodes only, so
-the API does not describe them."""
+"""The routes by which other members get the deltas of this one (`delta_frames.py`). They are for members
+only, so the API does not describe them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .fleet_key import PROOF, FleetKey
 
 @attrs.define
 class _Peer:
-    """A node that reads the deltas of this one."""
+    """A member that reads the deltas of this one."""
 
     wanted: WantedDeltas = attrs.field(factory=WantedDeltas)
 
@@ -35,12 +35,12 @@ class DeltaSource:
     _agent: Agent
     _key: FleetKey
     _advertised: str
-    """The URL by which other nodes reach this one."""
+    """The URL by which other members reach this one."""
     _peers: dict[str, _Peer] = attrs.field(factory=dict)
 
     @property
     def host(self) -> str | None:
-        """The host by which other nodes name this one."""
+        """The host by which other members name this one."""
         return urlsplit(self._advertised).hostname
 
     def add_to(self, app: Application) -> None:
@@ -48,36 +48,36 @@ class DeltaSource:
         app.add(PATH, "wanted deltas", self.want, ["PUT"], public=True)
 
     async def stream(self, request: HttpRequest) -> Reply:
-        node, proof = self._node_behind(request)
-        body = StreamBody(self._frames(node), self._agent.draining.wait, "-")
+        member, proof = self._member_behind(request)
+        body = StreamBody(self._frames(member), self._agent.draining.wait, "-")
         body.end_with(self._key.changed.wait)
         reply = stream_reply(body)
         return attrs.evolve(reply, headers={**reply.headers, PROOF: proof})
 
     async def want(self, request: HttpRequest) -> Reply:
         body = await request.body()
-        node, proof = self._node_behind(request, body)
-        peer = self._peers.get(node)
+        member, proof = self._member_behind(request, body)
+        peer = self._peers.get(member)
         if peer is None:
             raise RequestError(404, "not_found", "there is no stream of this node")
         peer.wanted = wanted_from(parse_object(body))
         return nothing({PROOF: proof})
 
-    def _node_behind(self, request: HttpRequest, body: bytes = b"") -> tuple[str, str]:
-        """The name of the node that sends a request, and the proof for the answer."""
-        node, given = request.args.get("node", ""), request.headers.get("Authorization", "")
-        proof = self._key.proof_for(given, request.method, address_of(self._advertised, node), body)
+    def _member_behind(self, request: HttpRequest, body: bytes = b"") -> tuple[str, str]:
+        """The name of the member that sends a request, and the proof for the answer."""
+        member, given = request.args.get("node", ""), request.headers.get("Authorization", "")
+        proof = self._key.proof_for(given, request.method, address_of(self._advertised, member), body)
         if proof is None:
             raise unauthenticated()
-        return node, proof
+        return member, proof
 
-    async def _frames(self, node: str) -> AsyncGenerator[bytes, None]:
-        peer = self._peers[node] = _Peer()
+    async def _frames(self, member: str) -> AsyncGenerator[bytes, None]:
+        peer = self._peers[member] = _Peer()
         try:
             with self._agent.delta_exchange.deltas(lambda id: peer.wanted.covers(id)) as deltas:
                 yield sse.comment("deltas")  # sends the head of the reply at once
                 async for delta in deltas:
                     yield encode(cast(AnyDelta, delta))
         finally:
-            if self._peers.get(node) is peer:
-                del self._peers[node]
+            if self._peers.get(member) is peer:
+                del self._peers[member]

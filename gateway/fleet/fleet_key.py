@@ -1,9 +1,9 @@
-"""The key of the fleet, which the nodes have from the journal, and never send.
+"""The key of the fleet, which the members have from the journal, and never send.
 
-1. A request to a node is signed for the address that this node advertises, so it is of no use at another
-   one: not at that of a machine which got the address of a dead node, either.
-2. A node takes a signature once, and within `VALID` seconds by the clock of the journal.
-3. The answer is signed for the request. A node that cannot sign it does not hold the key: it is told
+1. A request to a member is signed for the address that this member advertises, so it is of no use at another
+   one: not at that of a machine which got the address of a dead member, either.
+2. A member takes a signature once, and within `VALID` seconds by the clock of the journal.
+3. The answer is signed for the request. A member that cannot sign it does not hold the key: it is told
    nothing more, and nothing that it sends is used.
 4. When the key changes, all connections that began with the old one end.
 
@@ -64,7 +64,7 @@ def _made() -> str:
 
 @attrs.define(eq=False)
 class FleetKey:
-    """The key that the nodes have now. Made by `open`."""
+    """The key that the members have now. Made by `open`."""
 
     _wall: WallClock
     _key: bytes = attrs.field(default=b"", repr=False)
@@ -87,21 +87,21 @@ class FleetKey:
         text = (notes[NOTE] or {}).get(FIELD)
         if not isinstance(text, str) or not text:
             log.error("the key of the fleet cannot be read; make a new one with `stopgo fleet rotate-key`")
-            text = _made()  # unknown to all other nodes, so no request is accepted
+            text = _made()  # unknown to all other members, so no request is accepted
         if self._key != text.encode():
             self._key = text.encode()
             self.changed.set()
             self.changed = trio.Event()
 
     def sign(self, method: str, url: str, body: bytes = b"") -> tuple[Mapping[str, str], str]:
-        """The headers of a request to another node, and the proof that its answer has to have."""
+        """The headers of a request to another member, and the proof that its answer has to have."""
         signed = Signed(method, url, body, f"{self._wall():.3f}", secrets.token_hex(16))
         value = f"{_SCHEME} {signed.at} {signed.nonce} {signed.by(self._key, 'request')}"
         return {"Authorization": value}, signed.by(self._key, "answer")
 
     def proof_for(self, authorization: str, method: str, url: str, body: bytes = b"") -> str | None:
-        """The proof for the answer to a request; None if no node with the key has sent this request here, or
-        if it comes again."""
+        """The proof for the answer to a request; None if no member with the key has sent this request here,
+        or if it comes again."""
         match authorization.split(" "):
             case [scheme, at, nonce, signature] if scheme == _SCHEME and at.isascii():
                 signed = Signed(method, url, body, at, nonce)
@@ -113,7 +113,7 @@ class FleetKey:
             return None
         now = self._wall()
         self._seen = {each: then for each, then in self._seen.items() if now - then <= 2 * VALID}
-        # A node with the key has written the time, so it is a number.
+        # A member with the key has written the time, so it is a number.
         if abs(now - float(at)) > VALID or nonce in self._seen or len(self._seen) >= MOST_SEEN:
             return None
         self._seen[nonce] = now
@@ -121,7 +121,7 @@ class FleetKey:
 
 
 async def rotate(notes: Notes) -> None:
-    """Put a new key in the place of the old one. The nodes follow it. Raises `JournalError`."""
+    """Put a new key in the place of the old one. The members follow it. Raises `JournalError`."""
     while True:
         at = (await notes.note_revisions()).get(NOTE, 0)
         if await notes.write_notes(NOTE, {NOTE: {FIELD: _made()}}, at=at):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 from ...actors.agent import Agent
-from ...actors.common.fleet import FleetNode
+from ...actors.common.fleet import FleetMember
 from ..http.request import HttpRequest
 from ..http.responses import Reply, View, reply
 from ..views import timestamp
@@ -32,22 +32,22 @@ class FleetRoutes:
                 synchronous_standbys=fleet.standbys or None,
                 unowned=fleet.unowned,
                 need_newer=fleet.need_newer,
-                nodes=[_node(each) for each in fleet.nodes],
+                nodes=[_member(each) for each in fleet.members],
             )
         )
 
 
-def _node(node: FleetNode) -> s.FleetNode:
-    process = node.process
+def _member(member: FleetMember) -> s.FleetNode:
+    process = member.process
     return s.FleetNode(
-        name=node.name,
-        is_this=node.is_this,
+        name=member.name,
+        is_this=member.is_this,
         host=None if process is None else process.host,
         pid=None if process is None else process.pid,
         version=None if process is None else process.version,
         started_at=None if process is None else timestamp(process.started),
         url=None if process is None else process.url,
-        lease_seconds=round(node.seconds, 1) if math.isfinite(node.seconds) else None,
-        conversations=node.conversations,
-        open=node.open,
+        lease_seconds=round(member.seconds, 1) if math.isfinite(member.seconds) else None,
+        conversations=member.conversations,
+        open=member.open,
     )

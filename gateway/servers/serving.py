@@ -79,14 +79,14 @@ class _Unanswered:
             case JSONRPCRequest(id=id):
                 self._ids.add(id)
             case JSONRPCNotification(method="notifications/cancelled", params={"requestId": id}):
-                self._settle(id)
+                self._forget(id)
             case _:
                 pass
 
     def note_answer(self, message: SessionMessage) -> None:
         match message.message:
             case JSONRPCResponse(id=id) | JSONRPCError(id=id):
-                self._settle(id)
+                self._forget(id)
             case _:
                 pass
 
@@ -94,7 +94,7 @@ class _Unanswered:
         while self._ids:
             await self._none.wait()
 
-    def _settle(self, id: object) -> None:
+    def _forget(self, id: object) -> None:
         self._ids.discard(id)
         self._none.set()
         self._none = trio.Event()

@@ -256,7 +256,7 @@ class Metrics(Observer, RequestObserver):
             oldest = 0.0 if stored.oldest is None else max(0.0, now - stored.oldest)
         at["approvals_oldest_seconds"]().set(oldest)
 
-    def _set_fleet(self, fleet: Fleet | None, node: str) -> None:
+    def _set_fleet(self, fleet: Fleet | None, member: str) -> None:
         at = self._at
         names = (
             "nodes",
@@ -267,8 +267,8 @@ class Metrics(Observer, RequestObserver):
         )
         values: Sequence[float] = [math.nan] * len(names)
         if fleet is not None:
-            living = [each for each in fleet.nodes if each.seconds > 0]
-            own = next((each for each in living if each.name == node), None)
+            living = [each for each in fleet.members if each.seconds > 0]
+            own = next((each for each in living if each.name == member), None)
             values = [
                 len(living),
                 0 if own is None else own.streams,
@@ -283,7 +283,7 @@ class Metrics(Observer, RequestObserver):
         """Set the gauges, before a scrape."""
         at = self._at
         self._set_stored(load.stored, now)
-        self._set_fleet(load.fleet, load.node)
+        self._set_fleet(load.fleet, load.member)
         at["runs_working"]().set(load.working)
         at["conversations_in_memory"]().set(load.in_memory)
         for server, slots in load.slots.items():

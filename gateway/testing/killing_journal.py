@@ -75,7 +75,7 @@ class KillingJournal:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._journal, name)
-        if name in ("node", "watch"):
+        if name in ("member", "watch"):
             return method
         return self._reading(method) if name in READS else self._writing(name, method)
 

@@ -22,8 +22,8 @@ COLUMNS: Mapping[str, str] = {
 
 
 @attrs.frozen
-class LivingNode:
-    """A node whose lease has not run out."""
+class LivingMember:
+    """A member whose lease has not run out."""
 
     name: str
     about: str
@@ -35,8 +35,8 @@ class LivingNode:
 class CopiedRows(Protocol):
     """The rows of a store, read or written in one transaction. No operation has all rows in memory."""
 
-    def living(self) -> Sequence[LivingNode]:
-        """The nodes that work with the store. A directory has none, because the copy has locked it."""
+    def living(self) -> Sequence[LivingMember]:
+        """The members that work with the store. A directory has none, because the copy has locked it."""
         ...
 
     def count(self, table: str) -> int:

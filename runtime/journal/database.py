@@ -96,7 +96,7 @@ _OWNERS: Migration = (
 
 _VOTES: Migration = ("ALTER TABLE question ADD COLUMN votes TEXT",)
 
-_NODES: Migration = (
+_MEMBERS: Migration = (
     "ALTER TABLE stream ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE stream ADD COLUMN demands INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE inbox ADD COLUMN node TEXT NOT NULL DEFAULT ''",
@@ -104,7 +104,7 @@ _NODES: Migration = (
     "CREATE INDEX inbox_refused ON inbox (stream_id) WHERE open = 2",
 )
 
-STEPS: Sequence[Migration] = (_FIRST, _NOTES, _OWNERS, _VOTES, _NODES)
+STEPS: Sequence[Migration] = (_FIRST, _NOTES, _OWNERS, _VOTES, _MEMBERS)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
 ADDED = ("CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",)
 """What older programs need not know, so that the version stays, and they can still open the file."""

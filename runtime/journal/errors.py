@@ -13,8 +13,8 @@ class JournalError(Exception):
 
 
 class Fenced(JournalError, EndsActor):
-    """The writer must stop: the stream was claimed by another, the lease of its node has run out, or its last
-    seq is not the expected one."""
+    """The writer must stop: the stream was claimed by another, the lease of its member has run out, or its
+    last seq is not the expected one."""
 
 
 class JournalUnavailable(JournalError, EndsActor):
@@ -22,11 +22,11 @@ class JournalUnavailable(JournalError, EndsActor):
 
 
 class UnknownStream(JournalError, EndsActor):
-    """The stream does not exist, or was deleted, perhaps by another node."""
+    """The stream does not exist, or was deleted, perhaps by another member."""
 
 
 class NeedsNewer(JournalError):
-    """The stream demands a newer version than that of each living node. Nothing was written."""
+    """The stream demands a newer version than that of each living member. Nothing was written."""
 
 
 class UnknownCommand(JournalError):

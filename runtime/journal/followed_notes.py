@@ -1,4 +1,4 @@
-"""Notes that other nodes may change. Those that depend on them are told of each change.
+"""Notes that other members may change. Those that depend on them are told of each change.
 
 `run` compares the revisions of the kinds every `LOOK` seconds. A journal of one process does not need it.
 """
@@ -18,7 +18,7 @@ from .patience import until_available
 from .protocol import Json, Notes
 
 LOOK = 0.4
-"""Seconds between two looks. Nodes see the changes of others within 1 s."""
+"""Seconds between two looks. Members see the changes of others within 1 s."""
 
 Apply: TypeAlias = Callable[[Mapping[str, Json | None]], Awaitable[None]]
 """Takes notes by key; None is a damaged note. The same note may come twice."""
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 async def made_once(notes: Notes, kind: str, key: str, field: str, make: Callable[[], str]) -> str:
-    """Return the text in a field of a note; the first node writes the note with the text of `make`. Waits
+    """Return the text in a field of a note; the first member writes the note with the text of `make`. Waits
     until the store can be reached.
 
     Raises:
@@ -58,14 +58,14 @@ class _Followed:
 class FollowedNotes:
     notes: Notes
     wall: WallClock = system_clock
-    """The clock for times in notes: that of the store, if there are other nodes."""
+    """The clock for times in notes: that of the store, if there are other members."""
     are_shared: bool = False
-    """Whether other nodes can exist."""
+    """Whether other members can exist."""
     _looking: trio.Lock = attrs.field(factory=trio.Lock)
     _kinds: dict[str, _Followed] = attrs.field(factory=dict)
 
     async def follow(self, kind: str, apply: Apply) -> None:
-        """Apply all notes of a kind now, and later those that have changed, including changes by this node.
+        """Apply all notes of a kind now, and later those that have changed, including changes by this member.
         Waits until the store can be reached.
 
         Raises:

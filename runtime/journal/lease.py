@@ -1,12 +1,12 @@
-"""The lease of this node, as the node itself sees it.
+"""The lease of this member, as the member itself sees it.
 
-Other nodes may take over a node's streams when its lease has run out on the store's clock. The node must have
-stopped before, also if its process was paused and nothing in it could run. So it does not count on a timer:
-right before a write or another effect, `check` compares the end of the lease with a clock that goes on while
-the machine is suspended. The end is reckoned from the moment before the renewal was sent, so it is never
-later than the store's.
+Other members may take over a member's streams when its lease has run out on the store's clock. The member
+must have stopped before, also if its process was paused and nothing in it could run. So it does not count on
+a timer: right before a write or another effect, `check` compares the end of the lease with a clock that goes
+on while the machine is suspended. The end is reckoned from the moment before the renewal was sent, so it is
+never later than the store's.
 
-A renewal that comes too late begins a new `Term`: other nodes may have claimed streams before it. The store
+A renewal that comes too late begins a new `Term`: other members may have claimed streams before it. The store
 still refuses their earlier owner's writes. An effect must find the term that stood before the last write.
 """
 
@@ -27,11 +27,11 @@ from .protocol import Journal
 RENEWALS = 3
 """The least number of times that a lease is renewed in its length."""
 RENEW_EVERY = 0.5
-"""Maximum number of seconds between two renewals of a lease that can be lost, so that other nodes notice a
-node that does not answer, long before its lease has run out."""
+"""Maximum number of seconds between two renewals of a lease that can be lost, so that other members notice a
+member that does not answer, long before its lease has run out."""
 MARGIN = 0.1
-"""The part of a lease in which the node no longer writes or sends. It covers the time between a check and its
-effect, and different speeds of the clocks."""
+"""The part of a lease in which the member no longer writes or sends. It covers the time between a check and
+its effect, and different speeds of the clocks."""
 LONGEST_PAUSE = 60.0
 """Seconds between two renewals of a lease that cannot be lost."""
 
@@ -47,7 +47,7 @@ def boot_clock() -> float:
 
 @attrs.define(eq=False)
 class Term:
-    """A time in which the node has its lease without a gap."""
+    """A time in which the member has its lease without a gap."""
 
     _clock: Callable[[], float]
     until: float = -math.inf
@@ -77,7 +77,7 @@ class Lease:
 
     @property
     def can_be_lost(self) -> bool:
-        """Whether other nodes can exist."""
+        """Whether other members can exist."""
         return self.term.until < math.inf
 
     @property

@@ -71,7 +71,7 @@ class MemoryJournal(MemoryReads):
             if is_full(new.limit, waiting, starts=kept.starts):
                 return NotAccepted("full")
             self._check_version(new.stream, kept.demands)
-            kept.put(Command(new.stream, new.key, new.kind, new.body, now, self.node))
+            kept.put(Command(new.stream, new.key, new.kind, new.body, now, self.member))
             self._streams[new.stream] = kept
             if new.follow and self._is_shared:
                 self._follow(kept)
@@ -80,7 +80,7 @@ class MemoryJournal(MemoryReads):
 
     def _follow(self, kept: MemoryStream) -> None:
         at_rest = not kept.summary.open and len(kept.waiting()) == 1
-        self._owners.follow(kept.name, self.node, self._wall(), self._claim(kept), at_rest=at_rest)
+        self._owners.follow(kept.name, self.member, self._wall(), self._claim(kept), at_rest=at_rest)
 
     def _claim(self, kept: MemoryStream) -> Claim:
         return Claim(kept.epoch, kept.demands, self.version)
@@ -112,7 +112,7 @@ class MemoryJournal(MemoryReads):
                 self._check_version(name, kept.demands)
                 kept.questions[question] = result.question
                 kind, body = votes.command(result, decision, adds, vote)
-                kept.put(Command(name, key, kind, body, at, self.node))
+                kept.put(Command(name, key, kind, body, at, self.member))
                 if follow and self._is_shared:
                     self._follow(kept)
                 self._changed(name)
@@ -135,7 +135,7 @@ class MemoryJournal(MemoryReads):
     async def claim(self, stream: str) -> Fence | Held:
         async with handed_over():
             kept = self._existing(stream)
-            return self._owners.claim(stream, self.node, self._wall(), self._claim(kept))
+            return self._owners.claim(stream, self.member, self._wall(), self._claim(kept))
 
     async def release(self, fence: Fence, leave: Collection[str] = ()) -> bool:
         async with handed_over():

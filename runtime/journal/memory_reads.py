@@ -14,7 +14,7 @@ from .. import json_text
 from ..clock import WallClock, system_clock
 from . import cursor as cursors
 from . import note, rows
-from .local_node import LocalNode
+from .local_member import LocalMember
 from .memory_stream import MemoryStream
 from .ownership import Fleet
 from .protocol import (
@@ -41,8 +41,8 @@ async def handed_over() -> AsyncIterator[None]:
     await trio.lowlevel.cancel_shielded_checkpoint()
 
 
-class MemoryReads(LocalNode):
-    """One node of a journal in memory. The nodes share the contents."""
+class MemoryReads(LocalMember):
+    """One member of a journal in memory. The members share the contents."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class MemoryReads(LocalNode):
         *,
         lease: float = math.inf,
         version: int = 0,
-        node: str = "",
+        member: str = "",
     ) -> None:
-        """The first node. The arguments are those of `LocalNode`."""
-        super().__init__(wall, lease, version, node)
+        """The first member. The arguments are those of `LocalMember`."""
+        super().__init__(wall, lease, version, member)
         self._streams: dict[str, MemoryStream] = {}
         self._asked: dict[str, tuple[int, str]] = {}
         """The number and stream of every question by id, oldest first."""

@@ -44,7 +44,7 @@ class MemoryStream:
     epoch: int = 0
     """Of the latest save."""
     demands: int = 0
-    """The lowest version of a node that may own the stream."""
+    """The lowest version of a member that may own the stream."""
     events: list[Event] = attrs.field(factory=list)
     inbox: dict[str, StoredCommand] = attrs.field(factory=dict)
     questions: dict[str, Question] = attrs.field(factory=dict)

@@ -1,21 +1,21 @@
-"""The right to write to a stream: owners of streams, and leases of nodes.
+"""The right to write to a stream: owners of streams, and leases of members.
 
-A *node* is one opening of a store, usually one process. It has one lease, which it renews. A node owns a
-stream from `claim` until it releases the stream, or until its lease has run out and another node claims the
-stream. `Owners` has the rules for stores whose nodes share one process:
+A *member* is one opening of a store, usually one process. It has one lease, which it renews. A member owns a
+stream from `claim` until it releases the stream, or until its lease has run out and another member claims the
+stream. `Owners` has the rules for stores whose members share one process:
 
-    ====  =====================================================  =========================================
-    rule  the stream                                             `claim`
-    ====  =====================================================  =========================================
-    1     demands a newer version than that of the node          `Held`
-    2     is owned by another node whose lease has not run out   `Held`
-    3     otherwise                                              `Fence`, with an epoch of its own
-    ====  =====================================================  =========================================
+    ====  =======================================================  =======================================
+    rule  the stream                                               `claim`
+    ====  =======================================================  =======================================
+    1     demands a newer version than that of the member          `Held`
+    2     is owned by another member whose lease has not run out   `Held`
+    3     otherwise                                                `Fence`, with an epoch of its own
+    ====  =======================================================  =======================================
 
 `deliver` and `decide` refuse a new command (`NeedsNewer`) for a stream that demands a newer version than that
-of each living node: it would wait for a node that may never come. They can claim as well (`follow`): by the
-rules above, and also from a living owner if the stream is at rest and its inbox was empty. A node that owns
-the stream already keeps its fence.
+of each living member: it would wait for a member that may never come. They can claim as well (`follow`): by
+the rules above, and also from a living owner if the stream is at rest and its inbox was empty. A member that
+owns the stream already keeps its fence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Fence:
 
     stream: str
     owner: str
-    """The node."""
+    """The member."""
     epoch: int
     """Higher than those of all earlier fences of the stream that have written."""
 
@@ -42,12 +42,12 @@ class Held:
     """The stream cannot be claimed now."""
 
     owner: str
-    """The node that owns it; empty if the stream demands a newer version."""
+    """The member that owns it; empty if the stream demands a newer version."""
 
 
 @attrs.frozen
 class Renewed:
-    """The lease of a node was renewed."""
+    """The lease of a member was renewed."""
 
     seconds: float
     """The length of the lease; infinite if no other process can open the store."""
@@ -56,8 +56,8 @@ class Renewed:
 
 
 @attrs.frozen
-class Node:
-    """A node of a store, as others see it."""
+class Member:
+    """A member of a store, as others see it."""
 
     name: str
     about: str
@@ -72,27 +72,27 @@ class Node:
 
 @attrs.frozen
 class Fleet:
-    """A store and its nodes."""
+    """A store and its members."""
 
     store: str
     """The program that stores the journal, with its version."""
     standbys: str
     """The setting of the store that says which replicas confirm a commit; empty: none."""
     unowned: int
-    """The number of streams with an open command or an open summary that no node owns."""
+    """The number of streams with an open command or an open summary that no member owns."""
     need_newer: int
-    """The number of streams that demand a newer version than that of each living node."""
-    nodes: Sequence[Node]
-    """The nodes whose leases have not run out, and those whose streams have open work, by name."""
+    """The number of streams that demand a newer version than that of each living member."""
+    members: Sequence[Member]
+    """The members whose leases have not run out, and those whose streams have open work, by name."""
 
 
 @attrs.frozen
 class Hint:
-    """A stream was changed by another node."""
+    """A stream was changed by another member."""
 
     stream: str
-    """Empty: the node has ended its lease, and no hint of it was lost."""
-    node: str
+    """Empty: the member has ended its lease, and no hint of it was lost."""
+    member: str
     after: int | None = None
     """The last seq before the change; None if it added no events."""
 
@@ -108,9 +108,9 @@ class Claim:
     epoch: int
     """The stored epoch of the stream."""
     demands: int
-    """The lowest version of a node that may own the stream."""
+    """The lowest version of a member that may own the stream."""
     version: int
-    """The version of the node."""
+    """The version of the member."""
 
 
 @attrs.define
@@ -120,31 +120,31 @@ class Owners:
     seconds: float
     """The length of a lease; infinite if no other process can open the store."""
     _until: dict[str, float] = attrs.field(factory=dict)
-    """The ends of the leases, by node."""
+    """The ends of the leases, by member."""
     _versions: dict[str, int] = attrs.field(factory=dict)
-    """By node."""
+    """By member."""
     _fences: dict[str, Fence] = attrs.field(factory=dict)
     """The fences of the owned streams."""
     _last: int = 0
     """The highest epoch so far."""
 
-    def renew(self, node: str, now: float, version: int) -> None:
-        self._until[node], self._versions[node] = now + self.seconds, version
+    def renew(self, member: str, now: float, version: int) -> None:
+        self._until[member], self._versions[member] = now + self.seconds, version
 
-    def leave(self, node: str) -> None:
-        """End the lease of a node, which gives up its streams."""
-        self._until.pop(node, None)
+    def leave(self, member: str) -> None:
+        """End the lease of a member, which gives up its streams."""
+        self._until.pop(member, None)
 
     def living(self, now: float) -> Mapping[str, float]:
-        """The nodes whose leases have not run out, with the ends of their leases."""
-        return {node: until for node, until in self._until.items() if now < until}
+        """The members whose leases have not run out, with the ends of their leases."""
+        return {member: until for member, until in self._until.items() if now < until}
 
     def newest(self, now: float) -> int:
-        """The highest version of a living node; 0 if there is none."""
-        return max((self._versions[node] for node in self.living(now)), default=0)
+        """The highest version of a living member; 0 if there is none."""
+        return max((self._versions[member] for member in self.living(now)), default=0)
 
     def owner(self, stream: str, now: float) -> str | None:
-        """The living node that owns the stream; None if it is free."""
+        """The living member that owns the stream; None if it is free."""
         fence = self._fences.get(stream)
         return fence.owner if fence is not None and now < self._until.get(fence.owner, now) else None
 
@@ -153,29 +153,29 @@ class Owners:
         owned = Counter(fence.owner for fence in self._fences.values())
         busy = Counter(fence.owner for name in working if (fence := self._fences.get(name)) is not None)
         names = {*self.living(now), *busy}
-        nodes = [
-            Node(name, "", max(0.0, self._until.get(name, now) - now), owned[name], busy[name])
+        members = [
+            Member(name, "", max(0.0, self._until.get(name, now) - now), owned[name], busy[name])
             for name in sorted(names)
         ]
-        return Fleet(store, "", len(working) - busy.total(), need_newer, nodes)
+        return Fleet(store, "", len(working) - busy.total(), need_newer, members)
 
-    def claim(self, stream: str, node: str, now: float, claim: Claim) -> Fence | Held:
+    def claim(self, stream: str, member: str, now: float, claim: Claim) -> Fence | Held:
         if claim.demands > claim.version:
             return Held("")
         owner = self.owner(stream, now)
-        return self._take(stream, node, claim) if owner in (None, node) else Held(str(owner))
+        return self._take(stream, member, claim) if owner in (None, member) else Held(str(owner))
 
-    def follow(self, stream: str, node: str, now: float, claim: Claim, *, at_rest: bool) -> None:
-        """Claim a stream for the node that has just put a command into its inbox, if that is possible.
+    def follow(self, stream: str, member: str, now: float, claim: Claim, *, at_rest: bool) -> None:
+        """Claim a stream for the member that has just put a command into its inbox, if that is possible.
         `at_rest`: the stream has no work that goes on, and the command is the only one in the inbox."""
         fence = self._fences.get(stream)
-        owns = fence is not None and fence.owner == node
+        owns = fence is not None and fence.owner == member
         if claim.demands <= claim.version and not owns and (at_rest or self.owner(stream, now) is None):
-            self._take(stream, node, claim)
+            self._take(stream, member, claim)
 
-    def _take(self, stream: str, node: str, claim: Claim) -> Fence:
+    def _take(self, stream: str, member: str, claim: Claim) -> Fence:
         self._last = max(self._last, claim.epoch) + 1
-        fence = self._fences[stream] = Fence(stream, node, self._last)
+        fence = self._fences[stream] = Fence(stream, member, self._last)
         return fence
 
     def holds(self, fence: Fence) -> bool:

@@ -93,8 +93,8 @@ class Command:
     kind: str
     body: Json
     at: float
-    node: str = ""
-    """The node that delivered it."""
+    member: str = ""
+    """The member that delivered it."""
 
 
 @attrs.frozen
@@ -178,7 +178,7 @@ class NewCommand:
     not_behind: frozenset[str] = frozenset()
     """The command is refused if the inbox has an open command of one of these kinds."""
     follow: bool = False
-    """Whether the same commit claims the stream for this node if it can (`ownership.py`)."""
+    """Whether the same commit claims the stream for this member if it can (`ownership.py`)."""
 
 
 @attrs.frozen
@@ -206,7 +206,7 @@ class Commit:
 class Notes(Protocol):
     """The part of a journal that stores notes. Each kind has its own keys.
 
-    Each kind has a revision, which is higher after each write. Another node learns of changes by comparing
+    Each kind has a revision, which is higher after each write. Another member learns of changes by comparing
     revisions, and then reads the notes that have changed. It does not learn of deletions.
     """
 
@@ -245,7 +245,7 @@ class Journal(Notes, Protocol):
         conditions.
 
         Raises:
-            NeedsNewer: the stream demands a newer version than that of each living node.
+            NeedsNewer: the stream demands a newer version than that of each living member.
         """
         ...
 
@@ -273,7 +273,7 @@ class Journal(Notes, Protocol):
         ...
 
     async def claim(self, stream: str) -> Fence | Held:
-        """Become the only writer of a stream, if it is free. Earlier fences of this node become invalid.
+        """Become the only writer of a stream, if it is free. Earlier fences of this member become invalid.
 
         Raises:
             UnknownStream
@@ -378,7 +378,7 @@ class Journal(Notes, Protocol):
 
     async def open_work(self, but: Collection[str] = ()) -> tuple[str, ...]:
         """Return the streams with an open command or an open summary, oldest first, except those that another
-        living node owns. A stream in `but` is left out unless it has an open command."""
+        living member owns. A stream in `but` is left out unless it has an open command."""
         ...
 
     async def census(self) -> Census:
@@ -394,32 +394,32 @@ class Journal(Notes, Protocol):
         """
         ...
 
-    # ------------------------------------------------------------------ nodes
+    # ------------------------------------------------------------------ members
 
     @property
-    def node(self) -> str:
-        """The name of this node. No other node, earlier or later, has it."""
+    def member(self) -> str:
+        """The name of this member. No other member, earlier or later, has it."""
         ...
 
     async def renew(self) -> Renewed:
-        """Begin or renew the lease of this node. A stream whose owner has no lease is free."""
+        """Begin or renew the lease of this member. A stream whose owner has no lease is free."""
         ...
 
     async def leave(self) -> None:
-        """End the lease of this node: other nodes may claim its streams at once. Then tell them all the
+        """End the lease of this member: other members may claim its streams at once. Then tell them all the
         changes that it has made, and that there are no more."""
         ...
 
     async def living(self) -> Mapping[str, float]:
-        """Return the nodes whose leases have not run out, with the ends of their leases."""
+        """Return the members whose leases have not run out, with the ends of their leases."""
         ...
 
     async def owners(self, streams: Collection[str]) -> Mapping[str, str]:
-        """Return the living nodes that own these streams, by stream."""
+        """Return the living members that own these streams, by stream."""
         ...
 
     async def fleet(self) -> Fleet:
-        """Return the state of the store and its nodes."""
+        """Return the state of the store and its members."""
         ...
 
     async def need_newer(self) -> int:
@@ -427,6 +427,6 @@ class Journal(Notes, Protocol):
         ...
 
     def watch(self) -> AbstractContextManager[Subscription]:
-        """Subscribe to the changes of streams by other nodes: to `Hint`s, which may come twice or never. If
+        """Subscribe to the changes of streams by other members: to `Hint`s, which may come twice or never. If
         some may be lost, the subscription has `missed`, or `HINTS_LOST` comes."""
         ...

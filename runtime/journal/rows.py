@@ -43,8 +43,8 @@ def event(stream: str, seq: int, type: object, at: object, body: object) -> Even
     return Event(stream, seq, _text(type), _time(at), object_of(body))
 
 
-def command(stream: str, key: object, kind: object, body: object, at: object, node: object) -> Command:
-    return Command(stream, _text(key), _text(kind), object_of(body), _time(at), _text(node))
+def command(stream: str, key: object, kind: object, body: object, at: object, member: object) -> Command:
+    return Command(stream, _text(key), _text(kind), object_of(body), _time(at), _text(member))
 
 
 def question(columns: tuple[Any, ...]) -> Question:

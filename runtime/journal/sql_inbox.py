@@ -24,7 +24,7 @@ from .summary import is_full
 
 
 def deliver(
-    db: sqlite3.Connection, streams: Streams, new: NewCommand, body: str, at: float, node: str
+    db: sqlite3.Connection, streams: Streams, new: NewCommand, body: str, at: float, member: str
 ) -> DeliveryOutcome:
     """Put a command with this text of its body into the inbox, unless it is refused."""
     head = streams.find(new.stream)
@@ -33,7 +33,7 @@ def deliver(
     refused = _refused(db, head, new)
     if refused is None:
         head = head or streams.create(new.stream, at)
-        if put(db, head.id, new.key, new.kind, body, at, node):
+        if put(db, head.id, new.key, new.kind, body, at, member):
             return Accepted()
 
     def is_same(first_kind: str, first_body: str) -> bool:
@@ -80,10 +80,10 @@ def repeated(
 
 
 def put(
-    db: sqlite3.Connection, stream_id: int, key: str, kind: str, body: str, now: float, node: str
+    db: sqlite3.Connection, stream_id: int, key: str, kind: str, body: str, now: float, member: str
 ) -> bool:
     """Add a command. Return False if its key is in use."""
-    values = (stream_id, key, kind, body, now, node)
+    values = (stream_id, key, kind, body, now, member)
     while True:
         made = db.execute(
             "INSERT OR IGNORE INTO inbox (stream_id, key, kind, body, at, node) VALUES (?, ?, ?, ?, ?, ?)",

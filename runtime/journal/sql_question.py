@@ -93,7 +93,7 @@ def decide(
     key: str,
     vote: Vote | None,
     at: float,
-    node: str,
+    member: str,
 ) -> Won | Voted | Already | Outdated | Repeated | KeyReused | Unknown:
     """Decide a pending question with a compare-and-set, or store a vote. `at` is the time of the write."""
     found = db.execute(
@@ -119,7 +119,7 @@ def decide(
             (new.state, text, new.settled, rows.text_of_votes(new.votes), id),
         )
         kind, body = votes.command(result, decision, adds, vote)
-        sql_inbox.put(db, stream_id, key, kind, json_text.dump(body), at, node)
+        sql_inbox.put(db, stream_id, key, kind, json_text.dump(body), at, member)
     return result
 
 

@@ -38,7 +38,7 @@ class StreamHead:
     epoch: int
     """Of the latest save."""
     demands: int
-    """The lowest version of a node that may own the stream."""
+    """The lowest version of a member that may own the stream."""
 
     @property
     def starts(self) -> bool:
@@ -96,8 +96,8 @@ class Streams:
         summary: Summary | None = None,
         body: str = "",
     ) -> None:
-        """Update a stream's row after a save by a node of this version, to `last_seq` and the new summary, if
-        any. `body` is the text of its body.
+        """Update a stream's row after a save by a member of this version, to `last_seq` and the new summary,
+        if any. `body` is the text of its body.
 
         `latest` is the latest time among the new events, or 0 without events.
         """

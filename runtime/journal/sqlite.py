@@ -61,7 +61,7 @@ async def open_sqlite(
     on_commit: OnCommit = ignore_commit,
     lease: float = math.inf,
     version: int = 0,
-    node: str = "",
+    member: str = "",
 ) -> AsyncIterator[SqliteJournal]:
     """Open the journal of a directory, which is created, accessible only to its owner, if it does not exist.
 
@@ -71,7 +71,7 @@ async def open_sqlite(
     `inline` is for simulation: it uses no threads, so that the order depends on trio alone. Its commits
     survive the end of the process, but do not wait for the disk.
 
-    `lease`, `version` and `node` are as in `LocalNode`. They matter only among the nodes of one process
+    `lease`, `version` and `member` are as in `LocalMember`. They matter only among the members of one process
     (`SqliteJournal.another`), because no other process can open the journal.
 
     Raises:
@@ -98,7 +98,7 @@ async def open_sqlite(
         writer = (InlineWriter if inline else GroupWriter)(db, presence, on_broken, streams.forget, on_commit)
         try:
             with scope:
-                yield SqliteJournal(writer, streams, reader, wall, lease, version, node)
+                yield SqliteJournal(writer, streams, reader, wall, lease, version, member)
         except Exception:
             # Any other error is a consequence of the failed commit, or irrelevant beside it.
             if broken:
@@ -177,9 +177,9 @@ class SqliteJournal(SqliteReads):
         wall: WallClock,
         lease: float,
         version: int,
-        node: str,
+        member: str,
     ) -> None:
-        super().__init__(reader, wall, lease, version, node)
+        super().__init__(reader, wall, lease, version, member)
         self._writer = writer
         self._streams = streams
 
@@ -193,7 +193,7 @@ class SqliteJournal(SqliteReads):
         if not (follow and self._is_shared):
             return
         at_rest = head.work != rows.OPEN and len(sql_inbox.waiting_kinds(db, head.id)) == 1
-        self._owners.follow(stream, self.node, self._wall(), self._claim(head), at_rest=at_rest)
+        self._owners.follow(stream, self.member, self._wall(), self._claim(head), at_rest=at_rest)
 
     # ------------------------------------------------------------- commands
 
@@ -201,7 +201,7 @@ class SqliteJournal(SqliteReads):
         text = json_text.dump(command.body)
 
         def write(db: sqlite3.Connection) -> DeliveryOutcome:
-            result = sql_inbox.deliver(db, self._streams, command, text, self._wall(), self.node)
+            result = sql_inbox.deliver(db, self._streams, command, text, self._wall(), self.member)
             if isinstance(result, Accepted):
                 self._put(db, command.stream, command.follow)
             return result
@@ -225,7 +225,7 @@ class SqliteJournal(SqliteReads):
         plain, more = json_text.load(json_text.dump([decision, adds or {}]))
 
         def write(db: sqlite3.Connection) -> DecisionOutcome:
-            result = sql_question.decide(db, question, plain, more, key, vote, self._wall(), self.node)
+            result = sql_question.decide(db, question, plain, more, key, vote, self._wall(), self.member)
             if isinstance(result, Won | Voted):
                 self._put(db, result.question.stream, follow)
             return result
@@ -240,7 +240,7 @@ class SqliteJournal(SqliteReads):
     async def claim(self, stream: str) -> Fence | Held:
         def take(_: sqlite3.Connection) -> Fence | Held:
             claim = self._claim(self._streams.existing(stream))
-            return self._owners.claim(stream, self.node, self._wall(), claim)
+            return self._owners.claim(stream, self.member, self._wall(), claim)
 
         return await self._writer.inspect(take)
 

@@ -12,7 +12,7 @@ import trio
 from ..clock import WallClock
 from . import cursor as cursors
 from . import note, sql_inbox, sql_question, sql_stream
-from .local_node import LocalNode
+from .local_member import LocalMember
 from .ownership import Fleet
 from .protocol import (
     Command,
@@ -32,11 +32,11 @@ from .summary import Among, Census, NamedKind, Page, Row
 _LARGEST_SEQ = 2**63 - 1
 
 
-class SqliteReads(LocalNode):
-    """One node of the journal, without its writes."""
+class SqliteReads(LocalMember):
+    """One member of the journal, without its writes."""
 
-    def __init__(self, reader: SqlReader, wall: WallClock, lease: float, version: int, node: str) -> None:
-        super().__init__(wall, lease, version, node)
+    def __init__(self, reader: SqlReader, wall: WallClock, lease: float, version: int, member: str) -> None:
+        super().__init__(wall, lease, version, member)
         self._reader = reader
 
     async def answer(self, stream: str, key: str) -> Json | None:

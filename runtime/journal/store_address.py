@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 LEASE = 10.0
-"""Default length of the leases of nodes, in seconds."""
+"""Default length of the leases of members, in seconds."""
 
 _URLS = ("postgresql://", "postgres://")
 

@@ -23,7 +23,7 @@ class Summary:
     """The status for `deliver(unless=...)` and for the filter of lists."""
     title: str
     open: bool
-    """Whether the stream has work that goes on, also after a restart: see `Journal.open_work`. Another node
+    """Whether the stream has work that goes on, also after a restart: see `Journal.open_work`. Another member
     may claim only a stream that has none from a living owner."""
     body: Mapping[str, Any]
     owner: str = ""

@@ -15,7 +15,7 @@ from pathlib import Path
 import attrs
 
 from . import database
-from .copied_rows import COLUMNS, CopiedRow, LivingNode
+from .copied_rows import COLUMNS, CopiedRow, LivingMember
 from .errors import JournalError
 from .files import LOCK, UNFINISHED, check_directory, locked, make_directory, remove_unfinished
 from .sqlite import FILE
@@ -34,7 +34,7 @@ class DirectoryRows:
 
     _db: sqlite3.Connection
 
-    def living(self) -> Sequence[LivingNode]:
+    def living(self) -> Sequence[LivingMember]:
         return ()
 
     def count(self, table: str) -> int:

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from ..journal.copied_rows import COLUMNS, CopiedRow, CopiedRows, LivingNode
+from ..journal.copied_rows import COLUMNS, CopiedRow, CopiedRows, LivingMember
 from ..journal.errors import JournalError, StreamDamaged, shown
 from ..journal.store_address import is_postgres
 from ..journal.whole_file import existing_rows, new_rows
@@ -30,11 +30,11 @@ _TELL_EVERY = 256
 
 
 class JournalInUse(JournalError):
-    """Nodes work with the database."""
+    """Members work with the database."""
 
-    def __init__(self, nodes: Sequence[LivingNode]) -> None:
-        super().__init__(f"processes work with the database: {len(nodes)}; stop them first")
-        self.nodes = nodes
+    def __init__(self, members: Sequence[LivingMember]) -> None:
+        super().__init__(f"processes work with the database: {len(members)}; stop them first")
+        self.members = members
 
 
 @attrs.frozen
@@ -61,13 +61,13 @@ def copy_journal(
     `notes`. `last` is called when all is compared: the target has the copy only if it returns.
 
     Raises:
-        JournalInUse: nodes work with a journal.
+        JournalInUse: members work with a journal.
         JournalError: a journal cannot be opened, the target is not empty, or a row is damaged.
     """
     with _opened(source) as old, _opened(target, is_new=True) as new:
         for each in (old, new):
-            if nodes := each.living():
-                raise JournalInUse(nodes)
+            if members := each.living():
+                raise JournalInUse(members)
         if new.count("stream") or new.count("note"):
             raise JournalError("the database already has conversations or notes")
         total = sum(map(old.count, COLUMNS)) + len(notes)

@@ -1,4 +1,4 @@
-"""Deltas that a node gets from the node that works on the conversation."""
+"""Deltas that a member gets from the member that works on the conversation."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from stopgo.actors.log.deltas import AnyDelta
 from stopgo.actors.models.messages import TextDelta
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Event
-from tests.actors.several_nodes import LEASE, Nodes
+from tests.actors.several_members import LEASE, Members
 from tests.actors.world import Streamed, say, wall
 
 TEXT = "abcdef"
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Nodes:
-    nodes = Nodes(tmp_path, MemoryJournal(wall, lease=LEASE, node="a"))
-    nodes.world("a").plan("agent", Streamed(tuple(map(TextDelta, TEXT)), say(TEXT)))
-    return nodes
+def members(tmp_path: Path) -> Members:
+    members = Members(tmp_path, MemoryJournal(wall, lease=LEASE, member="a"))
+    members.world("a").plan("agent", Streamed(tuple(map(TextDelta, TEXT)), say(TEXT)))
+    return members
 
 
 @asynccontextmanager
 async def passed_on(a: Agent, b: Agent) -> AsyncIterator[None]:
-    """Pass the deltas of node `a` to node `b`, without a network."""
+    """Pass the deltas of member `a` to member `b`, without a network."""
     async with trio.open_nursery() as nursery:
         with a.delta_exchange.deltas(lambda id: b.delta_exchange.wanted().covers(id)) as deltas:
 
@@ -66,8 +66,8 @@ def name_of(item: Event | Watched) -> str:
 
 @pytest.mark.parametrize("hinted", [True, False], ids=["with hints", "before the events"])
 @pytest.mark.parametrize("watch", [of_one, of_all])
-async def test_watchers_at_another_node_get_deltas_in_their_place(
-    nodes: Nodes,
+async def test_watchers_at_another_member_get_deltas_in_their_place(
+    members: Members,
     autojump_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
     watch: Callable[[Agent, str, list[str]], Awaitable[None]],
@@ -75,7 +75,7 @@ async def test_watchers_at_another_node_get_deltas_in_their_place(
 ) -> None:
     at_a: list[str] = []
     at_b: list[str] = []
-    async with nodes.agents("a", "b") as (a, b), passed_on(a, b), trio.open_nursery() as nursery:
+    async with members.agents("a", "b") as (a, b), passed_on(a, b), trio.open_nursery() as nursery:
         nursery.start_soon(of_all, b, "", [])  # so that the watchers below know the conversation
         await trio.sleep(0.1)
         id = (await a.start_conversation()).conversation.id
@@ -92,8 +92,8 @@ async def test_watchers_at_another_node_get_deltas_in_their_place(
     assert [each for each in at_b if each in TEXT] == list(TEXT)
 
 
-async def test_wanted_is_what_others_may_have(nodes: Nodes, autojump_clock: MockClock) -> None:
-    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+async def test_wanted_is_what_others_may_have(members: Members, autojump_clock: MockClock) -> None:
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         id = (await a.start_conversation("go", wait=False)).conversation.id
         for agent in (a, b):
             nursery.start_soon(of_one, agent, id, [])

@@ -12,11 +12,11 @@ import pytest
 import trio
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.conversation import other_nodes
+from stopgo.actors.conversation import other_members
 from stopgo.actors.log import relay
 from stopgo.actors.open_agent import open_agent
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
-from tests.actors.several_nodes import YES
+from tests.actors.several_members import YES
 from tests.actors.watcher_audit import Watcher
 from tests.actors.world import DESTRUCTIVE, World, after, answer, call, code_of, say, types, use
 from tests.postgres_server import PostgresServer
@@ -35,11 +35,11 @@ def dsn(postgres_server: PostgresServer) -> Iterator[str]:
 
 @asynccontextmanager
 async def running(
-    folder: Path, dsn: str, node: str, lease: float = LEASE
+    folder: Path, dsn: str, member: str, lease: float = LEASE
 ) -> AsyncIterator[tuple[Agent, World]]:
-    home = folder / node
+    home = folder / member
     home.mkdir()
-    async with open_postgres(dsn, lease=lease, node=node) as journal:
+    async with open_postgres(dsn, lease=lease, member=member) as journal:
         world = World(home, journal)
         world.tool("wipe", DESTRUCTIVE)
         world.plan("agent", use(call("wipe")), after(1, say("done")))
@@ -59,8 +59,8 @@ async def seen_until_the_end(agent: Agent, id: str) -> list[str]:
     return seen
 
 
-async def test_conversation_goes_on_at_another_node(tmp_path: Path, dsn: str) -> None:
-    """A decision at the other node, an answer there, and its events here."""
+async def test_conversation_goes_on_at_another_member(tmp_path: Path, dsn: str) -> None:
+    """A decision at the other member, an answer there, and its events here."""
     async with running(tmp_path, dsn, "a") as (a, at_a), running(tmp_path, dsn, "b") as (b, at_b):
         turn = await a.start_conversation("go", key="k")
         id, [asked] = turn.conversation.id, turn.conversation.head.pending
@@ -71,11 +71,11 @@ async def test_conversation_goes_on_at_another_node(tmp_path: Path, dsn: str) ->
     assert at_a.called("wipe") + at_b.called("wipe") == 1
 
 
-async def test_node_that_dies_is_taken_over(
+async def test_member_that_dies_is_taken_over(
     tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It dies after the call; the model is asked by the other node."""
-    monkeypatch.setattr(other_nodes, "POLL", 0.2)
+    """It dies after the call; the model is asked by the other member."""
+    monkeypatch.setattr(other_members, "POLL", 0.2)
     called = trio.Event()
 
     async def wipe(_: object) -> str:
@@ -99,19 +99,19 @@ async def test_node_that_dies_is_taken_over(
     assert (at_a.called("wipe"), at_b.called("wipe")) == (1, 0)
 
 
-NODES = ("a", "b", "c")
+MEMBERS = ("a", "b", "c")
 CONVERSATIONS = 12
-"""A node keeps the hints of so many even if it gets no time to read them: it keeps 256."""
+"""A member keeps the hints of so many even if it gets no time to read them: it keeps 256."""
 
 
-async def test_watchers_at_busy_nodes(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Conversations are created at one node, and get messages at others at once, while each node is watched:
-    each event of the journal comes once, and without faults there is no gap. Issue 57, point 2."""
+async def test_watchers_at_busy_members(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conversations are created at one member, and get messages at others at once, while each member is
+    watched: each event of the journal comes once, and without faults there is no gap. Issue 57, point 2."""
     monkeypatch.setattr(relay, "CLOCKS_DIFFER", 0.0)  # it is one machine
-    watchers = [Watcher(time.time) for _ in NODES]
+    watchers = [Watcher(time.time) for _ in MEMBERS]
     async with AsyncExitStack() as stack:
         # On a slow machine, a lease of seconds could run out, which is a gap.
-        places = [await stack.enter_async_context(running(tmp_path, dsn, node, 1e6)) for node in NODES]
+        places = [await stack.enter_async_context(running(tmp_path, dsn, member, 1e6)) for member in MEMBERS]
         for _, world in places:
             world.plan("agent", say("done"))
         agents = [agent for agent, _ in places]
@@ -120,7 +120,7 @@ async def test_watchers_at_busy_nodes(tmp_path: Path, dsn: str, monkeypatch: pyt
             await watching.start(watcher.watch, agent)
 
         async def all_have_heard_all() -> None:
-            """The hints of a node come in order, so those before have come, too."""
+            """The hints of a member come in order, so those before have come, too."""
             marks: list[set[str]] = [set() for _ in agents]
 
             async def heard() -> bool:
@@ -130,7 +130,7 @@ async def test_watchers_at_busy_nodes(tmp_path: Path, dsn: str, monkeypatch: pyt
 
             await until(heard)
 
-        await all_have_heard_all()  # each node listens
+        await all_have_heard_all()  # each member listens
         await all_have_heard_all()  # and knows the conversations from before
         began, created = time.time(), list[str]()
 
@@ -150,5 +150,5 @@ async def test_watchers_at_busy_nodes(tmp_path: Path, dsn: str, monkeypatch: pyt
         await all_have_heard_all()
         watching.cancel_scope.cancel()
     assert sum(map(len, committed.values())) >= 9 * CONVERSATIONS
-    assert [[*watcher.mistakes(committed)] for watcher in watchers] == [[] for _ in NODES]
-    assert [[at for at in each.gaps if at > began] for each in watchers] == [[] for _ in NODES]
+    assert [[*watcher.mistakes(committed)] for watcher in watchers] == [[] for _ in MEMBERS]
+    assert [[at for at in each.gaps if at > began] for each in watchers] == [[] for _ in MEMBERS]

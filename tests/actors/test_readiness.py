@@ -75,7 +75,7 @@ async def test_conversations_of_a_newer_version(
     world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are refused at once, counted, and go on when a process of that version comes."""
-    journal = world.journal = MemoryJournal(wall, lease=10.0, version=1, node="old")
+    journal = world.journal = MemoryJournal(wall, lease=10.0, version=1, member="old")
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
     newer = journal.another("newer", version=2)

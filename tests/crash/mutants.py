@@ -120,11 +120,11 @@ def seed(number: int) -> str:
 REPEATED = "tests/actors/calls/test_repeated.py"
 HTTP_SERVER = "tests/gateway/test_http_server.py"
 DESCRIPTIONS = "tests/actors/approvals/test_description.py"
-OTHER_NODES = "tests/actors/test_other_nodes.py"
-LOST_NODES = "tests/actors/test_lost_nodes.py"
+OTHER_MEMBERS = "tests/actors/test_other_members.py"
+LOST_MEMBERS = "tests/actors/test_lost_members.py"
 HINT_TESTS = "tests/runtime/journal/test_hints.py"
 PG_TESTS = "tests/runtime/journal/test_postgres.py"
-SILENT_NODES = "tests/actors/test_silent_nodes.py"
+SILENT_MEMBERS = "tests/actors/test_silent_members.py"
 RELEASES = "tests/runtime/journal/test_ownership.py::test_open_command_holds_its_own_stream_until_it_ends"
 TALLY_TESTS = "tests/runtime/journal/test_tally.py"
 FREE_PAGES = "tests/runtime/journal/test_free_pages.py"
@@ -1294,66 +1294,66 @@ AUTHENTICATED: tuple[tuple[str, Edit, str], ...] = (
 )
 """Name, file, old text, new text, test."""
 
-NODES = (
+MEMBERS = (
     (
-        "nodes: a stream is claimed from a living owner",
+        "members: a stream is claimed from a living owner",
         Edit(
             "runtime.journal.ownership:Owners.claim",
-            "self._take(stream, node, claim) if owner in (None, node) else Held(str(owner))",
-            "self._take(stream, node, claim)",
+            "self._take(stream, member, claim) if owner in (None, member) else Held(str(owner))",
+            "self._take(stream, member, claim)",
         ),
-        (OTHER_NODES,),
+        (OTHER_MEMBERS,),
     ),
     (
-        "nodes: a paused process sends after its lease has run out",
+        "members: a paused process sends after its lease has run out",
         Edit("actors.gate.halt:Departure.check_lease", "not self._owns()", "False"),
-        (OTHER_NODES,),
+        (OTHER_MEMBERS,),
     ),
     (
-        "nodes: a process saves after its lease has run out",
+        "members: a process saves after its lease has run out",
         Edit("actors.log.tenure:Tenure.write.attempt", "self._lease.check()", "self._term"),
-        (OTHER_NODES,),
+        (OTHER_MEMBERS,),
     ),
     (
-        "nodes: a late renewal hides that the lease had run out",
+        "members: a late renewal hides that the lease had run out",
         Edit("runtime.journal.lease:Lease.renew", "not self.holds", "False"),
-        (OTHER_NODES,),
+        (OTHER_MEMBERS,),
     ),
     (
-        "nodes: the lease does not count the time of a pause",
+        "members: the lease does not count the time of a pause",
         Edit("runtime.journal.lease:boot_clock", "time.CLOCK_BOOTTIME", "time.CLOCK_THREAD_CPUTIME_ID"),
         ("tests/runtime/journal/test_lease.py",),
     ),
     (
-        "nodes: the lease is reckoned from the answer",
+        "members: the lease is reckoned from the answer",
         Edit("runtime.journal.lease:Lease.renew", "began", "self._clock()"),
         ("tests/runtime/journal/test_lease.py",),
     ),
     (
-        "nodes: a request does not claim its stream",
+        "members: a request does not claim its stream",
         Edit(
             "runtime.journal.memory:MemoryJournal._follow",
-            "self._owners.follow(kept.name, self.node, self._wall(), self._claim(kept), at_rest=at_rest)",
+            "self._owners.follow(kept.name, self.member, self._wall(), self._claim(kept), at_rest=at_rest)",
             """
             False and self._owners.follow(
-                kept.name, self.node, self._wall(), self._claim(kept), at_rest=at_rest
+                kept.name, self.member, self._wall(), self._claim(kept), at_rest=at_rest
             )
             """,
         ),
-        (OTHER_NODES,),
+        (OTHER_MEMBERS,),
     ),
     (
-        "nodes: a request takes a stream whose work is moving",
+        "members: a request takes a stream whose work is moving",
         Edit("runtime.journal.ownership:Owners.follow", "at_rest or self.owner(stream, now) is None", "True"),
         ("tests/runtime/journal/test_following.py",),
     ),
     (
-        "nodes: a command waits for a newer node that does not live",
-        Edit("runtime.journal.local_node:LocalNode._check_version", "demands > self._newest", "False"),
+        "members: a command waits for a newer member that does not live",
+        Edit("runtime.journal.local_member:LocalMember._check_version", "demands > self._newest", "False"),
         ("tests/runtime/journal/test_ownership.py",),
     ),
     (
-        "nodes: an agent with a directory has no version",
+        "members: an agent with a directory has no version",
         Edit(
             "runtime.stores.open_journal:open_journal",
             "open_sqlite(address, wall=wall, on_commit=on_commit, version=version)",
@@ -1382,7 +1382,7 @@ NODES = (
         ("tests/gateway/test_journal_command.py",),
     ),
     (
-        "nodes: a stream with open commands is released",
+        "members: a stream with open commands is released",
         Edit(
             "runtime.journal.memory:MemoryJournal.release",
             "any((each.key not in leave for each in kept.waiting()))",
@@ -1391,45 +1391,45 @@ NODES = (
         ("tests/runtime/journal/test_ownership.py",),
     ),
     (
-        "nodes: a sender without its token here is answered at once",
+        "members: a sender without its token here is answered at once",
         Edit(
             "actors.conversation.run:_settled_without",
             "(key for key in unsettled if log.sent_elsewhere.get(key) not in living)",
             "(key for key in unsettled)",
         ),
-        (OTHER_NODES,),
+        (OTHER_MEMBERS,),
     ),
     (
-        "nodes: the node that has the token does not resume the run",
+        "members: the member that has the token does not resume the run",
         Edit(
             "actors.conversation.commands:Commands._resume_with_token",
             "wanted.status is None and is_new and (not found <= self._tried)",
             "False",
         ),
-        (OTHER_NODES,),
+        (OTHER_MEMBERS,),
     ),
     (
-        "nodes: a fenced activation counts as crashed",
+        "members: a fenced activation counts as crashed",
         Edit("runtime.errors:ends_actor", "isinstance(error, EndsActor)", "False"),
         ("tests/runtime/test_virtual.py",),
     ),
     (
-        "nodes: events of a stopped node are not published to watchers of all",
+        "members: events of a stopped member are not published to watchers of all",
         Edit("actors.conversation.conversation:_serve", "await services.relay.load(log)", ""),
-        ("tests/actors/test_lost_nodes.py",),
+        ("tests/actors/test_lost_members.py",),
     ),
     (
-        "nodes: an unloaded conversation is no longer followed for watchers of all",
+        "members: an unloaded conversation is no longer followed for watchers of all",
         Edit("actors.conversation.conversation:_unload", "services.relay.unload(log)", "pass"),
-        ("tests/actors/test_lost_nodes.py",),
+        ("tests/actors/test_lost_members.py",),
     ),
     (
-        "nodes: a delta that arrives before its events is lost",
+        "members: a delta that arrives before its events is lost",
         Edit("actors.conversation.follow:follow", "early is not None and early.after == cursor", "False"),
         ("tests/actors/test_deltas_of_others.py",),
     ),
     (
-        "nodes: deltas are given to requests without the key",
+        "members: deltas are given to requests without the key",
         Edit(
             "gateway.fleet.fleet_key:FleetKey.proof_for",
             """
@@ -1448,12 +1448,12 @@ NODES = (
         ("tests/gateway/test_fleet_key.py",),
     ),
     (
-        "nodes: a signature is taken twice",
+        "members: a signature is taken twice",
         Edit("gateway.fleet.fleet_key:FleetKey.proof_for", "nonce in self._seen", "False"),
         ("tests/gateway/test_fleet_key.py",),
     ),
     (
-        "nodes: deltas are taken from whoever answers",
+        "members: deltas are taken from whoever answers",
         Edit(
             "gateway.fleet.delta_peers:DeltaPeers._read",
             "not is_proof(answer.headers.get(PROOF, ''), proof)",
@@ -1462,40 +1462,40 @@ NODES = (
         ("tests/gateway/test_delta_peers.py",),
     ),
     (
-        "nodes: watchers of all do not hear that hints were lost",
+        "members: watchers of all do not hear that hints were lost",
         Edit(
-            "actors.conversation.other_nodes:OtherNodes._listen",
+            "actors.conversation.other_members:OtherMembers._listen",
             "hints.take_missed() or hint == HINTS_LOST",
             "False",
         ),
-        ("tests/actors/test_lost_nodes.py",),
+        ("tests/actors/test_lost_members.py",),
     ),
     (
-        "nodes: without hints, nothing is noticed",
+        "members: without hints, nothing is noticed",
         Edit(
-            "actors.conversation.other_nodes:OtherNodes._poll",
+            "actors.conversation.other_members:OtherMembers._poll",
             "{id for topic in services.bus.topics if (id := _conversation(topic))}",
             "() and {id for topic in services.bus.topics if (id := _conversation(topic))}",
         ),
-        (OTHER_NODES,),
+        (OTHER_MEMBERS,),
     ),
     (
-        "nodes: a call that may be repeated fails with the lease",
+        "members: a call that may be repeated fails with the lease",
         Edit("actors.calls.dispatch:Dispatch._call", "step.effect != 'once'", "False"),
-        (OTHER_NODES,),
+        (OTHER_MEMBERS,),
     ),
     (
-        "nodes: a halt is acknowledged before other nodes have seen it",
+        "members: a halt is acknowledged before other members have seen it",
         Edit("actors.gate.halt:Halts.halt", "await self._confirmed(number)", ""),
         (SHARED_NOTES,),
     ),
     (
-        "nodes: a halt is confirmed while an intent is being committed",
+        "members: a halt is confirmed while an intent is being committed",
         Edit("actors.gate.halt:Halts.apply", "await self._departed()", ""),
         (SHARED_NOTES,),
     ),
     (
-        "nodes: hints that another node has recorded are overwritten",
+        "members: hints that another member has recorded are overwritten",
         Edit(
             "actors.tools.known:KnownTools._keep.keep",
             "self._journal.write_notes(kind_of(server), notes, at=at)",
@@ -1504,7 +1504,7 @@ NODES = (
         (SHARED_NOTES,),
     ),
     (
-        "nodes: dollars that another node has added are overwritten",
+        "members: dollars that another member has added are overwritten",
         Edit(
             "actors.models.spending:Spending._save.save",
             "self._notes.write_notes(NOTE, notes, at=at)",
@@ -1513,37 +1513,39 @@ NODES = (
         (SHARED_NOTES,),
     ),
     (
-        "nodes: lost hints are no gap for watchers of all",
-        Edit("actors.conversation.other_nodes:OtherNodes._listen", "hint == HINTS_LOST", "False"),
-        (LOST_NODES,),
+        "members: lost hints are no gap for watchers of all",
+        Edit("actors.conversation.other_members:OtherMembers._listen", "hint == HINTS_LOST", "False"),
+        (LOST_MEMBERS,),
     ),
     (
-        "nodes: too many hints at a time are no gap for watchers of all",
-        Edit("actors.conversation.other_nodes:OtherNodes._listen", "hints.take_missed()", "False"),
-        (LOST_NODES,),
+        "members: too many hints at a time are no gap for watchers of all",
+        Edit("actors.conversation.other_members:OtherMembers._listen", "hints.take_missed()", "False"),
+        (LOST_MEMBERS,),
     ),
     (
-        "nodes: a hint that could not be followed is no gap for watchers of all",
+        "members: a hint that could not be followed is no gap for watchers of all",
         Edit("actors.log.relay:Relay.look", "after is not None and id not in self._last", "False"),
-        (LOST_NODES,),
+        (LOST_MEMBERS,),
     ),
     (
-        "nodes: a node that loads too late forgets the events of the other that it has published",
+        "members: a member that loads too late forgets the events of the other that it has published",
         Edit("actors.log.relay:Relay.load", "last.seq <= log.committed_seq", "True"),
-        ("tests/actors/test_watched_nodes.py",),
+        ("tests/actors/test_watched_members.py",),
     ),
     (
-        "nodes: a late hint about a conversation that moved is no gap",
+        "members: a late hint about a conversation that moved is no gap",
         Edit("actors.log.relay:Relay.look", "after is not None and after < self._unsure.get(id, 0)", "False"),
-        ("tests/actors/test_watched_nodes.py",),
+        ("tests/actors/test_watched_members.py",),
     ),
     (
-        "nodes: hints of a node that died are not missed",
-        Edit("actors.conversation.other_nodes:OtherNodes._notice_deaths", "self._living - living", "False"),
-        ("tests/actors/test_watched_nodes.py",),
+        "members: hints of a member that died are not missed",
+        Edit(
+            "actors.conversation.other_members:OtherMembers._notice_deaths", "self._living - living", "False"
+        ),
+        ("tests/actors/test_watched_members.py",),
     ),
     (
-        "nodes: a gap is filtered away",
+        "members: a gap is filtered away",
         Edit(
             "actors.agent_reads:AgentReads._watching.wants",
             """
@@ -1557,10 +1559,10 @@ NODES = (
                 return True
             """,
         ),
-        (LOST_NODES,),
+        (LOST_MEMBERS,),
     ),
     (
-        "nodes: a watcher takes a gap for nothing",
+        "members: a watcher takes a gap for nothing",
         Edit(
             "actors.conversation.watch:Watch.__anext__",
             """
@@ -1576,7 +1578,7 @@ NODES = (
                 return Gap()
             """,
         ),
-        (LOST_NODES,),
+        (LOST_MEMBERS,),
     ),
     (
         "postgres: hints that came while nobody listened are not told to be lost",
@@ -1613,40 +1615,40 @@ NODES = (
         (f"{PG_TESTS}::test_failed_notification_is_told_when_the_server_is_back",),
     ),
     (
-        "nodes: another node is to blame for a slow store",
+        "members: another member is to blame for a slow store",
         Edit(
-            "actors.conversation.silent_nodes:SilentNodes.look",
+            "actors.conversation.silent_members:SilentMembers.look",
             "int(ends.get(self._own) != before.get(self._own))",
             "1",
         ),
-        (SILENT_NODES,),
+        (SILENT_MEMBERS,),
     ),
     (
-        "nodes: a request to a node that works is refused when another is silent",
+        "members: a request to a member that works is refused when another is silent",
         Edit(
-            "actors.conversation.other_nodes:OtherNodes._tell_senders",
+            "actors.conversation.other_members:OtherMembers._tell_senders",
             "owners.get(topic.conversation) in silent",
             "owners",
         ),
-        (SILENT_NODES,),
+        (SILENT_MEMBERS,),
     ),
     (
-        "nodes: a request waits for a silent node",
+        "members: a request waits for a silent member",
         Edit(
-            "actors.conversation.other_nodes:OtherNodes._tell_senders",
+            "actors.conversation.other_members:OtherMembers._tell_senders",
             "owners.get(topic.conversation) in silent",
             "False",
         ),
-        (SILENT_NODES,),
+        (SILENT_MEMBERS,),
     ),
     (
-        "nodes: a request waits at a node that is cut off",
+        "members: a request waits at a member that is cut off",
         Edit(
-            "actors.conversation.other_nodes:OtherNodes._look_at_nodes",
+            "actors.conversation.other_members:OtherMembers._look_at_members",
             "trio.current_time() - reached >= UNREACHED",
             "False",
         ),
-        (SILENT_NODES,),
+        (SILENT_MEMBERS,),
     ),
     (
         "postgres: a cancelled operation begins when there is a connection at last",
@@ -1659,13 +1661,13 @@ NODES = (
         (f"{PG_TESTS}::test_operation_that_has_begun_ends_soon_after_its_cancellation",),
     ),
     (
-        "postgres: a suspended node keeps the lock of a stream",
+        "postgres: a suspended member keeps the lock of a stream",
         Words(
             "runtime.journal.postgres.pool:_SETTINGS",
             "set_config('idle_in_transaction_session_timeout', '2s', false)",
             "set_config('idle_in_transaction_session_timeout', '0', false)",
         ),
-        (f"{PG_TESTS}::test_node_that_is_suspended_in_a_transaction_keeps_no_stream_from_others",),
+        (f"{PG_TESTS}::test_member_that_is_suspended_in_a_transaction_keeps_no_stream_from_others",),
     ),
     (
         "postgres: lost hints are not in the notification",
@@ -1701,7 +1703,7 @@ NODES = (
         (HINT_TESTS,),
     ),
     (
-        "nodes: a stream with open commands is released, in SQLite",
+        "members: a stream with open commands is released, in SQLite",
         Edit(
             "runtime.journal.sqlite:SqliteJournal.release.release",
             "any((key not in leave for key in sql_inbox.open_keys(db, head.id)))",
@@ -1748,12 +1750,12 @@ NODES = (
         (FOLLOWING,),
     ),
     (
-        "nodes: a request takes a stream with open commands",
+        "members: a request takes a stream with open commands",
         Edit("runtime.journal.memory:MemoryJournal._follow", "len(kept.waiting()) == 1", "True"),
         (FOLLOWING,),
     ),
     (
-        "nodes: a request takes a stream with open commands, in SQLite",
+        "members: a request takes a stream with open commands, in SQLite",
         Edit(
             "runtime.journal.sqlite:SqliteJournal._put",
             "len(sql_inbox.waiting_kinds(db, head.id)) == 1",
@@ -1781,7 +1783,7 @@ NODES = (
         (f"{TALLY_TESTS}::test_transactions_that_count_wait_for_nobody",),
     ),
     (
-        "postgres: an older node may not write to the tally",
+        "postgres: an older member may not write to the tally",
         Edit(
             "runtime.journal.postgres.tally:_AS_OWNER",
             "'LANGUAGE plpgsql SECURITY DEFINER SET search_path = $schema, pg_temp'",
@@ -1843,7 +1845,7 @@ NODES = (
 )
 
 MUTANTS = (
-    *(Mutant(name, (edit,), tests) for name, edit, tests in NODES),
+    *(Mutant(name, (edit,), tests) for name, edit, tests in MEMBERS),
     Mutant(
         "the intent is saved with the result, not before the call",
         (
@@ -1893,7 +1895,7 @@ MUTANTS = (
     ),
     Mutant(
         "the fence: an owner that was replaced may write",
-        (Edit("runtime.journal.local_node:LocalNode._check", "not self._owners.holds(fence)", "False"),),
+        (Edit("runtime.journal.local_member:LocalMember._check", "not self._owners.holds(fence)", "False"),),
         (SAVES,),
     ),
     Mutant(

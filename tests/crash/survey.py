@@ -60,16 +60,16 @@ class SurveyedJournal(KillingJournal):
         self.note(kill)
 
 
-def _without_nodes(inbox: Mapping[str, StoredCommand]) -> dict[str, StoredCommand]:
+def _without_members(inbox: Mapping[str, StoredCommand]) -> dict[str, StoredCommand]:
     return {
-        key: attrs.evolve(each, command=attrs.evolve(each.command, node="")) for key, each in inbox.items()
+        key: attrs.evolve(each, command=attrs.evolve(each.command, member="")) for key, each in inbox.items()
     }
 
 
 def _state(world: World, client: Client, journal: MemoryJournal) -> str:
     """All that a later process can depend on, and all that the checks at the end look at."""
     streams = [
-        attrs.evolve(each, epoch=0, inbox=_without_nodes(each.inbox)) for each in journal._streams.values()
+        attrs.evolve(each, epoch=0, inbox=_without_members(each.inbox)) for each in journal._streams.values()
     ]
     stored = [event for each in streams for event in each.events]
     parts = (

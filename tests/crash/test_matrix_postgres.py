@@ -1,4 +1,4 @@
-"""The crash matrix on PostgreSQL: each process is a node, and the next one takes over from it."""
+"""The crash matrix on PostgreSQL: each process is a member, and the next one takes over from it."""
 
 from __future__ import annotations
 

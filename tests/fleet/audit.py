@@ -1,4 +1,4 @@
-"""The checks at the end of each story of a fleet, against the database, the ledger and every node."""
+"""The checks at the end of each story of a fleet, against the database, the ledger and every member."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def finish(people: Sequence[Person]) -> None:
 
 
 def audit(cluster: Cluster, dsn: str, people: Sequence[Person], readers: Sequence[Reader] = ()) -> None:
-    """Everything was answered once and done as often as it was said; all nodes agree."""
+    """Everything was answered once and done as often as it was said; all members agree."""
     events = _events(dsn)
     ledger = cluster.ledger()
     for person in people:
@@ -31,8 +31,8 @@ def audit(cluster: Cluster, dsn: str, people: Sequence[Person], readers: Sequenc
         for number, sentence in enumerate(person.sentences):
             _check_calls(ledger, person, sentence)
             _check_answer(cluster, person, number, sentence)
-        shown = [node.conversation(person.conversation)["messages"] for node in cluster.up]
-        assert all(each == shown[0] for each in shown), "the nodes show different conversations"
+        shown = [member.conversation(person.conversation)["messages"] for member in cluster.up]
+        assert all(each == shown[0] for each in shown), "the members show different conversations"
     for reader in readers:
         _check_stream(reader, events[reader.conversation])
 
@@ -61,7 +61,7 @@ def _check_log(events: list[tuple[int, str, str]], person: Person) -> None:
 
 def _check_calls(ledger: Counter[tuple[str, str]], person: Person, sentence: str) -> None:
     tool, name = sentence.split()
-    if "was not sent" in str(person.answers[sentence].get("response")):  # its node had lost its lease
+    if "was not sent" in str(person.answers[sentence].get("response")):  # its member had lost its lease
         assert (tool, ledger[tool, name]) == ("wipe", 0)
     elif tool == "wipe":
         assert ledger[tool, name] >= 1, f"{sentence} was not done: {person.answers[sentence]}"

@@ -59,17 +59,17 @@ def url_of(dsn: str) -> str:
 
 @attrs.define(eq=False)
 class Cluster:
-    """The nodes, by position. Requests go to those that are not known to be down."""
+    """The members, by position. Requests go to those that are not known to be down."""
 
     folder: Path
     urls: list[str]
-    """The address of the journal, for each node."""
-    nodes: list[Server] = attrs.field(factory=list)
+    """The address of the journal, for each member."""
+    members: list[Server] = attrs.field(factory=list)
     down: set[int] = attrs.field(factory=set)
     delay: float = 0.0
     """Seconds that a destructive call takes."""
     in_order: bool = False
-    """Whether requests go to the first node that is up, instead of any."""
+    """Whether requests go to the first member that is up, instead of any."""
     lease: float = LEASE
     _dying: set[int] = attrs.field(factory=set)
     _servers: Servers = attrs.field(factory=Servers)
@@ -79,11 +79,11 @@ class Cluster:
         config = AGENT.format(folder=self.folder, python=sys.executable, server=ECHO_SERVER, delay=self.delay)
         (self.folder / "agent.yaml").write_text(config)
         for position in range(len(self.urls)):
-            self.nodes.append(self._start(position))
+            self.members.append(self._start(position))
 
     def _start(self, position: int) -> Server:
         return self._servers(
-            self.folder / f"node{position}",
+            self.folder / f"member{position}",
             config=self.folder / "agent.yaml",
             env={"STOPGO_JOURNAL": self.urls[position]},
             options=["--lease", str(self.lease)],
@@ -91,14 +91,14 @@ class Cluster:
 
     def start(self, position: int) -> None:
         self._dying.discard(position)
-        self.nodes[position].client.close()
-        self.nodes[position] = self._start(position)
+        self.members[position].client.close()
+        self.members[position] = self._start(position)
         self.down.discard(position)
 
     def start_dying(self, position: int, write: int, edge: str) -> None:
-        """Start a node that kills itself before or after a write to the journal (`dying_node.py`)."""
-        data = self.folder / f"node{position}"
-        command = [sys.executable, str(Path(__file__).with_name("dying_node.py")), str(write), edge]
+        """Start a member that kills itself before or after a write to the journal (`dying_member.py`)."""
+        data = self.folder / f"member{position}"
+        command = [sys.executable, str(Path(__file__).with_name("dying_member.py")), str(write), edge]
         command += ["--config", str(self.folder / "agent.yaml"), "--data-dir", str(data)]
         process = subprocess.Popen(
             [*command, "--lease", str(LEASE), "--port", "0"],
@@ -112,41 +112,41 @@ class Cluster:
             text=True,
         )
         run = StopgoProcess(cast(Fork, process))
-        self.nodes[position].client.close()
-        self.nodes[position] = Server(run, data, blocking_client(base_url=run.url))
+        self.members[position].client.close()
+        self.members[position] = Server(run, data, blocking_client(base_url=run.url))
         self.down.discard(position)
         self._dying.add(position)
 
     def kill(self, position: int) -> None:
         self.down.add(position)
-        self.nodes[position].run.kill()
+        self.members[position].run.kill()
 
     def signal(self, position: int, number: signal.Signals) -> None:
-        self.nodes[position].run.process.send_signal(number)
+        self.members[position].run.process.send_signal(number)
 
     def stop(self, position: int) -> None:
-        """Stop a node in good order."""
+        """Stop a member in good order."""
         self.down.add(position)
-        self.nodes[position].run.interrupt()
+        self.members[position].run.interrupt()
 
     def stop_all(self) -> None:
         for position in self._dying:
-            self.nodes[position].client.close()
+            self.members[position].client.close()
         self._servers.stop_all()
 
     def any(self) -> Server:
-        """A node for a request."""
-        up = self.up or self.nodes
+        """A member for a request."""
+        up = self.up or self.members
         return up[0] if self.in_order else random.choice(up)
 
     @property
     def up(self) -> list[Server]:
-        gone = {position for position in range(len(self.nodes)) if self.has_died(position)} | self.down
-        return [node for position, node in enumerate(self.nodes) if position not in gone]
+        gone = {position for position in range(len(self.members)) if self.has_died(position)} | self.down
+        return [member for position, member in enumerate(self.members) if position not in gone]
 
     def has_died(self, position: int) -> bool:
-        """Whether a dying node has killed itself."""
-        return position in self._dying and self.nodes[position].run.process.poll() is not None
+        """Whether a dying member has killed itself."""
+        return position in self._dying and self.members[position].run.process.poll() is not None
 
     def ledger(self) -> Counter[tuple[str, str]]:
         """The calls that were executed: tool and text, with their numbers."""

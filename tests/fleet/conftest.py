@@ -19,7 +19,7 @@ def server() -> Iterator[PostgresServer]:
 
 @attrs.frozen
 class Site:
-    """A fleet of three nodes, and its database."""
+    """A fleet of three members, and its database."""
 
     cluster: Cluster
     dsn: str

@@ -1,4 +1,4 @@
-"""The users of a fleet: they repeat a request with its key at another node until it is answered."""
+"""The users of a fleet: they repeat a request with its key at another member until it is answered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .cluster import Cluster
 
 Json = dict[str, Any]
 TIMEOUT = 60.0
-"""Seconds after which a client gives up a node that does not answer."""
+"""Seconds after which a client gives up a member that does not answer."""
 PAUSE = 0.05
 
 
@@ -25,10 +25,10 @@ def pause(seconds: float) -> None:
 def request(cluster: Cluster, path: str, body: Json, key: str) -> Json:
     """The answer to a request: its JSON, with its `status`."""
     while True:
-        node = cluster.any()
+        member = cluster.any()
         try:
-            response = node.client.post(path, json=body, headers={"Idempotency-Key": key}, timeout=TIMEOUT)
-        except (httpx2.TransportError, RuntimeError) as error:  # the node is down, or its client was closed
+            response = member.client.post(path, json=body, headers={"Idempotency-Key": key}, timeout=TIMEOUT)
+        except (httpx2.TransportError, RuntimeError) as error:  # the member is down, or its client was closed
             print(f"{path} {body} is repeated: {error!r}")
         else:
             if response.status_code < 500 and response.status_code != 429:
@@ -106,7 +106,7 @@ class Person(threading.Thread):
 
 @attrs.define(eq=False)
 class Reader(threading.Thread):
-    """Follows a conversation by its cursor, at another node after each end of the stream."""
+    """Follows a conversation by its cursor, at another member after each end of the stream."""
 
     cluster: Cluster
     conversation: str
@@ -131,8 +131,8 @@ class Reader(threading.Thread):
 
     def _events(self) -> Iterator[tuple[int, str]]:
         path, after = f"/conversations/{self.conversation}/events", self.seen[-1][0] if self.seen else 0
-        node = self.cluster.any()
-        with node.client.stream("GET", path, params={"after": after}, timeout=TIMEOUT) as response:
+        member = self.cluster.any()
+        with member.client.stream("GET", path, params={"after": after}, timeout=TIMEOUT) as response:
             seq = 0
             for line in response.iter_lines():
                 name, _, value = line.partition(": ")

@@ -1,4 +1,4 @@
-"""A reply at all nodes as it arrives: real processes, a real database, a model that streams over HTTP."""
+"""A reply at all members as it arrives: real processes, a real database, a model that streams over HTTP."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .cluster import LEASE, url_of
 
 pytestmark = pytest.mark.fleet
 
-TEXT = "Every node shows the words of the model as they come, whichever node it works at."
+TEXT = "Every member shows the words of the model as they come, whichever member it works at."
 
 
 @pytest.fixture
-def nodes(server: PostgresServer, tmp_path: Path) -> Iterator[list[Server]]:
+def members(server: PostgresServer, tmp_path: Path) -> Iterator[list[Server]]:
     with ExitStack() as stack:
         dsn = stack.enter_context(server.empty_schema())
         config, env = stack.enter_context(slow_model(TEXT, tmp_path))
@@ -34,7 +34,7 @@ def nodes(server: PostgresServer, tmp_path: Path) -> Iterator[list[Server]]:
         ports = [free_port() for _ in range(3)]
         yield [
             servers(
-                tmp_path / f"node{port}",
+                tmp_path / f"member{port}",
                 config=config,
                 env={**env, "STOPGO_JOURNAL": url_of(dsn)},
                 port=port,
@@ -46,9 +46,9 @@ def nodes(server: PostgresServer, tmp_path: Path) -> Iterator[list[Server]]:
 
 @attrs.define(eq=False)
 class Stream(threading.Thread):
-    """What a stream of a node shows: for each run, the types and texts of its frames."""
+    """What a stream of a member shows: for each run, the types and texts of its frames."""
 
-    node: Server
+    member: Server
     path: str
     runs: list[list[tuple[str, str]]] = attrs.field(factory=lambda: [[]])
     """The last one is not over."""
@@ -57,7 +57,7 @@ class Stream(threading.Thread):
         super().__init__(daemon=True)
 
     def run(self) -> None:
-        with suppress(httpx2.TransportError), self.node.client.stream("GET", self.path) as response:
+        with suppress(httpx2.TransportError), self.member.client.stream("GET", self.path) as response:
             for line in response.iter_lines():
                 name, _, value = line.partition(": ")
                 if name == "event":
@@ -68,10 +68,10 @@ class Stream(threading.Thread):
                     self.runs.append([])
 
 
-def test_every_node_streams_the_reply(nodes: list[Server]) -> None:
-    id = nodes[0].new()
+def test_every_member_streams_the_reply(members: list[Server]) -> None:
+    id = members[0].new()
     paths = (f"/conversations/{id}/events?deltas=true&after=1", "/events?deltas=true")
-    streams = [Stream(node, path) for path in paths for node in nodes]
+    streams = [Stream(member, path) for path in paths for member in members]
     for each in streams:
         each.start()
     runs = 0
@@ -79,14 +79,14 @@ def test_every_node_streams_the_reply(nodes: list[Server]) -> None:
     def reply() -> list[list[tuple[str, str]]]:
         """The next reply, as each stream shows it."""
         nonlocal runs
-        assert nodes[0].say(id, "go")["result"]["response"] == TEXT
+        assert members[0].say(id, "go")["result"]["response"] == TEXT
         runs += 1
         until_true(lambda: all(len(each.runs) > runs for each in streams))
         return [each.runs[runs - 1] for each in streams]
 
-    # A node that has just started is not connected with the others yet, and does not know what is watched
+    # A member that has just started is not connected with the others yet, and does not know what is watched
     # there, so deltas of the first replies may be missing. Frames before the first reply are not compared:
-    # `conversation.created` may come to a watcher of another node after later events.
+    # `conversation.created` may come to a watcher of another member after later events.
     until_true(lambda: all("model.delta" in dict(frames) for frames in reply()))
     expected, *others = reply()
     assert "".join(text for _, text in expected) == TEXT

@@ -49,13 +49,13 @@ def load(cluster: Cluster, dsn: str, people: int = 6, sentences: int = 6) -> Ite
     audit(cluster, dsn, crowd, readers)
 
 
-def living(dsn: str, nodes: int) -> None:
-    """Wait until so many nodes have a lease, by the clock of the database."""
+def living(dsn: str, members: int) -> None:
+    """Wait until so many members have a lease, by the clock of the database."""
     question = "SELECT count(*) FROM node WHERE until > journal_now()"
 
     def has_as_many() -> bool:
         with suppress(psycopg.OperationalError), psycopg.connect(dsn) as db:  # it may be starting
-            return db.execute(question).fetchone() == (nodes,)
+            return db.execute(question).fetchone() == (members,)
         return False
 
     until_true(has_as_many)
@@ -80,7 +80,7 @@ def suspend(site: Site, position: int) -> None:
 
 
 @pytest.mark.parametrize("fault", [kill_and_start, stop_and_start, suspend])
-def test_each_node_in_turn(site: Site, fault: Callable[[Site, int], None]) -> None:
+def test_each_member_in_turn(site: Site, fault: Callable[[Site, int], None]) -> None:
     """kill -9, a rolling restart, and SIGSTOP with a takeover before SIGCONT."""
     with load(site.cluster, site.dsn, sentences=12):
         for position in range(3):
@@ -98,7 +98,7 @@ def test_database_is_restarted(site: Site, number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("fault", ["silence", "requests lost", "answers lost", "cut"])
-def test_one_node_is_cut_off_from_the_database(server: PostgresServer, tmp_path: Path, fault: str) -> None:
+def test_one_member_is_cut_off_from_the_database(server: PostgresServer, tmp_path: Path, fault: str) -> None:
     """Others take over; healed, it serves again. It could reach its tools all the time."""
     with server.empty_schema() as dsn, wire_to(dsn) as wire:
         with cluster(tmp_path, url_of(wire.dsn), *2 * [url_of(dsn)], delay=0.1) as made:
@@ -110,7 +110,7 @@ def test_one_node_is_cut_off_from_the_database(server: PostgresServer, tmp_path:
                 living(dsn, 2)
                 wire.fault = "none"
                 wire.cut()
-            created = made.nodes[0].post("/conversations", {"message": "hello"}, status=201)
+            created = made.members[0].post("/conversations", {"message": "hello"}, status=201)
             assert created["result"]["response"] == "said"
 
 
@@ -130,10 +130,10 @@ def test_primary_is_killed_and_a_synchronous_standby_promoted(tmp_path: Path) ->
             standby.promote()
 
 
-def asked(cluster: Cluster, node: int) -> tuple[str, str]:
-    """Ask a node for something destructive. Returns the UUID of the approval, and the name in the ledger."""
+def asked(cluster: Cluster, member: int) -> tuple[str, str]:
+    """Ask a member for something destructive. Returns the UUID of the approval, and the ledger's name."""
     name = f"asked-{next(_NUMBERS)}"
-    uuid = cluster.nodes[node].ask_for(f"wipe {name}")
+    uuid = cluster.members[member].ask_for(f"wipe {name}")
     return uuid, name
 
 
@@ -141,18 +141,19 @@ def test_decision_while_the_owner_is_down(site: Site) -> None:
     uuid, name = asked(site.cluster, 0)
     site.cluster.kill(0)
     assert (
-        site.cluster.nodes[1].post(f"/approvals/{uuid}", {"approved": True})["result"]["state"] == "finished"
+        site.cluster.members[1].post(f"/approvals/{uuid}", {"approved": True})["result"]["state"]
+        == "finished"
     )
     assert site.cluster.ledger()["wipe", name] == 1
 
 
-def test_two_nodes_decide_at_once(site: Site) -> None:
+def test_two_members_decide_at_once(site: Site) -> None:
     for _ in range(10):
         uuid, name = asked(site.cluster, 0)
         with ThreadPoolExecutor(2) as pool:
             decisions = [
-                pool.submit(node.client.post, f"/approvals/{uuid}", json={"approved": approved})
-                for node, approved in zip(site.cluster.nodes[1:], (True, False), strict=True)
+                pool.submit(member.client.post, f"/approvals/{uuid}", json={"approved": approved})
+                for member, approved in zip(site.cluster.members[1:], (True, False), strict=True)
             ]
             answers = [each.result() for each in decisions]
         assert sorted(each.status_code for each in answers) == [200, 409]

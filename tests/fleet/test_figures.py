@@ -76,12 +76,12 @@ def plain(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def nodes(
+def members(
     config: Path, url: str, count: int, lease: float = 10.0
 ) -> Iterator[list[tuple[str, psutil.Process]]]:
     with ExitStack() as stack:
         options = ("--journal", url, "--lease", str(lease))
-        folders = (config.parent / f"node{number}" for number in range(count))
+        folders = (config.parent / f"member{number}" for number in range(count))
         yield [stack.enter_context(serving(serve_command(config, each, *options))) for each in folders]
 
 
@@ -96,7 +96,7 @@ def test_turn_over_one_on_sqlite(config: Path, url: str, tmp_path: Path, clients
     wall: list[float] = []
     with (
         serving(serve_command(config, tmp_path / "data")) as (here, sqlite),
-        nodes(config, url, 1) as [(there, postgres)],
+        members(config, url, 1) as [(there, postgres)],
     ):
         for _ in range(ROUNDS):
             spent = []
@@ -113,9 +113,9 @@ def test_turn_over_one_on_sqlite(config: Path, url: str, tmp_path: Path, clients
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("kind", ["plain", "config"])
 def test_turns_in_a_second(request: pytest.FixtureRequest, url: str, count: int, kind: str) -> None:
-    """All nodes get the same number of messages, and each conversation has a client of its own."""
+    """All members get the same number of messages, and each conversation has a client of its own."""
     best = 0.0
-    with nodes(request.getfixturevalue(kind), url, count) as started:
+    with members(request.getfixturevalue(kind), url, count) as started:
         for _ in range(3):
             batches = [messages(address, TURNS // count) for address, _ in started]
             threads = [
@@ -129,7 +129,7 @@ def test_turns_in_a_second(request: pytest.FixtureRequest, url: str, count: int,
                 each.join()
             best = max(best, sum(map(len, batches)) / (time.monotonic() - began))
     tools = "one tool call" if kind == "config" else "no tools"
-    report(bench="turns in a second", nodes=count, clients=CLIENTS, turn=tools, turns=best, target=400)
+    report(bench="turns in a second", members=count, clients=CLIENTS, turn=tools, turns=best, target=400)
 
 
 @pytest.mark.parametrize("tasks", [1, 32])
@@ -186,11 +186,11 @@ def _seconds(text: str) -> float:
 
 
 @pytest.mark.parametrize("rate", [5, 50])
-def test_commit_to_watcher_at_another_node(plain: Path, url: str, rate: int) -> None:
-    """Events of turns at one node, as a client of the other gets them. Their times are those of their saves,
-    in whole milliseconds."""
+def test_commit_to_watcher_at_another_member(plain: Path, url: str, rate: int) -> None:
+    """Events of turns at one member, as a client of the other gets them. Their times are those of their
+    saves, in whole milliseconds."""
     lags: list[float] = []
-    with nodes(plain, url, 2) as [(here, _), (there, _)], ExitStack() as stack:
+    with members(plain, url, 2) as [(here, _), (there, _)], ExitStack() as stack:
         watched = new_conversations(here, 10)
         all_lags = [stack.enter_context(watching(there, id)) for id in watched]
         pause(0.5)
@@ -215,11 +215,11 @@ def test_commit_to_watcher_at_another_node(plain: Path, url: str, rate: int) -> 
 
 
 def test_takeover(plain: Path, url: str) -> None:
-    """kill -9 of a node whose conversation waits for its model, until another one has begun with it."""
+    """kill -9 of a member whose conversation waits for its model, until another one has begun with it."""
     times: list[float] = []
-    with nodes(plain, url, 1, LEASE) as [_]:
+    with members(plain, url, 1, LEASE) as [_]:
         for _ in range(5):
-            with nodes(plain, url, 1, LEASE) as [(owner, process)], ExitStack() as stack:
+            with members(plain, url, 1, LEASE) as [(owner, process)], ExitStack() as stack:
                 [id] = new_conversations(owner, 1)
                 connection = stack.enter_context(closing(http.client.HTTPConnection(owner)))
                 connection.request("POST", f"/conversations/{id}/messages", b'{"message": "slow"}')

@@ -1,5 +1,5 @@
-"""kill -9 of the node that works on a turn, before and after each of its writes to the journal, and of the
-node that takes over."""
+"""kill -9 of the member that works on a turn, before and after each of its writes to the journal, and of the
+member that takes over."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .people import Person
 pytestmark = pytest.mark.soak
 
 FEWEST = 8
-"""Writes of the node: requests, the start of the run, the approval, the intent, the result, the answer."""
+"""Writes of the member: requests, the start of the run, the approval, the intent, the result, the answer."""
 
 
 def turn(site: Site, name: str) -> Person:
-    """A conversation with one destructive call, at the first node that is up."""
+    """A conversation with one destructive call, at the first member that is up."""
     person = Person(site.cluster, name, [f"wipe {name}"])
     person.start()
     finish([person])
@@ -43,7 +43,7 @@ def killed_at(site: Site, edge: str) -> list[int]:
 
 @pytest.fixture
 def in_order(site: Site) -> Site:
-    """Requests go to the first node that is up."""
+    """Requests go to the first member that is up."""
     site.cluster.in_order = True
     site.cluster.kill(0)
     return site
@@ -62,9 +62,9 @@ def test_killed_after_each_write_and_again_during_the_takeover(in_order: Site) -
         in_order.cluster.start_dying(1, write, "after")
         turn(in_order, f"takeover-{write}")
         died = in_order.cluster.has_died(1)
-        for node in (0, 1):
-            if not in_order.cluster.has_died(node):
-                in_order.cluster.kill(node)
+        for member in (0, 1):
+            if not in_order.cluster.has_died(member):
+                in_order.cluster.kill(member)
         in_order.cluster.start(1)
         if not died:
             assert write > 3

@@ -1,4 +1,4 @@
-"""Three nodes, a hundred conversations with approvals, and a fault every few seconds.
+"""Three members, a hundred conversations with approvals, and a fault every few seconds.
 
 `make soak` runs both for ten minutes; `STOPGO_SOAK=1200` in the environment makes it twenty, and
 `STOPGO_SOAK_SEED` repeats the choices of a run.
@@ -36,11 +36,11 @@ SILENT: tuple[Fault, ...] = ("silence", "requests lost", "answers lost")
 
 @attrs.define(eq=False)
 class Faults:
-    """Each lasts up to three leases, so that some end before another node takes over."""
+    """Each lasts up to three leases, so that some end before another member takes over."""
 
     cluster: Cluster
     wires: list[Wire]
-    """Those of the nodes to the database."""
+    """Those of the members to the database."""
     server: PostgresServer
     chance: random.Random
     counts: Counter[str] = attrs.field(factory=Counter)
@@ -83,7 +83,7 @@ class Faults:
         self._silence(self.wires)
 
     def kill_and_cut_off(self) -> None:
-        """One node dies while another cannot take over."""
+        """One member dies while another cannot take over."""
         dead, silent = self.chance.sample(range(len(self.wires)), 2)
         self.cluster.kill(dead)
         self._silence([self.wires[silent]])

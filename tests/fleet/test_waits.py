@@ -1,4 +1,4 @@
-"""Nodes that cannot answer, or whose database does not: the answers meanwhile, and the stop of a node.
+"""Members that cannot answer, or whose database does not: the answers meanwhile, and the stop of a member.
 
 The source of the results is the table of faults in docs/guides/scale-out.md.
 """
@@ -33,22 +33,22 @@ def suspended(server: PostgresServer) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("said", [None, "hello", "bump one"], ids=["idle", "a connection each", "a call"])
-def test_node_stops_while_its_database_is_suspended(
+def test_member_stops_while_its_database_is_suspended(
     server: PostgresServer, tmp_path: Path, said: str | None
 ) -> None:
     """In good order: the last resort, 2 s after the grace, would have ended it with exit code 1."""
     with server.empty_schema() as dsn, cluster(tmp_path, url_of(dsn), delay=60.0) as made:
-        [node] = made.nodes
+        [member] = made.members
         if said is not None:
             prefer = {"Prefer": "respond-async"}
-            node.client.post("/conversations", json={"message": said}, headers=prefer)
+            member.client.post("/conversations", json={"message": said}, headers=prefer)
         if said == "bump one":
             until_true(lambda: bool(made.ledger()))
         with suspended(server):
-            node.run.interrupt()
+            member.run.interrupt()
 
 
-def test_node_stops_while_it_starts_and_its_database_is_suspended(
+def test_member_stops_while_it_starts_and_its_database_is_suspended(
     server: PostgresServer, tmp_path: Path
 ) -> None:
     (tmp_path / "agent.yaml").write_text("name: waits\nshutdown_grace: 5\nllm: {model: demo}\n")
@@ -65,11 +65,11 @@ def test_node_stops_while_it_starts_and_its_database_is_suspended(
 
 def test_database_is_suspended(site: Site) -> None:
     """Requests are refused, whether or not they have a connection yet, and repeated with their keys."""
-    node = site.cluster.nodes[0]
-    id = node.new()
+    member = site.cluster.members[0]
+    id = member.new()
     with suspended(site.server):
         for _ in range(3):
-            refused = node.client.post(
+            refused = member.client.post(
                 f"/conversations/{id}/messages", json={"message": "hello"}, headers={"Idempotency-Key": "k"}
             )
             assert (refused.status_code, refused.json()["code"]) == (503, "journal_unavailable")
@@ -77,9 +77,9 @@ def test_database_is_suspended(site: Site) -> None:
     assert _sent(site.cluster, 0, id, "hello") == "said"
 
 
-def test_node_is_suspended_before_its_lease_runs_out(server: PostgresServer, tmp_path: Path) -> None:
+def test_member_is_suspended_before_its_lease_runs_out(server: PostgresServer, tmp_path: Path) -> None:
     with server.empty_schema() as dsn, cluster(tmp_path, *2 * [url_of(dsn)], lease=300.0) as made:
-        first, second = made.nodes
+        first, second = made.members
         id = first.new()
         prefer = {"Prefer": "respond-async"}
         first.client.post(f"/conversations/{id}/messages", json={"message": "slow one"}, headers=prefer)
@@ -106,7 +106,7 @@ def _sent(cluster: Cluster, position: int, id: str, text: str) -> str:
     answers: list[str] = []
 
     def has_answer() -> bool:
-        done = cluster.nodes[position].client.post(
+        done = cluster.members[position].client.post(
             f"/conversations/{id}/messages", json={"message": text}, headers={"Idempotency-Key": "k"}
         )
         if done.status_code == 503:

@@ -22,7 +22,7 @@ from stopgo.actors.access.principal import Principal
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.common.fleet import FleetNode, FleetView, Process
+from stopgo.actors.common.fleet import FleetMember, FleetView, Process
 from stopgo.actors.conversation.lists import (
     ApprovalPage,
     ConversationItem,
@@ -260,7 +260,7 @@ class FakeAgent:
         await self._read("fleet", (), {})
         process = Process("agent-1", 7, "0.1.0", AT)
         return FleetView(
-            "PostgreSQL 15.8", 0.0008, "ANY 1 (a, b)", 0, 0, [FleetNode("a", process, True, 9.2, 12, 3)]
+            "PostgreSQL 15.8", 0.0008, "ANY 1 (a, b)", 0, 0, [FleetMember("a", process, True, 9.2, 12, 3)]
         )
 
     def health(self) -> Health:

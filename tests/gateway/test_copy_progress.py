@@ -8,8 +8,8 @@ import pytest
 
 from stopgo.actors.common.fleet import Process, written
 from stopgo.gateway.cli.copy_progress import CopyProgress, lasting, progress_line
-from stopgo.gateway.cli.journal_command import node_line
-from stopgo.runtime.journal.copied_rows import LivingNode
+from stopgo.gateway.cli.journal_command import member_line
+from stopgo.runtime.journal.copied_rows import LivingMember
 from stopgo.runtime.stores.transfer import CopyPhase
 
 
@@ -82,4 +82,4 @@ def test_lines_in_place_at_a_terminal_and_now_and_then_elsewhere(width: int | No
 )
 def test_process_that_prevents_a_copy_is_named(about: str, process: str) -> None:
     """The other process has stated its host; its clock may be ahead."""
-    assert node_line(LivingNode("n1", about, 7.2), 1000.0) == f"node n1: {process}; its lease ends in 8 s"
+    assert member_line(LivingMember("n1", about, 7.2), 1000.0) == f"node n1: {process}; its lease ends in 8 s"

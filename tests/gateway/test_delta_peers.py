@@ -1,4 +1,4 @@
-"""Deltas from node to node over HTTP."""
+"""Deltas from member to member over HTTP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stopgo.gateway.http.http_server import HttpServer, bind, open_server
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import Fleet
 from stopgo.runtime.json_text import dump
-from tests.actors.several_nodes import LEASE, Nodes
+from tests.actors.several_members import LEASE, Members
 from tests.actors.world import Streamed, say, wall
 from tests.http_client import http_client
 from tests.waiting import until
@@ -36,7 +36,7 @@ TEXT = "abcdef"
 
 
 class Advertised(MemoryJournal):
-    """Its node `a` advertises a URL."""
+    """Its member `a` advertises a URL."""
 
     url: ClassVar[str | None] = None
 
@@ -44,18 +44,18 @@ class Advertised(MemoryJournal):
         found = await super().fleet()
         about = {"a": written(this_process(0.0, self.url))}
         return attrs.evolve(
-            found, nodes=[attrs.evolve(each, about=about.get(each.name, "")) for each in found.nodes]
+            found, members=[attrs.evolve(each, about=about.get(each.name, "")) for each in found.members]
         )
 
 
 @pytest.fixture
-def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
+def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Members:
     """On the real clock, because their connections are real."""
     monkeypatch.setattr(delta_peers, "LOOK", 0.1)
     monkeypatch.setattr(Advertised, "url", None)
-    nodes = Nodes(tmp_path, Advertised(wall, lease=LEASE, node="a"))
-    nodes.world("a").plan("agent", Streamed(tuple(map(TextDelta, TEXT)), say(TEXT), pause=0.01))
-    return nodes
+    members = Members(tmp_path, Advertised(wall, lease=LEASE, member="a"))
+    members.world("a").plan("agent", Streamed(tuple(map(TextDelta, TEXT)), say(TEXT), pause=0.01))
+    return members
 
 
 @asynccontextmanager
@@ -90,9 +90,9 @@ async def text_of_a_turn(a: Agent, b: Agent, id: str, asked: Callable[[], bool])
     return found
 
 
-async def test_watcher_gets_the_deltas_of_the_other_node(nodes: Nodes) -> None:
+async def test_watcher_gets_the_deltas_of_the_other_member(members: Members) -> None:
     """Also after its server was away."""
-    async with nodes.agents("a", "b") as (a, b), serving(b):
+    async with members.agents("a", "b") as (a, b), serving(b):
         id = (await a.start_conversation()).conversation.id
         for _ in range(2):
             async with serving(a) as (server, source):
@@ -105,10 +105,12 @@ async def test_watcher_gets_the_deltas_of_the_other_node(nodes: Nodes) -> None:
         assert await text_of_a_turn(a, b, id, lambda: True) == ""
 
 
-async def test_node_out_of_reach_is_reported_once(nodes: Nodes, caplog: pytest.LogCaptureFixture) -> None:
+async def test_member_out_of_reach_is_reported_once(
+    members: Members, caplog: pytest.LogCaptureFixture
+) -> None:
     Advertised.url = "http://127.0.0.1:1"
     caplog.set_level("DEBUG", "stopgo.gateway.fleet")
-    async with nodes.agents("a", "b") as (_, b), serving(b):
+    async with members.agents("a", "b") as (_, b), serving(b):
         await until(lambda: len(caplog.records) > 2)
     assert {each.levelname for each in caplog.records[1:]} == {"DEBUG"}
     text = (
@@ -117,16 +119,16 @@ async def test_node_out_of_reach_is_reported_once(nodes: Nodes, caplog: pytest.L
     assert (caplog.records[0].levelname, caplog.records[0].message) == ("WARNING", text)
 
 
-async def test_others_may_use_the_advertised_name(nodes: Nodes) -> None:
-    async with nodes.agents("a") as (a,), serving(a, "http://Agent-1:8080") as (server, _):
+async def test_others_may_use_the_advertised_name(members: Members) -> None:
+    async with members.agents("a") as (a,), serving(a, "http://Agent-1:8080") as (server, _):
         async with http_client(base_url=server.url) as client:
             for host, status in (("agent-1:8080", 401), ("agent-2:8080", 421)):
                 async with client.stream("GET", PATH, headers={"Host": host}) as answer:
                     assert answer.status_code == status
 
 
-async def test_only_nodes_get_deltas(nodes: Nodes) -> None:
-    async with nodes.agents("a", "b") as (a, _), serving(a) as (server, source):
+async def test_only_members_get_deltas(members: Members) -> None:
+    async with members.agents("a", "b") as (a, _), serving(a) as (server, source):
         key = source._key
         where = f"{PATH}?node=b"
 
@@ -156,9 +158,9 @@ async def test_only_nodes_get_deltas(nodes: Nodes) -> None:
             assert (await client.put(where, **signed("PUT", body))).status_code == 404
 
 
-async def test_stream_ends_when_the_key_of_the_fleet_changes(nodes: Nodes) -> None:
-    """The nodes connect again with the new one."""
-    async with nodes.agents("a", "b") as (a, b), serving(b), serving(a) as (server, source):
+async def test_stream_ends_when_the_key_of_the_fleet_changes(members: Members) -> None:
+    """The members connect again with the new one."""
+    async with members.agents("a", "b") as (a, b), serving(b), serving(a) as (server, source):
         Advertised.url = server.url
         await until(lambda: bool(source._peers))
         [before] = source._peers.values()
@@ -171,10 +173,10 @@ async def test_stream_ends_when_the_key_of_the_fleet_changes(nodes: Nodes) -> No
         await until(lambda: any(each is not before for each in source._peers.values()))
 
 
-async def test_key_does_not_leave_a_node(
-    nodes: Nodes, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+async def test_key_does_not_leave_a_member(
+    members: Members, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither the key nor what is watched is told to a machine that got the address of a node."""
+    """Neither the key nor what is watched is told to a machine that got the address of a member."""
     got: list[bytes] = []
 
     async def impostor(stream: trio.SocketStream) -> None:
@@ -185,7 +187,7 @@ async def test_key_does_not_leave_a_node(
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     nursery.start_soon(trio.serve_listeners, impostor, [listener])
     Advertised.url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
-    async with nodes.agents("a", "b") as (_, b), serving(b) as (_, source):
+    async with members.agents("a", "b") as (_, b), serving(b) as (_, source):
         await until(lambda: len(got) > 1)
         key = source._key._key
     assert "it does not prove that it has the key of the fleet" in caplog.records[0].message

@@ -23,7 +23,7 @@ from tests.gateway.conftest import InProcess
 
 
 async def test_processes_of_a_journal(serve: Any, tmp_path: Path, autojump_clock: MockClock) -> None:
-    journal = MemoryJournal(lease=10.0, node="a")
+    journal = MemoryJournal(lease=10.0, member="a")
     other = journal.another("b")
     await other.renew()
     await other.deliver(NewCommand("of-b", "k", "message", {}, new=True))
@@ -45,20 +45,20 @@ async def test_a_data_directory_has_one_process(
     async with open_journal(tmp_path / "data") as journal, World(tmp_path, journal).agent() as agent:
         async with serve(agent) as (_, client):
             fleet = (await client.get("/fleet")).json()
-    [node] = fleet["nodes"]
+    [member] = fleet["nodes"]
     assert fleet["store"].startswith("SQLite 3.")
-    assert "lease_seconds" not in node
+    assert "lease_seconds" not in member
 
 
 def test_lines_of_a_fleet() -> None:
-    node = {"name": "37eff7b4d867", "is_this": False, "conversations": 12, "open": 3}
+    member = {"name": "37eff7b4d867", "is_this": False, "conversations": 12, "open": 3}
     fleet = {
         "store": "PostgreSQL 15.8",
         "round_trip_ms": 0.8,
         "synchronous_standbys": "ANY 1 (a, b)",
         "unowned": 2,
         "need_newer": 3,
-        "nodes": [{**node, "host": "h", "pid": 7, "version": "0.1.0", "lease_seconds": 0}, node],
+        "nodes": [{**member, "host": "h", "pid": 7, "version": "0.1.0", "lease_seconds": 0}, member],
     }
     assert list(lines_of(fleet)) == [
         "journal: PostgreSQL 15.8, answers in 0.8 ms, synchronous standbys: ANY 1 (a, b)",

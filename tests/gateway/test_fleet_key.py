@@ -1,4 +1,4 @@
-"""What nodes prove to each other with the key of the fleet."""
+"""What members prove to each other with the key of the fleet."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_request_and_answer_prove_the_key() -> None:
     ("method", "url", "body"),
     [
         ("GET", URL, b"{}"),
-        ("PUT", URL.replace("agent-1", "agent-2"), b"{}"),  # a machine that got the address of a dead node
+        ("PUT", URL.replace("agent-1", "agent-2"), b"{}"),  # a machine that got the address of a dead member
         ("PUT", URL.replace("node=b", "node=c"), b"{}"),
         ("PUT", URL, b'{"all": true}'),
     ],

@@ -97,7 +97,7 @@ class _Strikes(dict[Any, Any]):
 async def while_an_actor_is_started(
     kernel: Supervisor, strike: Strike, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel, "_members", _Strikes(strike))
+    monkeypatch.setattr(kernel, "_running", _Strikes(strike))
     await kernel.start("a", actor)
 
 

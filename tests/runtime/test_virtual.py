@@ -458,7 +458,7 @@ async def test_failing_factory_counts_as_a_crash(autojump_clock: MockClock) -> N
 
 
 @pytest.mark.repeat(10)
-async def test_close_stops_all_keys_concurrently_in_member_order(autojump_clock: MockClock) -> None:
+async def test_close_stops_all_keys_concurrently_in_start_order(autojump_clock: MockClock) -> None:
     inbox = Inbox(working=2)
     closed: list[tuple[str, float]] = []
 

@@ -1,10 +1,10 @@
-"""Runs the story of a seed on one to four nodes at a time, on one journal.
+"""Runs the story of a seed on one to four members at a time, on one journal.
 
-Nodes are killed, paused and shut down at random, and start again under new names, some with an older version.
-The users do what clients behind a load balancer do: each request goes to any node, and is repeated with the
-same key when its node dies or does not answer.
+Members are killed, paused and shut down at random, and start again under new names, some with an older
+version. The users do what clients behind a load balancer do: each request goes to any member, and is repeated
+with the same key when its member dies or does not answer.
 
-A pause holds a node at its next access to the journal, and before its calls leave. Time goes on for it, so
+A pause holds a member at its next access to the journal, and before its calls leave. Time goes on for it, so
 that its lease runs out.
 """
 
@@ -24,14 +24,14 @@ import trio
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation import other_nodes
-from stopgo.actors.conversation.other_nodes import POLL
+from stopgo.actors.conversation import other_members
+from stopgo.actors.conversation.other_members import POLL
 from stopgo.actors.open_agent import LOG_VERSION, open_agent
 from stopgo.gateway.testing.killing_journal import EDGES, Kill, Killed, KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
 from stopgo.runtime.event_bus import Crashed, Subscription
 from stopgo.runtime.journal.errors import JournalUnavailable, NeedsNewer
-from stopgo.runtime.journal.local_node import LocalNode
+from stopgo.runtime.journal.local_member import LocalMember
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST
 from stopgo.runtime.journal.protocol import Event, Journal
@@ -47,35 +47,35 @@ from .world import ServerCrash, World
 
 LEASE = 10.0
 TROUBLE = 600.0
-"""Seconds during which nodes are killed, paused and shut down. Afterwards each runs until the end."""
+"""Seconds during which members are killed, paused and shut down. Afterwards each runs until the end."""
 PAUSES = (0.5, 5.0, 9.5, 11.0, 30.0, 30.0, 200.0)
 """Lengths of pauses in seconds."""
 POLLS = (POLL, 5 * POLL, 5 * POLL)
-"""Seconds between two polls for the changes of other nodes. Often long: polls take most of the time."""
+"""Seconds between two polls for the changes of other members. Often long: polls take most of the time."""
 HEARD_AFTER = 60.0
-"""Seconds after which a node without trouble has told its watchers of everything, or of a gap."""
+"""Seconds after which a member without trouble has told its watchers of everything, or of a gap."""
 REPEATED = frozenset({"shutting_down", "journal_unavailable", "node_unavailable", "needs_newer_version"})
-"""Codes after which clients repeat a request with its key, at another node."""
+"""Codes after which clients repeat a request with its key, at another member."""
 LOST_HINTS = 0.2
 """The share of the hints that are lost."""
 HINTS_LOST_AFTER = 10.0
-"""Seconds until a node hears that hints were lost: as long as it takes to listen again."""
+"""Seconds until a member hears that hints were lost: as long as it takes to listen again."""
 
 
 @attrs.define(eq=False)
-class NodeJournal:
-    """The journal as one node uses it: it can be paused, and loses hints."""
+class MemberJournal:
+    """The journal as one member uses it: it can be paused, and loses hints."""
 
     _journal: Any
     _rng: Random
     nursery: trio.Nursery
     tell: Callable[[str], None]
     claimed: Callable[[str], Awaitable[object]]
-    """Called when the node has claimed a stream: what the owner before had not saved is lost."""
+    """Called when the member has claimed a stream: what the owner before had not saved is lost."""
     running: trio.Event = attrs.field(factory=trio.Event)
-    """Set unless the node is paused."""
+    """Set unless the member is paused."""
     is_away: bool = False
-    """The node cannot reach the store. Some of its writes arrive, and only their answers are lost."""
+    """The member cannot reach the store. Some of its writes arrive, and only their answers are lost."""
 
     lost_answers: bool = False
     """Writes were made whose answers were lost. Until they end, activations do not know of these events."""
@@ -85,7 +85,7 @@ class NodeJournal:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._journal, name)
-        if name in ("node", "version"):
+        if name in ("member", "version"):
             return method
 
         async def use(*args: Any, **kwargs: Any) -> Any:
@@ -106,7 +106,7 @@ class NodeJournal:
         return use
 
     async def here(self, chance: float) -> None:
-        """A place at which the node may be paused."""
+        """A place at which the member may be paused."""
         if self.running.is_set() and trio.current_time() < TROUBLE and self._rng.random() < chance:
             self.pause(self._rng.choice(PAUSES))
         await self.running.wait()
@@ -142,15 +142,15 @@ class NodeJournal:
 
 
 @attrs.define(eq=False)
-class Node:
+class Member:
     world: World
-    journal: NodeJournal
+    journal: MemberJournal
     killing: KillingJournal
     watcher: Watcher
     version: int
     agent: Agent | None = None
     requests: trio.Nursery | None = None
-    """Runs the requests that the node serves; None if it takes none."""
+    """Runs the requests that the member serves; None if it takes none."""
 
 
 @attrs.define(eq=False)
@@ -163,13 +163,13 @@ class _Answer:
 
 @attrs.define(eq=False)
 class Fleet:
-    """A user's view of the agent: any node. It has the methods of `Agent` that users call."""
+    """A user's view of the agent: any member. It has the methods of `Agent` that users call."""
 
     rng: Random
     people: Sequence[Person]
     _journal: Journal
     """The store, for users who look."""
-    nodes: list[Node] = attrs.field(factory=list)
+    members: list[Member] = attrs.field(factory=list)
     draining: trio.Event = attrs.field(factory=trio.Event)
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
@@ -189,11 +189,11 @@ class Fleet:
         self, ask: Callable[[Agent], Awaitable[Any]], may_repeat: Callable[[], bool] | None
     ) -> Any:
         while True:
-            node = await self._any()
-            answer, requests = _Answer(), node.requests
+            member = await self._any()
+            answer, requests = _Answer(), member.requests
             if requests is None:
                 continue
-            requests.start_soon(_serve, ask, node, answer)
+            requests.start_soon(_serve, ask, member, answer)
             with trio.move_on_after(PATIENCE if may_repeat else self.rng.choice([5.0, 100.0, PATIENCE])):
                 await answer.done.wait()
             code = None if answer.refused is None else answer.refused.code
@@ -205,62 +205,62 @@ class Fleet:
                 raise AgentError("conversation_not_found", "it was deleted")
             await trio.sleep(self.rng.choice([0.0, 0.1, 1.0]))
 
-    async def _any(self) -> Node:
+    async def _any(self) -> Member:
         while True:
-            open_ones = [node for node in self.nodes if node.requests is not None]
+            open_ones = [member for member in self.members if member.requests is not None]
             if open_ones:
                 return self.rng.choice(open_ones)
             await trio.sleep(0.5)
 
 
-async def _serve(ask: Callable[[Agent], Awaitable[Any]], node: Node, answer: _Answer) -> None:
+async def _serve(ask: Callable[[Agent], Awaitable[Any]], member: Member, answer: _Answer) -> None:
     try:
-        await node.journal.running.wait()
-        assert node.agent is not None
+        await member.journal.running.wait()
+        assert member.agent is not None
         try:
-            answer.found = await ask(node.agent)
+            answer.found = await ask(member.agent)
         except AgentError as error:
             answer.refused = error
         except (JournalUnavailable, NeedsNewer):  # the gateway answers as below
             answer.refused = AgentError("journal_unavailable", "")
-        await node.journal.running.wait()
+        await member.journal.running.wait()
         answer.came = True
     finally:
         answer.done.set()
 
 
 @attrs.define(eq=False)
-class NodeWorld(World):
-    """The world of one node: it shares with the others all but what belongs to the process."""
+class MemberWorld(World):
+    """The world of one member: it shares with the others all but what belongs to the process."""
 
-    node_journal: NodeJournal | None = None
+    member_journal: MemberJournal | None = None
 
     async def pause(self) -> None:
-        assert self.node_journal is not None
-        await self.node_journal.here(0.1)
+        assert self.member_journal is not None
+        await self.member_journal.here(0.1)
 
 
 @attrs.define(eq=False)
 class FleetSimulation(Simulation):
-    """The story of a seed on several nodes."""
+    """The story of a seed on several members."""
 
     _names: int = 0
     _pauses: trio.Nursery = attrs.field(init=False)
-    """Ends the pauses of nodes."""
+    """Ends the pauses of members."""
 
     def run(self) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(other_nodes, "POLL", self.plan.rng("poll").choice(POLLS))
+            patch.setattr(other_members, "POLL", self.plan.rng("poll").choice(POLLS))
             self._tell(lambda: run_in_virtual_time(self._story))
 
     async def _story(self) -> None:
         rng = self.plan.rng("fleet")
         self.world._past = 1_000_000.0
         if self.folder is None:
-            await self._with(rng, MemoryJournal(self.world.wall, lease=LEASE, node="observer"))
+            await self._with(rng, MemoryJournal(self.world.wall, lease=LEASE, member="observer"))
             return
         async with open_sqlite(
-            self.folder, wall=self.world.wall, inline=True, lease=LEASE, node="observer"
+            self.folder, wall=self.world.wall, inline=True, lease=LEASE, member="observer"
         ) as store:
             await self._with(rng, store)
 
@@ -285,41 +285,41 @@ class FleetSimulation(Simulation):
         await self._look_at_the_record_of(store)
 
     def _check_traces(self, person: Person) -> None:
-        """Not of several nodes: spans that a node has not exported are lost with it."""
+        """Not of several members: spans that a member has not exported are lost with it."""
 
-    # ------------------------------------------------------------------- nodes
+    # ------------------------------------------------------------------- members
 
     async def _slot(self, fleet: Fleet, store: Journal, rng: Random, number: int) -> None:
-        """One node after another."""
+        """One member after another."""
         await trio.sleep(rng.choice([0.0, 0.0, 1.0, 30.0]))
         while True:
             self._names += 1
             name = f"{number}.{self._names}"
-            await self._live_node(fleet, store, rng, name)
-            self.world.tell(f"node {name} is gone")
+            await self._live_member(fleet, store, rng, name)
+            self.world.tell(f"member {name} is gone")
             await self.world.look_back(store)
             await trio.sleep(rng.choice([0.1, 1.0, 30.0]))
 
-    async def _live_node(self, fleet: Fleet, store: Journal, rng: Random, name: str) -> None:
+    async def _live_member(self, fleet: Fleet, store: Journal, rng: Random, name: str) -> None:
         life = self.plan.lives[-1]
         calm = trio.current_time() > TROUBLE
         kill = Kill(rng.randint(1, 60), rng.choice(EDGES)) if not calm and rng.random() < 0.5 else None
         world = self._world_of(name)
         version = LOG_VERSION - int(not calm and rng.random() < 0.2)
-        handle = cast(LocalNode, store).another(name, version=version)
+        handle = cast(LocalMember, store).another(name, version=version)
         killing = KillingJournal(cast(Journal, NotingJournal(cast(Journal, handle), self.commands)), kill)
-        journal = world.node_journal = NodeJournal(
+        journal = world.member_journal = MemberJournal(
             killing,
             self.plan.rng("hints", name),
             self._pauses,
-            lambda what: self.world.tell(f"node {name} {what}"),
+            lambda what: self.world.tell(f"member {name} {what}"),
             partial(self.world.look_back, store),
         )
         world.journal, world.life = killing, life
-        node = Node(world, journal, killing, Watcher(world.wall, late=HEARD_AFTER), version)
+        member = Member(world, journal, killing, Watcher(world.wall, late=HEARD_AFTER), version)
         skew = rng.choice([0.0, 0.0, -3600.0, 86_400.0])
-        self.world.tell(f"node {name} starts with version {version}: {kill}, its clock is {skew} s ahead")
-        fleet.nodes.append(node)
+        self.world.tell(f"member {name} starts with version {version}: {kill}, its clock is {skew} s ahead")
+        fleet.members.append(member)
         try:
             async with open_agent(
                 self.plan.config(life),
@@ -329,74 +329,74 @@ class FleetSimulation(Simulation):
                 open_remote_agent=world.peer.agent.open,
                 open_model=world.open_model,
                 lease_clock=trio.current_time,
-            ) as node.agent:
+            ) as member.agent:
                 async with trio.open_nursery() as nursery:
-                    await nursery.start(self._hear, node)
-                    await nursery.start(node.watcher.watch, node.agent)
+                    await nursery.start(self._hear, member)
+                    await nursery.start(member.watcher.watch, member.agent)
                     async with trio.open_nursery() as requests:
-                        node.requests = requests
+                        member.requests = requests
                         try:
-                            await self._suffer(node, rng, name)
+                            await self._suffer(member, rng, name)
                         finally:
-                            node.requests = None
+                            member.requests = None
                         requests.cancel_scope.cancel()
                     nursery.cancel_scope.cancel()
         except BaseException as error:
             if not (killing.dead and has_killed(error)):
                 raise
         finally:
-            fleet.nodes.remove(node)
+            fleet.members.remove(member)
 
-    def _world_of(self, name: str) -> NodeWorld:
+    def _world_of(self, name: str) -> MemberWorld:
         world = copy.copy(self.world)
         fields = {field.name: getattr(world, field.name) for field in attrs.fields(World) if field.init}
-        node_world = NodeWorld(**{key.lstrip("_"): value for key, value in fields.items()})
-        node_world.peer = self.world.peer
-        node_world._working = type(node_world._working)()
-        node_world.crashed = False
-        return node_world
+        member_world = MemberWorld(**{key.lstrip("_"): value for key, value in fields.items()})
+        member_world.peer = self.world.peer
+        member_world._working = type(member_world._working)()
+        member_world.crashed = False
+        return member_world
 
-    async def _suffer(self, node: Node, rng: Random, name: str) -> None:
-        """The events in the life of a node until its end. Returns for a clean shutdown."""
+    async def _suffer(self, member: Member, rng: Random, name: str) -> None:
+        """The events in the life of a member until its end. Returns for a clean shutdown."""
         while trio.current_time() < TROUBLE:
             await trio.sleep(rng.choice([0.1, 1.0, 5.0, 20.0, 100.0]))
             match rng.choice(["pause", "pause", "pause", "away", "drain", "kill"]):
                 case "pause":
-                    node.journal.pause(rng.choice(PAUSES))
+                    member.journal.pause(rng.choice(PAUSES))
                 case "away":
-                    self.world.tell(f"node {name} cannot reach the store")
-                    node.journal.is_away = True
+                    self.world.tell(f"member {name} cannot reach the store")
+                    member.journal.is_away = True
                     await trio.sleep(rng.choice([0.5, 5.0, 30.0]))
-                    node.journal.is_away = False
-                    self.world.tell(f"node {name} reaches the store")
+                    member.journal.is_away = False
+                    self.world.tell(f"member {name} reaches the store")
                 case "drain":
-                    self.world.tell(f"node {name} shuts down")
-                    assert node.agent is not None
-                    await node.agent.drain(node.agent.config.shutdown_grace)
+                    self.world.tell(f"member {name} shuts down")
+                    assert member.agent is not None
+                    await member.agent.drain(member.agent.config.shutdown_grace)
                     await trio.sleep(0.1)
                     return
                 case "kill":
-                    self.world.tell(f"node {name} is killed")
-                    node.killing.dead = True
-                    node.killing._die_if_dead()
-        if node.version == LOG_VERSION:
+                    self.world.tell(f"member {name} is killed")
+                    member.killing.dead = True
+                    member.killing._die_if_dead()
+        if member.version == LOG_VERSION:
             await trio.sleep_forever()
 
-    async def _hear(self, node: Node, *, task_status: trio.TaskStatus[None]) -> None:
-        """Every node publishes the same events."""
-        assert node.agent is not None
-        services, rng = node.agent._cast.services, self.plan.rng("listener", node.killing.node)
+    async def _hear(self, member: Member, *, task_status: trio.TaskStatus[None]) -> None:
+        """Every member publishes the same events."""
+        assert member.agent is not None
+        services, rng = member.agent._cast.services, self.plan.rng("listener", member.killing.member)
         with services.bus.subscribe(None, buffer=10_000) as heard:
             task_status.started()
             async for item in heard:
                 if isinstance(item, Crashed) and not (
-                    isinstance(item.error, ServerCrash) or node.killing.dead
+                    isinstance(item.error, ServerCrash) or member.killing.dead
                 ):
                     self.world.wrongs.append(f"an actor crashed: {item!r}")
                 if isinstance(item, Event):
                     self._note(item)
                     if rng.random() < 0.05:
-                        await self._compare_node(node)
+                        await self._compare_member(member)
 
     def _note(self, item: Event) -> None:
         if item.type == "conversation.deleted":
@@ -406,14 +406,14 @@ class FleetSimulation(Simulation):
         if self.seen[item.stream].setdefault(item.seq, item) != item:
             self.world.wrongs.append(f"event {item.seq} was another one before")
 
-    async def _compare_node(self, node: Node) -> None:
-        assert node.agent is not None
+    async def _compare_member(self, member: Member) -> None:
+        assert member.agent is not None
         assert self.world.store is not None
-        if node.journal.lost_answers:
+        if member.journal.lost_answers:
             return
-        for id, log in list(node.agent._cast.services.live.items()):
+        for id, log in list(member.agent._cast.services.live.items()):
             events = await self.world.store.events_since(id, 0)
-            if node.killing.dead or not cast(LocalNode, self.world.store)._owners.holds(log.tenure.fence):
+            if member.killing.dead or not cast(LocalMember, self.world.store)._owners.holds(log.tenure.fence):
                 continue
             if len(events) >= log.state.last_seq and (told := difference(log.state, events)):
                 self.world.wrongs.append(f"{id}: {told}")
@@ -421,20 +421,20 @@ class FleetSimulation(Simulation):
     # ------------------------------------------------------------------- checks
 
     async def _check_fleet(self, fleet: Fleet, store: Journal) -> None:
-        """At the end: every command is answered by its key on any node, and nothing is left."""
+        """At the end: every command is answered by its key on any member, and nothing is left."""
         for person in self.people:
             await person.check_answers(cast(Agent, fleet))
-        await trio.sleep(max(60.0, TROUBLE + 400.0 - trio.current_time()))  # paused nodes go on
+        await trio.sleep(max(60.0, TROUBLE + 400.0 - trio.current_time()))  # paused members go on
         if open_work := await store.open_work():
             self.world.wrongs.append(f"there is open work: {open_work}")
         committed = {id: [*await store.events_since(id, 0)] for id in self.seen}
-        for node in fleet.nodes:
-            if node.agent is None or node.requests is None:
+        for member in fleet.members:
+            if member.agent is None or member.requests is None:
                 continue
             self.world.wrongs += [
-                f"a watcher at {node.killing.node}: {each}" for each in node.watcher.mistakes(committed)
+                f"a watcher at {member.killing.member}: {each}" for each in member.watcher.mistakes(committed)
             ]
-            cast_ = node.agent._cast
+            cast_ = member.agent._cast
             if cast_.conversations.active or cast_.services.live:
                 self.world.wrongs.append(f"conversations are still in memory: {list(cast_.services.live)}")
             if cast_.services.active_runs.count:
@@ -444,7 +444,7 @@ class FleetSimulation(Simulation):
 
 
 def has_killed(error: BaseException) -> bool:
-    """Whether the node was killed. Other errors beside that are of tasks that unwind."""
+    """Whether the member was killed. Other errors beside that are of tasks that unwind."""
     if isinstance(error, BaseExceptionGroup):
         return any(has_killed(each) for each in error.exceptions)
     return isinstance(error, Killed)

@@ -38,8 +38,8 @@ FIRST_WITH_PEER = 1_000_000
 
 FIRST_WITH_HALTS = 2_000_000
 """From this seed on, somebody halts the agent now and then, too."""
-FIRST_WITH_NODES = 3_000_000
-"""From this seed on, the story is told on several nodes at a time (`fleet.py`), without halts."""
+FIRST_WITH_MEMBERS = 3_000_000
+"""From this seed on, the story is told on several members at a time (`fleet.py`), without halts."""
 
 
 @attrs.frozen(kw_only=True)

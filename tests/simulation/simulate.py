@@ -1,7 +1,7 @@
 """Live through many seeds, in two processes; a seed that goes wrong is told with its story.
 
     python -m tests.simulation.simulate               the first 700 seeds, 250 with another agent, 100 with
-                                                      halts, too, and 500 on several nodes
+                                                      halts, too, and 500 on several members
     python -m tests.simulation.simulate 17            seed 17, with its story
     python -m tests.simulation.simulate 2000-9999     more of them
     python -m tests.simulation.simulate --slice=3/8 --seed=5      a part of the seeds
@@ -27,13 +27,13 @@ from tests.tiers.slices import chosen
 
 from .fleet import simulate_fleet
 from .lives import Simulation, Wrong, simulate
-from .plan import FIRST_WITH_HALTS, FIRST_WITH_NODES, FIRST_WITH_PEER
+from .plan import FIRST_WITH_HALTS, FIRST_WITH_MEMBERS, FIRST_WITH_PEER
 
 SEEDS = [
     *range(700),
     *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 250),
     *range(FIRST_WITH_HALTS, FIRST_WITH_HALTS + 100),
-    *range(FIRST_WITH_NODES, FIRST_WITH_NODES + 500),
+    *range(FIRST_WITH_MEMBERS, FIRST_WITH_MEMBERS + 500),
 ]
 AT_ONCE = int(os.environ.get("AT_ONCE", "2"))
 LONGEST = 120.0
@@ -44,7 +44,7 @@ TOLD = 5
 
 def live_through(seed: int) -> Simulation:
     """Every 20th seed over a file. Raises `Wrong`."""
-    tell = simulate_fleet if seed >= FIRST_WITH_NODES else simulate
+    tell = simulate_fleet if seed >= FIRST_WITH_MEMBERS else simulate
     if seed % 20:
         return tell(seed)
     with tempfile.TemporaryDirectory(prefix="simulation-") as folder:

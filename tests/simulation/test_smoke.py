@@ -8,7 +8,7 @@ import pytest
 
 from .fleet import simulate_fleet
 from .lives import simulate
-from .plan import FIRST_WITH_HALTS, FIRST_WITH_NODES, FIRST_WITH_PEER
+from .plan import FIRST_WITH_HALTS, FIRST_WITH_MEMBERS, FIRST_WITH_PEER
 from .simulate import how_to_repeat
 
 
@@ -29,12 +29,12 @@ from .simulate import how_to_repeat
         6_009_795,
         *range(FIRST_WITH_PEER, FIRST_WITH_PEER + 20),
         *range(FIRST_WITH_HALTS, FIRST_WITH_HALTS + 10),
-        *range(FIRST_WITH_NODES, FIRST_WITH_NODES + 10),
+        *range(FIRST_WITH_MEMBERS, FIRST_WITH_MEMBERS + 10),
     ],
 )
 def test_random_story_has_no_violations(seed: int, tmp_path: Path) -> None:
     try:
-        tell = simulate_fleet if seed >= FIRST_WITH_NODES else simulate
+        tell = simulate_fleet if seed >= FIRST_WITH_MEMBERS else simulate
         tell(seed, None if seed % 20 else tmp_path)
     except AssertionError as wrong:
         wrong.add_note(f"To repeat it: {how_to_repeat(seed)}")

@@ -105,10 +105,10 @@ class _Builder:
     def add(self, message: ChatMessage) -> None:
         match message:
             case UserMessage(text=text, pictures=pictures):
-                self._settle()
+                self._add_results()
                 self._user(UserTurn(texts=(text if text.strip() else NO_TEXT,), pictures=pictures))
             case AssistantMessage():
-                self._settle()
+                self._add_results()
                 self._reply(message)
             case ToolMessage():
                 waiting = self._open.get(message.call_id)
@@ -121,7 +121,7 @@ class _Builder:
                     )
 
     def finish(self) -> tuple[ChatTurn, ...]:
-        self._settle()
+        self._add_results()
         if not self._turns or not isinstance(self._turns[0], UserTurn):
             self._turns.insert(0, UserTurn(texts=(NOT_SHOWN,)))
         return tuple(self._turns)
@@ -143,7 +143,7 @@ class _Builder:
         else:
             self._turns.append(ModelTurn((reply,)))
 
-    def _settle(self) -> None:
+    def _add_results(self) -> None:
         """Add a turn with the results of the open calls, in the order of the calls."""
         if not self._order:
             return

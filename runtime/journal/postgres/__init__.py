@@ -1,1 +1,1 @@
-"""The journal on PostgreSQL, for any number of nodes. Needs the extra `postgres`."""
+"""The journal on PostgreSQL, for any number of members. Needs the extra `postgres`."""

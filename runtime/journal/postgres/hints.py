@@ -1,4 +1,4 @@
-"""Hints between nodes: `NOTIFY` after the commits, many in one transaction.
+"""Hints between members: `NOTIFY` after the commits, many in one transaction.
 
 A `NOTIFY` inside the transaction of a save would make all commits of the database wait for each other.
 """
@@ -41,9 +41,9 @@ class HintChannel:
     _dsn: str
     _channel: str
     _changed: dict[tuple[str, str], int | None] = attrs.field(factory=dict)
-    """The streams that have changed, by node, with the last seq before the change."""
+    """The streams that have changed, by member, with the last seq before the change."""
     _lost: bool = False
-    """Whether changes of this node were not sent."""
+    """Whether changes of this member were not sent."""
     _wake: trio.Event = attrs.field(factory=trio.Event)
     _sent: trio.Event = attrs.field(factory=trio.Event)
     """Set while there is nothing to send."""
@@ -51,8 +51,8 @@ class HintChannel:
     def __attrs_post_init__(self) -> None:
         self._sent.set()
 
-    def changed(self, node: str, stream: str, after: int | None = None) -> None:
-        place = (node, stream)
+    def changed(self, member: str, stream: str, after: int | None = None) -> None:
+        place = (member, stream)
         if place not in self._changed and len(self._changed) >= _MOST:
             self._lost = True
         elif self._changed.get(place) is None:
@@ -71,7 +71,7 @@ class HintChannel:
             await self._wake.wait()
             self._wake = trio.Event()
             changed, self._changed = self._changed, {}
-            hints = [Hint(stream, node, after) for (node, stream), after in changed.items()]
+            hints = [Hint(stream, member, after) for (member, stream), after in changed.items()]
             texts = payloads([*hints, HINTS_LOST] if self._lost else hints)
             self._lost, pause = False, GATHER
 
@@ -91,7 +91,7 @@ class HintChannel:
             await trio.sleep(pause)
 
     async def listen(self) -> None:
-        """Publish the hints of all nodes on the bus."""
+        """Publish the hints of all members on the bus."""
         while True:
             try:
                 db = await self._connected()
@@ -151,7 +151,7 @@ def payloads(hints: list[Hint]) -> list[str]:
     texts: list[str] = []
     size = _LONGEST
     for hint in hints:
-        text = json_text.dump([hint.stream, hint.node, hint.after])
+        text = json_text.dump([hint.stream, hint.member, hint.after])
         length = len(text.encode())
         if length >= _LONGEST:
             continue

@@ -28,7 +28,7 @@ from ..protocol import (
 from ..question import Unknown, Won
 from ..summary import is_full
 from ..vote import Vote, Voted
-from .owners import OTHER_LIVES, OwnNode, newest
+from .owners import OTHER_LIVES, OwnMember, newest
 from .reads import QUESTION, question
 from .tables import Connection, sql
 
@@ -71,7 +71,7 @@ class _Locked:
         return self.last_seq > 0 and not self.work
 
 
-def deliver(db: Connection, node: OwnNode, new: NewCommand, text: str) -> DeliveryOutcome:
+def deliver(db: Connection, member: OwnMember, new: NewCommand, text: str) -> DeliveryOutcome:
     """`text`: of the body."""
     values = {"stream": new.stream, "key": new.key}
     with db.pipeline():
@@ -90,16 +90,16 @@ def deliver(db: Connection, node: OwnNode, new: NewCommand, text: str) -> Delive
 
     refused = _repeated(new.stream, new.key, kept, is_same) or _refused(kept, new)
     if refused is None:
-        _check_version(db, node, new.stream, kept)
+        _check_version(db, member, new.stream, kept)
         with db.pipeline():
-            _put(db, node, kept, new.key, new.kind, text, follow=new.follow)
+            _put(db, member, kept, new.key, new.kind, text, follow=new.follow)
             db.execute("COMMIT")
     return refused or Accepted()
 
 
 def decide(
     db: Connection,
-    node: OwnNode,
+    member: OwnMember,
     id: str,
     decision: Json,
     adds: Json,
@@ -125,7 +125,7 @@ def decide(
         return known
     result = votes.outcome(asked, {**decision, **adds}, vote, kept.now)
     if isinstance(result, Won | Voted):
-        _check_version(db, node, asked.stream, kept)
+        _check_version(db, member, asked.stream, kept)
         new = result.question
         kind, body = votes.command(result, decision, adds, vote)
         with db.pipeline():
@@ -139,7 +139,7 @@ def decide(
                     id,
                 ),
             )
-            _put(db, node, kept, key, kind, json_text.dump(body), follow=follow)
+            _put(db, member, kept, key, kind, json_text.dump(body), follow=follow)
             db.execute("COMMIT")
     return result
 
@@ -184,18 +184,18 @@ def _refused(kept: _Locked, new: NewCommand) -> NotAccepted | None:
     return None
 
 
-def _check_version(db: Connection, node: OwnNode, stream: str, kept: _Locked) -> None:
+def _check_version(db: Connection, member: OwnMember, stream: str, kept: _Locked) -> None:
     """Raises `NeedsNewer`."""
-    if kept.demands > node.version and kept.demands > newest(db, node):
+    if kept.demands > member.version and kept.demands > newest(db, member):
         raise needs_newer(stream, kept.demands)
 
 
 def _put(
-    db: Connection, node: OwnNode, kept: _Locked, key: str, kind: str, body: str, *, follow: bool
+    db: Connection, member: OwnMember, kept: _Locked, key: str, kind: str, body: str, *, follow: bool
 ) -> None:
     """Add a command whose key is free, and claim the stream, if `follow` says so and it can be claimed."""
-    values = {"id": kept.id, "key": key, "kind": kind, "body": body, "node": node.name}
+    values = {"id": kept.id, "key": key, "kind": kind, "body": body, "node": member.name}
     db.execute(_PUT, values)
     if follow:
         at_rest = kept.work != rows.OPEN and not kept.kinds
-        db.execute(_FOLLOW, {**values, "version": node.version, "at_rest": at_rest})
+        db.execute(_FOLLOW, {**values, "version": member.version, "at_rest": at_rest})

@@ -1,4 +1,4 @@
-"""The journal of several nodes: a PostgreSQL database.
+"""The journal of several members: a PostgreSQL database.
 
 =============  ==============================================================================
 `tables.py`    tables and migrations
@@ -9,7 +9,7 @@
 `tally.py`     the numbers of streams, kept by triggers
 `owners.py`    claims and leases
 `note_table.py` notes
-`hints.py`     notifications between the nodes
+`hints.py`     notifications between the members
 =============  ==============================================================================
 
 A write locks the row of its stream first, so the writes to a stream have one order and no two transactions
@@ -60,7 +60,7 @@ from ..vote import Vote, Voted
 from ..writer import OnCommit, ignore_commit
 from . import intake, note_table, owners, reads, save, tables
 from .hints import TOPIC, HintChannel
-from .owners import OwnNode
+from .owners import OwnMember
 from .pool import LONGEST, Pool, check_sessions
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ async def open_postgres(
     *,
     lease: float = LEASE,
     version: int = 0,
-    node: str = "",
+    member: str = "",
     about: str = "",
     connections: int = CONNECTIONS,
     on_commit: OnCommit = ignore_commit,
@@ -85,8 +85,8 @@ async def open_postgres(
     be reached.
 
     `dsn` is a connection string or URL of PostgreSQL, `lease` the length of leases in seconds, and `version`
-    that of the program. `node` is the name of the node; empty: a new one. `about` is a text for people who
-    look at the nodes.
+    that of the program. `member` is the name of the member; empty: a new one. `about` is a text for people
+    who look at the members.
 
     Raises:
         JournalTooNew: a newer version of the program wrote it.
@@ -102,8 +102,8 @@ async def open_postgres(
         async with trio.open_nursery() as nursery:
             for task in (hints.send, hints.listen, pool.watch, own.watch, sender.watch):
                 nursery.start_soon(task)
-            own_node = OwnNode(node or uuid.uuid4().hex[:12], version, about)
-            yield PostgresJournal(pool, own, hints, lease, own_node, on_commit)
+            own_member = OwnMember(member or uuid.uuid4().hex[:12], version, about)
+            yield PostgresJournal(pool, own, hints, lease, own_member, on_commit)
             nursery.cancel_scope.cancel()
     finally:
         for each in (pool, own, sender):
@@ -121,26 +121,26 @@ class PostgresJournal:
     """The implementation of `Journal` on PostgreSQL. Created by `open_postgres`."""
 
     def __init__(
-        self, pool: Pool, own: Pool, hints: HintChannel, lease: float, node: OwnNode, on_commit: OnCommit
+        self, pool: Pool, own: Pool, hints: HintChannel, lease: float, member: OwnMember, on_commit: OnCommit
     ) -> None:
         self._pool = pool
         self._own = own
         self._hints = hints
         self._lease = lease
-        self._node = node
+        self._member = member
         self._on_commit = on_commit
 
-    def another(self, node: str, *, version: int = 0) -> Self:
-        """Another node on the same store, in this process."""
+    def another(self, member: str, *, version: int = 0) -> Self:
+        """Another member on the same store, in this process."""
         other = copy(self)
-        other._node = OwnNode(node, version, "")
+        other._member = OwnMember(member, version, "")
         return other
 
     # ------------------------------------------------------------- commands
 
     async def deliver(self, command: NewCommand) -> DeliveryOutcome:
         text = json_text.dump(command.body)
-        result = await self._pool.run(lambda db: intake.deliver(db, self._node, command, text))
+        result = await self._pool.run(lambda db: intake.deliver(db, self._member, command, text))
         if isinstance(result, Accepted):
             self._changed(command.stream)
         return result
@@ -158,7 +158,7 @@ class PostgresJournal:
         # Copied, because the caller may change its objects while the decision waits.
         plain, more = json_text.load(json_text.dump([decision, adds or {}]))
         result = await self._pool.run(
-            lambda db: intake.decide(db, self._node, question, plain, more, key, vote, follow=follow)
+            lambda db: intake.decide(db, self._member, question, plain, more, key, vote, follow=follow)
         )
         if isinstance(result, Won | Voted):
             self._changed(result.question.stream)
@@ -173,7 +173,7 @@ class PostgresJournal:
     # -------------------------------------------------------------- writing
 
     async def claim(self, stream: str) -> Fence | Held:
-        return await self._pool.run(lambda db: owners.claim(db, self._node, stream))
+        return await self._pool.run(lambda db: owners.claim(db, self._member, stream))
 
     async def holds(self, fence: Fence) -> bool:
         return await self._pool.run(lambda db: owners.holds(db, fence))
@@ -186,7 +186,7 @@ class PostgresJournal:
         return released is not False
 
     async def save(self, commit: Commit) -> Saved:
-        it = save.prepare(commit, self._node.version)
+        it = save.prepare(commit, self._member.version)
         began = time.perf_counter()
         saved = await self._pool.run(lambda db: save.save(db, it))
         self._on_commit(1, time.perf_counter() - began)
@@ -257,7 +257,9 @@ class PostgresJournal:
 
     async def open_work(self, but: Collection[str] = ()) -> tuple[str, ...]:
         left = list(but)
-        return await self._pool.run(lambda db: reads.open_work(db, self._node.name, self._node.version, left))
+        return await self._pool.run(
+            lambda db: reads.open_work(db, self._member.name, self._member.version, left)
+        )
 
     async def census(self) -> Census:
         return await self._pool.run(reads.census)
@@ -279,17 +281,17 @@ class PostgresJournal:
         taken = await self._pool.run(lambda db: note_table.take(db, kind, text))
         return note.parsed((text, body) for body in taken).get(key)
 
-    # ---------------------------------------------------------------- nodes
+    # ---------------------------------------------------------------- members
 
     @property
-    def node(self) -> str:
-        return self._node.name
+    def member(self) -> str:
+        return self._member.name
 
     async def renew(self) -> Renewed:
-        return await self._own.run(lambda db: owners.renew(db, self._node, self._lease))
+        return await self._own.run(lambda db: owners.renew(db, self._member, self._lease))
 
     async def leave(self) -> None:
-        await self._own.run(lambda db: db.execute("DELETE FROM node WHERE name = %s", (self.node,)))
+        await self._own.run(lambda db: db.execute("DELETE FROM node WHERE name = %s", (self.member,)))
         await self._hints.sent()
         self._changed("")
         await self._hints.sent()
@@ -302,13 +304,13 @@ class PostgresJournal:
         return await self._pool.run(lambda db: owners.owners(db, names))
 
     async def fleet(self) -> Fleet:
-        return await self._pool.run(lambda db: owners.fleet(db, self._node))
+        return await self._pool.run(lambda db: owners.fleet(db, self._member))
 
     async def need_newer(self) -> int:
-        return await self._pool.run(lambda db: owners.need_newer(db, self._node))
+        return await self._pool.run(lambda db: owners.need_newer(db, self._member))
 
     def watch(self) -> AbstractContextManager[Subscription]:
-        return self._hints.bus.subscribe(TOPIC, wants=lambda hint: hint.node != self.node)
+        return self._hints.bus.subscribe(TOPIC, wants=lambda hint: hint.member != self.member)
 
     def _changed(self, stream: str, after: int | None = None) -> None:
-        self._hints.changed(self.node, stream, after)
+        self._hints.changed(self.member, stream, after)

@@ -1,4 +1,4 @@
-"""Nodes and the streams that they own."""
+"""Members and the streams that they own."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Mapping
 import attrs
 
 from ..errors import Fenced, UnknownStream
-from ..ownership import Fence, Fleet, Held, Node, Renewed
+from ..ownership import Fence, Fleet, Held, Member, Renewed
 from .tables import Connection
 
 _FORGOTTEN = 3600.0
-"""Seconds after which a node whose lease has run out is deleted."""
+"""Seconds after which a member whose lease has run out is deleted."""
 
 OTHER_LIVES = """EXISTS (SELECT FROM node AS other WHERE other.name = stream.node
     AND other.name <> %(node)s AND other.until > journal_now())"""
-"""Whether another node owns a stream."""
+"""Whether another member owns a stream."""
 
 
 @attrs.frozen
-class OwnNode:
-    """This node."""
+class OwnMember:
+    """This member."""
 
     name: str
     version: int
@@ -36,8 +36,8 @@ def _values(fence: Fence) -> dict[str, object]:
     return {"stream": fence.stream, "node": fence.owner, "epoch": fence.epoch}
 
 
-def claim(db: Connection, node: OwnNode, stream: str) -> Fence | Held:
-    values = {"stream": stream, "node": node.name, "version": node.version}
+def claim(db: Connection, member: OwnMember, stream: str) -> Fence | Held:
+    values = {"stream": stream, "node": member.name, "version": member.version}
     with db.pipeline():
         db.execute(_LOCK, values)
         taken = db.execute(
@@ -47,12 +47,12 @@ def claim(db: Connection, node: OwnNode, stream: str) -> Fence | Held:
         )
         found = db.execute("SELECT node, demands FROM stream WHERE name = %(stream)s", values)
     if (epoch := taken.fetchone()) is not None:
-        return Fence(stream, node.name, epoch[0])
+        return Fence(stream, member.name, epoch[0])
     held = found.fetchone()
     if held is None:
         raise UnknownStream(f"stream {stream!r} does not exist")
     owner, demands = held
-    return Held("" if demands > node.version else owner)
+    return Held("" if demands > member.version else owner)
 
 
 def holds(db: Connection, fence: Fence) -> bool:
@@ -82,8 +82,8 @@ def delete(db: Connection, fence: Fence) -> tuple[str, ...]:
     locked = found.fetchone()
     if locked is None:
         return ()
-    id, node, epoch = locked
-    if (node, epoch) != (fence.owner, fence.epoch):
+    id, member, epoch = locked
+    if (member, epoch) != (fence.owner, fence.epoch):
         raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
     with db.pipeline():
         waiting = db.execute("SELECT key FROM inbox WHERE stream = %s AND open = 1 ORDER BY id", (id,))
@@ -96,36 +96,37 @@ def delete(db: Connection, fence: Fence) -> tuple[str, ...]:
     return tuple(key for (key,) in waiting)
 
 
-def renew(db: Connection, node: OwnNode, lease: float) -> Renewed:
+def renew(db: Connection, member: OwnMember, lease: float) -> Renewed:
     with db.pipeline():
         renewed = db.execute(
             "INSERT INTO node (name, about, until, version) VALUES (%s, %s, journal_now() + %s, %s)"
             " ON CONFLICT (name) DO UPDATE SET until = excluded.until RETURNING journal_now()",
-            (node.name, node.about, lease, node.version),
+            (member.name, member.about, lease, member.version),
         )
         db.execute("DELETE FROM node WHERE until < journal_now() - %s", (_FORGOTTEN,))
     ((now,),) = renewed.fetchall()
     return Renewed(lease, now)
 
 
-def newest(db: Connection, node: OwnNode) -> int:
-    """The highest version of this node and of the living nodes."""
+def newest(db: Connection, member: OwnMember) -> int:
+    """The highest version of this member and of the living members."""
     ((version,),) = db.execute(
-        "SELECT greatest(%s, max(version)) FROM node WHERE until > journal_now()", (node.version,)
+        "SELECT greatest(%s, max(version)) FROM node WHERE until > journal_now()", (member.version,)
     ).fetchall()
     return int(version)
 
 
-def need_newer(db: Connection, node: OwnNode) -> int:
-    ((count,),) = db.execute("SELECT count(*) FROM stream WHERE demands > %s", (newest(db, node),)).fetchall()
+def need_newer(db: Connection, member: OwnMember) -> int:
+    demanded = db.execute("SELECT count(*) FROM stream WHERE demands > %s", (newest(db, member),))
+    ((count,),) = demanded.fetchall()
     return int(count)
 
 
 _BUSY = "(work = 1 OR EXISTS (SELECT FROM inbox WHERE inbox.stream = stream.id AND inbox.open = 1))"
 
 
-def fleet(db: Connection, node: OwnNode) -> Fleet:
-    waiting = need_newer(db, node)
+def fleet(db: Connection, member: OwnMember) -> Fleet:
+    waiting = need_newer(db, member)
     with db.pipeline():
         store = db.execute(
             "SELECT split_part(current_setting('server_version'), ' ', 1),"
@@ -135,7 +136,7 @@ def fleet(db: Connection, node: OwnNode) -> Fleet:
             """SELECT count(*) FROM stream WHERE node IS NULL AND id IN
             (SELECT id FROM stream WHERE work = 1 UNION SELECT stream FROM inbox WHERE open = 1)"""
         )
-        nodes = db.execute(
+        members = db.execute(
             f"""SELECT node.name, about, greatest(0, until - journal_now()),
                 coalesce(streams, 0), coalesce(busy, 0)
             FROM node LEFT JOIN (
@@ -145,7 +146,7 @@ def fleet(db: Connection, node: OwnNode) -> Fleet:
             WHERE until > journal_now() OR busy > 0 ORDER BY node.name"""
         )
     ((version, standbys),), ((count,),) = store.fetchall(), unowned.fetchall()
-    return Fleet(f"PostgreSQL {version}", standbys, count, waiting, [Node(*each) for each in nodes])
+    return Fleet(f"PostgreSQL {version}", standbys, count, waiting, [Member(*each) for each in members])
 
 
 def living(db: Connection) -> Mapping[str, float]:

@@ -240,8 +240,8 @@ _SETTINGS = """SELECT set_config('default_transaction_isolation', 'read committe
     CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
     THEN set_config('synchronous_commit', 'on', false) END"""
 """After the lock of a stream, a statement must see what was committed before. What a write has returned must
-not be lost. A node that is suspended or cut off in the middle of a transaction must not keep the lock of a
-stream from the others, nor may a lock keep all connections of a node."""
+not be lost. A member that is suspended or cut off in the middle of a transaction must not keep the lock of a
+stream from the others, nor may a lock keep all connections of a member."""
 
 
 def connect(dsn: str) -> Connection:

@@ -173,7 +173,7 @@ def census(db: Connection) -> Census:
     return Census(dict(streams.fetchall()), waiting, asked, None if oldest is None else oldest[0])
 
 
-def open_work(db: Connection, node: str, version: int, but: Collection[str]) -> tuple[str, ...]:
+def open_work(db: Connection, member: str, version: int, but: Collection[str]) -> tuple[str, ...]:
     found = db.execute(
         """SELECT name FROM stream WHERE demands <= %(version)s AND id IN
         (SELECT stream FROM inbox WHERE open = 1
@@ -181,7 +181,7 @@ def open_work(db: Connection, node: str, version: int, but: Collection[str]) -> 
         AND NOT EXISTS (SELECT FROM node AS other
         WHERE other.name = stream.node AND other.name <> %(node)s AND other.until > journal_now())
         ORDER BY id""",
-        {"node": node, "version": version, "but": list(but)},
+        {"node": member, "version": version, "but": list(but)},
     )
     return tuple(name for (name,) in found)
 

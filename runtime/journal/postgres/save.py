@@ -71,7 +71,7 @@ class Save:
 
 
 def prepare(commit: Commit, version: int) -> Save:
-    """`version`: that of the node."""
+    """`version`: that of the member."""
     fence, parts = commit.fence, _Parts()
     parts.values |= {"stream": fence.stream, "node": fence.owner, "epoch": fence.epoch}
     parts.values |= {"expected": commit.expected_seq, "version": version}
@@ -228,8 +228,8 @@ def _repeated(db: Connection, it: Save) -> Saved:
     ).fetchone()
     if found is None:
         raise UnknownStream(f"stream {fence.stream!r} does not exist")
-    node, epoch, saved, last_seq = found
-    if (node, epoch) != (fence.owner, fence.epoch):
+    member, epoch, saved, last_seq = found
+    if (member, epoch) != (fence.owner, fence.epoch):
         raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
     if saved == epoch:
         stored = reads.events(db, fence.stream, None, expected, len(it.events) + 1)[1]

@@ -1,6 +1,6 @@
 """The tables of the journal on PostgreSQL, and their migrations.
 
-They are in the first schema of the connection's search path. Each table but those of nodes and notes is
+They are in the first schema of the connection's search path. Each table but those of members and notes is
 written only by a transaction that has locked the row of its stream, so that foreign keys would add nothing.
 """
 
@@ -126,7 +126,7 @@ _ADDED: _Migration = (
 """What older programs need not know, so that the version stays, and they can still open the database."""
 
 _LOCK = 0x5709_60
-"""The number of the advisory lock under which one node migrates."""
+"""The number of the advisory lock under which one member migrates."""
 _LOCK_SECONDS = 1
 """How long the new triggers wait for the writes to streams: other writes wait behind them. After that, the
 start is tried again."""
@@ -177,7 +177,7 @@ def _migrate(db: Connection) -> str:
             for statement in step:
                 db.execute(sql(statement))
         db.execute("UPDATE journal_version SET version = %s", (len(STEPS),))
-    # The second of them, so that a start of a node that finds both locks no table.
+    # The second of them, so that a start of a member that finds both locks no table.
     ((added,),) = db.execute("SELECT to_regclass('stream_by_demands')").fetchall()
     if added is None:
         for statement in _ADDED:
@@ -196,7 +196,7 @@ def _count(db: Connection) -> None:
         return
     with db.transaction():
         db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        # One node counts. The lock comes before the snapshot, in which the others then find the numbers.
+        # One member counts. The lock comes before the snapshot, in which the others then find the numbers.
         db.execute("LOCK TABLE tally IN SHARE ROW EXCLUSIVE MODE")
         if not db.execute(tally.COUNTED).rowcount:
             for statement in tally.FIRST_COUNT:

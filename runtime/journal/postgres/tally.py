@@ -1,12 +1,12 @@
 """The tally: the number of listed streams by owner and status, kept by the database itself.
 
 Counting takes a time that grows with the table, and a counter that every save updates would make the commits
-of all nodes wait for each other. So a trigger appends each change as a row of `tally_change`, which waits for
-no other commit, and now and then `fold_tally` adds these rows to `tally`. A number is the sum of both tables
-in one snapshot:
+of all members wait for each other. So a trigger appends each change as a row of `tally_change`, which waits
+for no other commit, and now and then `fold_tally` adds these rows to `tally`. A number is the sum of both
+tables in one snapshot:
 
-* A change is in the transaction that makes it, so what is undone is not counted. A node of an older version,
-  which knows nothing of the tally, is counted as well.
+* A change is in the transaction that makes it, so what is undone is not counted. A member of an older
+  version, which knows nothing of the tally, is counted as well.
 * A fold moves numbers, and changes no sum. It leaves the rows that it cannot see yet. The lock of the row
   ('', '') lets one transaction fold at a time; the others go on without.
 * The first count of a database with streams locks none of them. The triggers were committed before it: a
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from ..summary import Among
 
-# With the rights of the owner of the tables: older nodes may have none for the new ones. `$schema` is
+# With the rights of the owner of the tables: older members may have none for the new ones. `$schema` is
 # replaced by a quoted name.
 _AS_OWNER = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = $schema, pg_temp"
 

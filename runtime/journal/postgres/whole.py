@@ -9,7 +9,7 @@ import attrs
 import psycopg
 
 from ... import json_text
-from ..copied_rows import COLUMNS, CopiedRow, LivingNode
+from ..copied_rows import COLUMNS, CopiedRow, LivingMember
 from ..errors import JournalError
 from . import tally
 from .pool import connect
@@ -32,11 +32,11 @@ class DatabaseRows:
 
     _db: Connection
 
-    def living(self) -> Sequence[LivingNode]:
+    def living(self) -> Sequence[LivingMember]:
         found = self._db.execute(
             "SELECT name, about, until - journal_now() FROM node WHERE until > journal_now() ORDER BY name"
         )
-        return [LivingNode(*row) for row in found]
+        return [LivingMember(*row) for row in found]
 
     def count(self, table: str) -> int:
         ((count,),) = self._db.execute(sql(f"SELECT count(*) FROM {table}")).fetchall()

@@ -13,7 +13,7 @@ from stopgo.actors.agent import _NAMESPACE, Agent
 from stopgo.runtime.journal import cursor as cursors
 from stopgo.runtime.journal.cursor import Listing
 from stopgo.runtime.journal.memory import MemoryJournal
-from tests.actors.several_nodes import LEASE, Nodes
+from tests.actors.several_members import LEASE, Members
 from tests.actors.world import World, code_of, say, wall
 
 
@@ -75,11 +75,11 @@ async def test_cursor_of_an_earlier_version_is_for_those_who_see_all(
                 assert await code_of(read(cursor=plain)) == "invalid_cursor"
 
 
-async def test_nodes_of_one_store_share_its_secret(tmp_path: Path, autojump_clock: MockClock) -> None:
-    nodes = Nodes(tmp_path, MemoryJournal(wall, lease=LEASE, node="a"))
-    nodes.world("a")
-    nodes.world("b")
-    async with nodes.agents("a", "b") as (a, b):
+async def test_members_of_one_store_share_its_secret(tmp_path: Path, autojump_clock: MockClock) -> None:
+    members = Members(tmp_path, MemoryJournal(wall, lease=LEASE, member="a"))
+    members.world("a")
+    members.world("b")
+    async with members.agents("a", "b") as (a, b):
         for _ in range(2):
             await a.start_conversation()
         cursor = (await a.conversations(limit=1)).next_cursor

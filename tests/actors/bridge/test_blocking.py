@@ -41,6 +41,7 @@ OF_TRIO = {
     "id_of",
     "living",
     "load",
+    "member",
     "node",
     "notes",
     "principal",

@@ -364,7 +364,7 @@ async def test_call_whose_commit_is_cancelled_has_one_end(world: World, autojump
 
 
 class Lost(MemoryJournal):
-    """The journal of a node that loses its conversations while one of their reads takes long."""
+    """The journal of a member that loses its conversations while one of their reads takes long."""
 
     is_lost = False
     attempts = 0

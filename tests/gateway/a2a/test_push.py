@@ -440,13 +440,13 @@ async def test_damaged_configs_are_ignored(opened: Open, receiver: Receiver) -> 
             "scheme": None,
             "is_v1": True,
             "is_over": False,
-            "node": journal.node,
+            "node": journal.member,
         }
 
 
-async def test_configs_at_two_nodes(opened: Open, receiver: Receiver, nursery: trio.Nursery) -> None:
-    """Each node shows and deletes the configurations of the other, whose updates only the latter sends."""
-    other, journal = await open_receiver(nursery), MemoryJournal(lease=1000.0, node="a")
+async def test_configs_at_two_members(opened: Open, receiver: Receiver, nursery: trio.Nursery) -> None:
+    """Each member shows and deletes the configurations of the other, whose updates only the latter sends."""
+    other, journal = await open_receiver(nursery), MemoryJournal(lease=1000.0, member="a")
     async with opened(journal=journal) as a, opened(journal=journal.another("b")) as b:
         task = (await a.send("ask colour"))["id"]
         await a.set(task, receiver.url, id="one")

@@ -23,12 +23,12 @@ BOB = Principal(id="bob", grants=(), credential="a1")
 
 
 @attrs.frozen
-class Node:
-    """The credentials at one node. Nodes share a journal."""
+class Member:
+    """The credentials at one member. Members share a journal."""
 
     journal: MemoryJournal
     revocable: dict[str, Lifetime] = attrs.field(factory=dict)
-    """The lifetimes of the API keys that the node knows, by id."""
+    """The lifetimes of the API keys that the member knows, by id."""
     notes: FollowedNotes = attrs.field(init=False)
     tickets: Tickets = attrs.field(init=False)
     sessions: Sessions = attrs.field(init=False)
@@ -45,16 +45,16 @@ class Node:
         return by.lifetime(trio.current_time()) if ":" in by.credential else self.revocable.get(by.credential)
 
 
-async def nodes() -> tuple[Node, Node]:
+async def members() -> tuple[Member, Member]:
     journal = MemoryJournal()
-    both = Node(journal), Node(journal.another("b"))
+    both = Member(journal), Member(journal.another("b"))
     for each in both:
         await each.sessions.load()
     return both
 
 
-async def test_a_ticket_is_valid_once_at_any_node(autojump_clock: object) -> None:
-    a, b = await nodes()
+async def test_a_ticket_is_valid_once_at_any_member(autojump_clock: object) -> None:
+    a, b = await members()
     first, second = [await a.tickets.make(Identity(ALICE)) for _ in range(2)]
     assert first != second
     used = await b.tickets.use(first)
@@ -67,7 +67,7 @@ async def test_a_ticket_is_valid_once_at_any_node(autojump_clock: object) -> Non
 
 
 async def test_a_ticket_expires_with_its_time_and_its_credential(autojump_clock: object) -> None:
-    a, b = await nodes()
+    a, b = await members()
     late = await a.tickets.make(Identity(ALICE))
     await trio.sleep(TICKET_SECONDS)
     assert await a.tickets.use(late) is None
@@ -84,7 +84,7 @@ async def test_a_ticket_expires_with_its_time_and_its_credential(autojump_clock:
 
 
 async def test_unused_tickets_are_bounded_for_each_principal(autojump_clock: object) -> None:
-    a, b = await nodes()
+    a, b = await members()
     a.revocable["a1"] = Lifetime()
     of_bob = await a.tickets.make(Identity(BOB))
     made = [await a.tickets.make(Identity(ALICE)) for _ in range(MOST_TICKETS + 1)]
@@ -96,8 +96,8 @@ async def test_unused_tickets_are_bounded_for_each_principal(autojump_clock: obj
     assert await a.journal.notes(TICKETS) == {}
 
 
-async def test_a_session_is_found_by_its_id_at_any_node_until_it_ends(autojump_clock: object) -> None:
-    a, b = await nodes()
+async def test_a_session_is_found_by_its_id_at_any_member_until_it_ends(autojump_clock: object) -> None:
+    a, b = await members()
     id, other = [await a.sessions.begin(ALICE) for _ in range(2)]
     here, there = await a.sessions.find(id), await b.sessions.find(id)
     assert here is not None
@@ -124,7 +124,7 @@ async def test_a_session_is_found_by_its_id_at_any_node_until_it_ends(autojump_c
 
 
 async def test_each_session_has_its_own_csrf_token() -> None:
-    a, _ = await nodes()
+    a, _ = await members()
     one, two = [await a.sessions.begin(ALICE) for _ in range(2)]
     assert is_csrf_token(one, csrf_token(one))
     for wrong in ("", csrf_token(two), csrf_token(one)[:-1], csrf_token(one).upper(), "\xff", one):
@@ -133,7 +133,7 @@ async def test_each_session_has_its_own_csrf_token() -> None:
 
 async def test_a_session_too_many_ends_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_SESSIONS", 3)
-    a, _ = await nodes()
+    a, _ = await members()
     ids = [await a.sessions.begin(ALICE) for _ in range(4)]
     assert [await a.sessions.find(id) is not None for id in ids] == [False, True, True, True]
 

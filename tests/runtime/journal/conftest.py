@@ -7,7 +7,7 @@ from typing import cast
 import attrs
 import pytest
 
-from stopgo.runtime.journal.local_node import LocalNode
+from stopgo.runtime.journal.local_member import LocalMember
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
@@ -46,7 +46,7 @@ class DatabaseWall(Wall):
 
 
 LOCAL_STORES = ["memory", "sqlite", "sqlite-inline"]
-"""The stores whose nodes share a process."""
+"""The stores whose members share a process."""
 STORES = [*LOCAL_STORES, pytest.param("postgres", marks=pytest.mark.postgres)]
 
 
@@ -74,39 +74,41 @@ async def journal(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) ->
 LEASE = 10.0
 
 
-def another(node: Journal, name: str, *, version: int = 0) -> Journal:
-    """Another node on the same store."""
-    assert isinstance(node, LocalNode | PostgresJournal)
-    return cast(Journal, node.another(name, version=version))
+def another(member: Journal, name: str, *, version: int = 0) -> Journal:
+    """Another member on the same store."""
+    assert isinstance(member, LocalMember | PostgresJournal)
+    return cast(Journal, member.another(name, version=version))
 
 
 @attrs.frozen
-class Nodes:
-    """Two nodes on one store, both with a lease."""
+class Members:
+    """Two members on one store, both with a lease."""
 
     a: Journal
     b: Journal
     wall: Wall
 
 
-async def _both(first: Journal, wall: Wall) -> Nodes:
+async def _both(first: Journal, wall: Wall) -> Members:
     second = another(first, "b")
     await first.renew()
     await second.renew()
-    return Nodes(first, second, wall)
+    return Members(first, second, wall)
 
 
 @pytest.fixture(params=STORES)
-async def nodes(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> AsyncIterator[Nodes]:
+async def members(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> AsyncIterator[Members]:
     if request.param == "memory":
-        yield await _both(MemoryJournal(wall, lease=LEASE, node="a"), wall)
+        yield await _both(MemoryJournal(wall, lease=LEASE, member="a"), wall)
         return
     if request.param == "postgres":
-        async with open_postgres(request.getfixturevalue("database").dsn, lease=LEASE, node="a") as postgres:
+        async with open_postgres(
+            request.getfixturevalue("database").dsn, lease=LEASE, member="a"
+        ) as postgres:
             yield await _both(postgres, wall)
         return
     inline = request.param == "sqlite-inline"
-    async with open_sqlite(tmp_path / "data", wall=wall, inline=inline, lease=LEASE, node="a") as opened:
+    async with open_sqlite(tmp_path / "data", wall=wall, inline=inline, lease=LEASE, member="a") as opened:
         yield await _both(opened, wall)
 
 

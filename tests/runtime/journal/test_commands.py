@@ -29,7 +29,7 @@ async def test_a_command_waits_in_the_inbox(journal: Journal, wall: Any) -> None
     wall.now = 5.0
     assert await journal.deliver(NewCommand("s", "k", "message", {"text": "hi"}, new=True)) == Accepted()
     assert await journal.inbox("s") == (
-        Command("s", "k", "message", {"text": "hi"}, at=5.0, node=journal.node),
+        Command("s", "k", "message", {"text": "hi"}, at=5.0, member=journal.member),
     )
 
 
@@ -198,7 +198,7 @@ async def test_a_decision_wins_once_and_becomes_a_command(journal: Journal, begi
     assert (won.question.state, won.question.decision) == ("decided", {"approved": True})
     assert won.question.settled == 7.0
     body = {"question": "q", "decision": {"approved": True}}
-    assert await journal.inbox("s") == (Command("s", "d1", "decision", body, at=7.0, node=journal.node),)
+    assert await journal.inbox("s") == (Command("s", "d1", "decision", body, at=7.0, member=journal.member),)
     assert await journal.decide("q", {"approved": False}, "d2") == Already(won.question)
     assert len(await journal.inbox("s")) == 1
 

@@ -22,17 +22,17 @@ from stopgo.runtime.journal.protocol import (
 from stopgo.runtime.journal.question import Already, NewQuestion, Unknown, Won
 from stopgo.runtime.journal.summary import Summary
 from stopgo.runtime.journal.vote import Outdated, Vote, Voted
-from tests.runtime.journal.conftest import LEASE, Nodes, another
+from tests.runtime.journal.conftest import LEASE, Members, another
 from tests.runtime.journal.kept import claimed
 from tests.runtime.journal.test_ownership import begun
 
 
 @attrs.frozen
 class State:
-    """A stream, before node b gets a request for it."""
+    """A stream, before member b gets a request for it."""
 
     owner: str = ""
-    """The node that owns it; empty: it is free. Node c has a newer version than a and b."""
+    """The member that owns it; empty: it is free. Member c has a newer version than a and b."""
     open: bool = False
     rests: bool = False
     waits: bool = False
@@ -42,17 +42,17 @@ class State:
     left: bool = False
     """Whether the owner has ended its lease."""
     demands: bool = False
-    """Whether the stream demands the version of node c."""
+    """Whether the stream demands the version of member c."""
 
 
-async def stream_in(nodes: Nodes, state: State) -> Fence:
+async def stream_in(members: Members, state: State) -> Fence:
     """Make the stream, with two questions, and return the fence of its owner; that of a free stream is
     invalid."""
-    c = another(nodes.a, "c", version=1)
+    c = another(members.a, "c", version=1)
     await c.renew()
-    named: dict[str, Journal] = {"a": nodes.a, "b": nodes.b, "c": c}
-    first = c if state.demands else nodes.a
-    await nodes.a.deliver(NewCommand("s", "first", "message", {}, new=True))
+    named: dict[str, Journal] = {"a": members.a, "b": members.b, "c": c}
+    first = c if state.demands else members.a
+    await members.a.deliver(NewCommand("s", "first", "message", {}, new=True))
     fence = await claimed(first, "s")
     await first.save(
         Commit(
@@ -64,7 +64,7 @@ async def stream_in(nodes: Nodes, state: State) -> Fence:
             summary=Summary("active", "", state.open, {}, rests=state.rests),
         )
     )
-    await nodes.a.decide("voted", {}, "vote", vote=vote("v"))
+    await members.a.decide("voted", {}, "vote", vote=vote("v"))
     await first.save(Commit(fence, 1, ack=["vote"]))
     assert await first.release(fence)
     if state.owner:
@@ -73,12 +73,12 @@ async def stream_in(nodes: Nodes, state: State) -> Fence:
         if state.left:
             await owner.leave()
         if state.dead:
-            nodes.wall.now += LEASE
+            members.wall.now += LEASE
             for each in named.values():
                 if each is not owner:
                     await each.renew()
     if state.waits:
-        await nodes.a.deliver(NewCommand("s", "earlier", "message", {}))
+        await members.a.deliver(NewCommand("s", "earlier", "message", {}))
     return fence
 
 
@@ -86,25 +86,25 @@ def vote(voter: str, shown: str = "x") -> Vote:
     return Vote(voter=voter, credential="", shown=shown, subject=shown, needed=3)
 
 
-async def owner_of(nodes: Nodes) -> str:
-    """The living node that owns the stream; empty: it is free."""
-    claim = await another(nodes.a, "probe", version=9).claim("s")
+async def owner_of(members: Members) -> str:
+    """The living member that owns the stream; empty: it is free."""
+    claim = await another(members.a, "probe", version=9).claim("s")
     return claim.owner if isinstance(claim, Held) else ""
 
 
 Request = Callable[[Journal, bool], Awaitable[object]]
 
 
-async def _deliver(node: Journal, follow: bool) -> object:
-    return await node.deliver(NewCommand("s", "k", "message", {}, follow=follow))
+async def _deliver(member: Journal, follow: bool) -> object:
+    return await member.deliver(NewCommand("s", "k", "message", {}, follow=follow))
 
 
-async def _decide(node: Journal, follow: bool) -> object:
-    return await node.decide("q", {}, "k", follow=follow)
+async def _decide(member: Journal, follow: bool) -> object:
+    return await member.decide("q", {}, "k", follow=follow)
 
 
-async def _vote(node: Journal, follow: bool) -> object:
-    return await node.decide("voted", {}, "k", vote=vote("w"), follow=follow)
+async def _vote(member: Journal, follow: bool) -> object:
+    return await member.decide("voted", {}, "k", vote=vote("w"), follow=follow)
 
 
 REQUESTS: dict[str, tuple[Request, type]] = {
@@ -128,31 +128,31 @@ STATES: dict[str, tuple[State, str]] = {
     "newer, free": (State(demands=True), ""),
     "newer, idle": (State("c", demands=True), "c"),
 }
-"""Those that node b does not own."""
+"""Those that member b does not own."""
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
 @pytest.mark.parametrize("name", STATES)
 async def test_request_takes_a_stream_that_is_free_or_at_rest(
-    nodes: Nodes, name: str, request_name: str
+    members: Members, name: str, request_name: str
 ) -> None:
     (state, expected), (request, outcome) = STATES[name], REQUESTS[request_name]
-    before = await stream_in(nodes, state)
-    assert isinstance(await request(nodes.b, True), outcome)
-    assert await nodes.a.holds(before) == (state.owner != "" and expected != "b")
-    assert await owner_of(nodes) == expected
+    before = await stream_in(members, state)
+    assert isinstance(await request(members.b, True), outcome)
+    assert await members.a.holds(before) == (state.owner != "" and expected != "b")
+    assert await owner_of(members) == expected
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
 @pytest.mark.parametrize("name", ["free", "other, idle", "dead, open"])
 async def test_request_that_does_not_follow_claims_nothing(
-    nodes: Nodes, name: str, request_name: str
+    members: Members, name: str, request_name: str
 ) -> None:
     state, (request, outcome) = STATES[name][0], REQUESTS[request_name]
-    before = await stream_in(nodes, state)
-    assert isinstance(await request(nodes.b, False), outcome)
-    assert await nodes.a.holds(before) == (state.owner != "")
-    assert await owner_of(nodes) == ("" if state.dead else state.owner)
+    before = await stream_in(members, state)
+    assert isinstance(await request(members.b, False), outcome)
+    assert await members.a.holds(before) == (state.owner != "")
+    assert await owner_of(members) == ("" if state.dead else state.owner)
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
@@ -161,14 +161,14 @@ async def test_request_that_does_not_follow_claims_nothing(
     [State("b"), State("b", open=True), State("b", rests=True), State("b", waits=True)],
     ids=["idle", "open", "rests", "not the first"],
 )
-async def test_request_leaves_the_fence_of_its_own_node(
-    nodes: Nodes, state: State, request_name: str
+async def test_request_leaves_the_fence_of_its_own_member(
+    members: Members, state: State, request_name: str
 ) -> None:
     request, outcome = REQUESTS[request_name]
-    fence = await stream_in(nodes, state)
-    assert isinstance(await request(nodes.b, True), outcome)
-    assert await nodes.b.holds(fence)
-    await nodes.b.save(Commit(fence, 1, [NewEvent("a", {})]))
+    fence = await stream_in(members, state)
+    assert isinstance(await request(members.b, True), outcome)
+    assert await members.b.holds(fence)
+    await members.b.save(Commit(fence, 1, [NewEvent("a", {})]))
 
 
 @pytest.mark.parametrize(
@@ -191,42 +191,42 @@ async def test_request_leaves_the_fence_of_its_own_node(
     ],
 )
 async def test_request_that_puts_nothing_into_the_inbox_claims_nothing(
-    nodes: Nodes, request_: Any, answer: Any
+    members: Members, request_: Any, answer: Any
 ) -> None:
-    fence = await stream_in(nodes, State("a"))
-    await nodes.a.save(Commit(fence, 1, questions=[NewQuestion("decided", "tool", {})]))
-    await nodes.a.decide("decided", {}, "d")
-    await nodes.a.save(Commit(fence, 1, ack=["d"]))
-    found = await request_(nodes.b)
+    fence = await stream_in(members, State("a"))
+    await members.a.save(Commit(fence, 1, questions=[NewQuestion("decided", "tool", {})]))
+    await members.a.decide("decided", {}, "d")
+    await members.a.save(Commit(fence, 1, ack=["d"]))
+    found = await request_(members.b)
     assert isinstance(found, answer) if isinstance(answer, type) else found == answer
-    assert await nodes.a.holds(fence)
+    assert await members.a.holds(fence)
 
 
-async def test_request_that_creates_a_stream_claims_it(nodes: Nodes) -> None:
-    await nodes.b.deliver(NewCommand("s", "k", "create", {}, new=True, follow=True))
-    assert await owner_of(nodes) == "b"
+async def test_request_that_creates_a_stream_claims_it(members: Members) -> None:
+    await members.b.deliver(NewCommand("s", "k", "create", {}, new=True, follow=True))
+    assert await owner_of(members) == "b"
 
 
-async def test_request_after_an_earlier_one_was_executed_takes_the_stream(nodes: Nodes) -> None:
+async def test_request_after_an_earlier_one_was_executed_takes_the_stream(members: Members) -> None:
     """Commands that are closed, answered or refused are not in the inbox."""
-    fence = await begun(nodes.a)
+    fence = await begun(members.a)
     for key in ("closed", "refused"):
-        await nodes.a.deliver(NewCommand("s", key, "message", {}))
-    await nodes.a.save(Commit(fence, 1, ack=["closed"], replies={"closed": {}}, refuse={"refused": {}}))
-    await nodes.b.deliver(NewCommand("s", "refused", "message", {}, follow=True))
-    assert await owner_of(nodes) == "b"
+        await members.a.deliver(NewCommand("s", key, "message", {}))
+    await members.a.save(Commit(fence, 1, ack=["closed"], replies={"closed": {}}, refuse={"refused": {}}))
+    await members.b.deliver(NewCommand("s", "refused", "message", {}, follow=True))
+    assert await owner_of(members) == "b"
 
 
 @pytest.mark.parametrize(
     "state", [State(waits=True), State("a", waits=True, dead=True)], ids=["free", "dead"]
 )
-async def test_request_takes_a_free_stream_behind_another_command(nodes: Nodes, state: State) -> None:
-    await stream_in(nodes, state)
-    await nodes.b.deliver(NewCommand("s", "k", "message", {}, follow=True))
-    assert await owner_of(nodes) == "b"
+async def test_request_takes_a_free_stream_behind_another_command(members: Members, state: State) -> None:
+    await stream_in(members, state)
+    await members.b.deliver(NewCommand("s", "k", "message", {}, follow=True))
+    assert await owner_of(members) == "b"
 
 
-async def test_request_leaves_the_fence_of_its_own_node_without_a_lease(nodes: Nodes) -> None:
-    fence = await stream_in(nodes, State("b", dead=True))
-    await nodes.b.deliver(NewCommand("s", "k", "message", {}, follow=True))
-    assert await nodes.b.holds(fence)
+async def test_request_leaves_the_fence_of_its_own_member_without_a_lease(members: Members) -> None:
+    fence = await stream_in(members, State("b", dead=True))
+    await members.b.deliver(NewCommand("s", "k", "message", {}, follow=True))
+    assert await members.b.holds(fence)

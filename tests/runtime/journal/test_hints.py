@@ -1,4 +1,4 @@
-"""The hints of nodes on PostgreSQL, without a server: what is lost on the way is told."""
+"""The hints of members on PostgreSQL, without a server: what is lost on the way is told."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def made(line: Line) -> HintChannel:
 
 def tell(hints: HintChannel, *changes: Hint) -> None:
     for each in changes:
-        hints.changed(each.node, each.stream, each.after)
+        hints.changed(each.member, each.stream, each.after)
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A lease as its node sees it, on a clock that counts the time in which the process is paused."""
+"""A lease as its member sees it, on a clock that counts the time in which the process is paused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.runtime.journal.conftest import LEASE
 
 
 @attrs.define(eq=False)
-class Node:
+class Member:
     """A journal whose answers take time, and a boot clock that can run ahead of trio's."""
 
     suspended: float = 0.0
@@ -43,14 +43,14 @@ class Node:
 
 
 async def test_lease_is_kept(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
-    node = Node()
+    member = Member()
     with pytest.raises(Fenced):
-        node.lease.check()
-    await node.lease.renew()
-    nursery.start_soon(node.lease.keep)
+        member.lease.check()
+    await member.lease.renew()
+    nursery.start_soon(member.lease.keep)
     for _ in range(10):
         await trio.sleep(LEASE / 2)
-        node.lease.check()
+        member.lease.check()
     nursery.cancel_scope.cancel()
 
 
@@ -58,40 +58,40 @@ async def test_lease_is_kept(autojump_clock: MockClock, nursery: trio.Nursery) -
 async def test_lease_runs_out_while_the_process_is_paused(
     autojump_clock: MockClock, suspended: float, holds: bool
 ) -> None:
-    node = Node()
-    await node.lease.renew()
-    node.suspended = suspended
-    assert node.lease.holds == holds
+    member = Member()
+    await member.lease.renew()
+    member.suspended = suspended
+    assert member.lease.holds == holds
 
 
 async def test_lease_is_reckoned_from_before_the_request(autojump_clock: MockClock) -> None:
     """The store renews it at some time between request and answer."""
-    node = Node(delay=LEASE - 0.5)
-    await node.lease.renew()
-    assert not node.lease.holds
+    member = Member(delay=LEASE - 0.5)
+    await member.lease.renew()
+    assert not member.lease.holds
 
 
 async def test_lease_ends_before_that_at_the_store(autojump_clock: MockClock) -> None:
-    node = Node()
-    await node.lease.renew()
-    while node.lease.holds:
-        assert node.journal.node in await node.journal.living()
+    member = Member()
+    await member.lease.renew()
+    while member.lease.holds:
+        assert member.journal.member in await member.journal.living()
         await trio.sleep(0.25)
-    assert node.journal.node in await node.journal.living()
+    assert member.journal.member in await member.journal.living()
 
 
 async def test_lease_returns_when_the_store_can_be_reached(
     autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    node = Node()
-    await node.lease.renew()
-    nursery.start_soon(node.lease.keep)
-    node.away = True
+    member = Member()
+    await member.lease.renew()
+    nursery.start_soon(member.lease.keep)
+    member.away = True
     await trio.sleep(LEASE)
-    assert not node.lease.holds
-    node.away = False
+    assert not member.lease.holds
+    member.away = False
     await trio.sleep(LEASE)
-    assert node.lease.holds
+    assert member.lease.holds
     nursery.cancel_scope.cancel()
 
 

@@ -83,16 +83,16 @@ delivery = st.fixed_dictionaries(
         "not_behind": st.just(frozenset({"cancel"})),
     },
 )
-nodes = st.sampled_from(["n", "o"])
+members = st.sampled_from(["n", "o"])
 versions = st.sampled_from([0, 0, 1])
-"""Of node o. Node n has 0."""
+"""Of member o. Member n has 0."""
 kinds = st.sampled_from(["message", "cancel"])
 steps = st.one_of(
-    st.tuples(st.just("deliver"), nodes, streams, keys, kinds, bodies, delivery),
-    st.tuples(st.just("decide"), nodes, question_ids, bodies, keys, st.booleans()),
-    st.tuples(st.just("claim"), nodes, streams),
+    st.tuples(st.just("deliver"), members, streams, keys, kinds, bodies, delivery),
+    st.tuples(st.just("decide"), members, question_ids, bodies, keys, st.booleans()),
+    st.tuples(st.just("claim"), members, streams),
     st.tuples(st.just("release"), streams, st.sampled_from([0, 0, 1])),
-    st.tuples(st.sampled_from(["renew", "renew", "leave"]), nodes),
+    st.tuples(st.sampled_from(["renew", "renew", "leave"]), members),
     st.tuples(st.just("wait"), st.sampled_from([LEASE / 2, LEASE, REFUSAL_SECONDS])),
     # Mostly by the newest owner at the right seq, sometimes not.
     st.tuples(st.just("save"), streams, st.sampled_from([0, 0, 0, 0, 1]), saves),
@@ -104,7 +104,7 @@ steps = st.one_of(
 
 @attrs.define
 class Driver:
-    """Does steps on two nodes of one store, with the fences that it gave."""
+    """Does steps on two members of one store, with the fences that it gave."""
 
     journal: Journal
     other: Journal
@@ -112,29 +112,29 @@ class Driver:
 
     async def do(self, step: Step) -> object:
         match step:
-            case ("deliver", node, stream, key, kind, body, options):
-                return await self.node(node).deliver(NewCommand(stream, key, kind, body, **options))
-            case ("decide", node, question, decision, key, follow):
-                return await self.node(node).decide(question, decision, key, follow=follow)
-            case ("claim", node, stream):
-                fence = await self.node(node).claim(stream)
+            case ("deliver", member, stream, key, kind, body, options):
+                return await self.member(member).deliver(NewCommand(stream, key, kind, body, **options))
+            case ("decide", member, question, decision, key, follow):
+                return await self.member(member).decide(question, decision, key, follow=follow)
+            case ("claim", member, stream):
+                fence = await self.member(member).claim(stream)
                 if isinstance(fence, Fence):
                     self.fences.setdefault(stream, []).insert(0, fence)
                 return fence
             case ("release", stream, stale):
                 fence = self.fence(stream, stale)
-                return await self.node(fence.owner).release(fence)
-            case ("renew", node):
-                return await self.node(node).renew()
+                return await self.member(fence.owner).release(fence)
+            case ("renew", member):
+                return await self.member(member).renew()
             case ("wait", _):
                 return None
-            case ("leave", node):
-                await self.node(node).leave()
+            case ("leave", member):
+                await self.member(member).leave()
                 return None
             case ("save", stream, stale, parts):
                 row, fence = await self.journal.row(stream), self.fence(stream, stale)
                 seq = row.last_seq if row else 0
-                return await self.node(fence.owner).save(Commit(fence, seq, **parts))
+                return await self.member(fence.owner).save(Commit(fence, seq, **parts))
             case ("delete", stream, stale):
                 await self.journal.delete(self.fence(stream, stale))
                 return None
@@ -143,7 +143,7 @@ class Driver:
                 return None
         raise AssertionError(step)
 
-    def node(self, name: str) -> Journal:
+    def member(self, name: str) -> Journal:
         return self.journal if name == "n" else self.other
 
     def fence(self, stream: str, stale: int) -> Fence:
@@ -195,8 +195,8 @@ FIRST: tuple[Step, ...] = (
 async def compare(todo: list[Step], version: int) -> None:
     now = 0.0
     with tempfile.TemporaryDirectory() as directory:
-        async with open_sqlite(directory, wall=lambda: now, inline=True, node="n", lease=LEASE) as journal:
-            memory = MemoryJournal(lambda: now, node="n", lease=LEASE)
+        async with open_sqlite(directory, wall=lambda: now, inline=True, member="n", lease=LEASE) as journal:
+            memory = MemoryJournal(lambda: now, member="n", lease=LEASE)
             kept = Driver(journal, journal.another("o", version=version))
             model = Driver(memory, memory.another("o", version=version))
             for step in (*FIRST, *todo):

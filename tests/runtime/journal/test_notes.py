@@ -1,4 +1,4 @@
-"""Notes as several nodes use them."""
+"""Notes as several members use them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import trio
 from stopgo.runtime.journal.followed_notes import LOOK, FollowedNotes
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.protocol import Journal, Json, NewCommand
-from tests.runtime.journal.conftest import Nodes
+from tests.runtime.journal.conftest import Members
 
 
 async def revision(journal: Journal, kind: str) -> int:
     return (await journal.note_revisions()).get(kind, 0)
 
 
-async def test_changed_notes_are_found_by_the_revision(nodes: Nodes) -> None:
-    a, b = nodes.a, nodes.b
+async def test_changed_notes_are_found_by_the_revision(members: Members) -> None:
+    a, b = members.a, members.b
     assert await revision(b, "k") == 0
     await a.write_notes("k", {"x": {"n": 1}, "y": {"n": 1}})
     first = await revision(b, "k")
@@ -31,8 +31,8 @@ async def test_changed_notes_are_found_by_the_revision(nodes: Nodes) -> None:
     assert await a.notes("k") == {"x": {"n": 1}, "y": {"n": 2}, "z": {"n": 2}}
 
 
-async def test_a_write_at_an_old_revision_writes_nothing(nodes: Nodes) -> None:
-    a, b = nodes.a, nodes.b
+async def test_a_write_at_an_old_revision_writes_nothing(members: Members) -> None:
+    a, b = members.a, members.b
     assert not await a.write_notes("k", {"x": {"n": 0}}, at=1)
     assert await a.write_notes("k", {"x": {"n": 1}}, at=0)
     assert not await b.write_notes("k", {"x": {"n": 2}, "y": {}}, at=0)
@@ -44,8 +44,8 @@ async def test_a_write_at_an_old_revision_writes_nothing(nodes: Nodes) -> None:
     assert await revision(a, "k") == at + 1
 
 
-async def test_of_many_writes_at_one_revision_one_counts(nodes: Nodes) -> None:
-    """So several nodes can count together."""
+async def test_of_many_writes_at_one_revision_one_counts(members: Members) -> None:
+    """So several members can count together."""
 
     async def add(journal: Journal) -> None:
         while True:
@@ -55,29 +55,29 @@ async def test_of_many_writes_at_one_revision_one_counts(nodes: Nodes) -> None:
                 return
 
     async with trio.open_nursery() as nursery:
-        for each in (nodes.a, nodes.b) * 5:
+        for each in (members.a, members.b) * 5:
             nursery.start_soon(add, each)
-    assert await nodes.a.notes("k") == {"x": {"n": 10}}
+    assert await members.a.notes("k") == {"x": {"n": 10}}
 
 
-async def test_a_note_is_taken_once(nodes: Nodes) -> None:
+async def test_a_note_is_taken_once(members: Members) -> None:
     taken: list[Json | None] = []
 
     async def take(journal: Journal) -> None:
         taken.append(await journal.take_note("k", "x"))
 
-    await nodes.a.write_notes("k", {"x": {"n": 1}, "y": {}})
+    await members.a.write_notes("k", {"x": {"n": 1}, "y": {}})
     async with trio.open_nursery() as nursery:
-        for each in (nodes.a, nodes.b) * 5:
+        for each in (members.a, members.b) * 5:
             nursery.start_soon(take, each)
     assert [each for each in taken if each is not None] == [{"n": 1}]
-    assert await nodes.b.notes("k") == {"y": {}}
-    before = await revision(nodes.b, "k")
-    await nodes.a.write_notes("k", {"x": {"n": 2}})
-    assert await nodes.b.notes("k", after=before) == {"x": {"n": 2}}
+    assert await members.b.notes("k") == {"y": {}}
+    before = await revision(members.b, "k")
+    await members.a.write_notes("k", {"x": {"n": 2}})
+    assert await members.b.notes("k", after=before) == {"x": {"n": 2}}
 
 
-async def test_followers_see_what_other_nodes_write(autojump_clock: trio.testing.MockClock) -> None:
+async def test_followers_see_what_other_members_write(autojump_clock: trio.testing.MockClock) -> None:
     journal = MemoryJournal()
     other = journal.another("b")
     seen: list[Mapping[str, Json | None]] = []
@@ -99,17 +99,17 @@ async def test_followers_see_what_other_nodes_write(autojump_clock: trio.testing
 
 
 @pytest.mark.parametrize("owned", [0, 2])
-async def test_nodes_are_listed_with_their_work(nodes: Nodes, owned: int) -> None:
-    await nodes.b.deliver(NewCommand("unowned", "k", "message", {}, new=True))
+async def test_members_are_listed_with_their_work(members: Members, owned: int) -> None:
+    await members.b.deliver(NewCommand("unowned", "k", "message", {}, new=True))
     for name in "xyz"[:owned]:
-        await nodes.a.deliver(NewCommand(name, "k", "message", {}, new=True))
-        await nodes.a.claim(name)
-    a, b = (await nodes.a.fleet()).nodes
+        await members.a.deliver(NewCommand(name, "k", "message", {}, new=True))
+        await members.a.claim(name)
+    a, b = (await members.a.fleet()).members
     assert (a.name, a.streams, a.open) == ("a", owned, owned)
     assert (b.name, b.streams, b.open) == ("b", 0, 0)
-    assert (await nodes.a.fleet()).unowned == 1
+    assert (await members.a.fleet()).unowned == 1
     assert 0 < a.seconds <= 10
-    nodes.wall.now += 20
-    await nodes.b.renew()
-    left = [each.name for each in (await nodes.b.fleet()).nodes]
-    assert left == (["a", "b"] if owned else ["b"])  # a dead node is listed while its work is open
+    members.wall.now += 20
+    await members.b.renew()
+    left = [each.name for each in (await members.b.fleet()).members]
+    assert left == (["a", "b"] if owned else ["b"])  # a dead member is listed while its work is open

@@ -42,8 +42,8 @@ def wire(database: Database) -> Iterator[Wire]:
 
 
 @asynccontextmanager
-async def opened(dsn: str, node: str) -> AsyncIterator[PostgresJournal]:
-    async with open_postgres(dsn, node=node) as journal:
+async def opened(dsn: str, member: str) -> AsyncIterator[PostgresJournal]:
+    async with open_postgres(dsn, member=member) as journal:
         await journal.renew()
         yield journal
 
@@ -69,7 +69,7 @@ async def test_other_process_gets_hints(database: Database) -> None:
 
 
 async def _hears(sender: PostgresJournal, receiver: PostgresJournal, name: str = "hello") -> None:
-    """Wait until a node receives the hints of another: it begins to listen in the background."""
+    """Wait until a member receives the hints of another: it begins to listen in the background."""
     numbers = count(1)
     with receiver.watch() as live:
 
@@ -184,7 +184,7 @@ def test_pooler_that_shares_sessions_is_refused(
 
 
 async def test_release_sees_the_command_that_it_waited_for(database: Database) -> None:
-    """Another node delivers it, and has not committed when the release begins."""
+    """Another member delivers it, and has not committed when the release begins."""
     released: list[bool] = []
     async with opened(database.dsn, "a") as a:
         fence = await begun(a)
@@ -241,7 +241,7 @@ async def test_operation_that_waits_for_a_connection_ends_with_the_others(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[int] = []
-    async with open_postgres(wire.dsn, node="a", connections=1) as a:
+    async with open_postgres(wire.dsn, member="a", connections=1) as a:
         monkeypatch.setattr(pool_module, "SILENCE", 0.2)
         monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
         wire.fault = "silence"
@@ -329,7 +329,7 @@ async def test_operation_that_was_cancelled_before_it_had_a_connection_does_not_
     assert ran == []
 
 
-async def test_node_that_is_suspended_in_a_transaction_keeps_no_stream_from_others(
+async def test_member_that_is_suspended_in_a_transaction_keeps_no_stream_from_others(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot cut its connection itself."""
@@ -425,7 +425,7 @@ async def test_settings_of_the_server_weaken_no_write(database: Database, given:
 # ---------------------------------------------------------------------- one database
 
 
-async def test_nodes_make_the_tables_once(postgres_server: PostgresServer) -> None:
+async def test_members_make_the_tables_once(postgres_server: PostgresServer) -> None:
     with postgres_server.empty_schema() as dsn:
         async with trio.open_nursery() as nursery:
             for number in range(4):

@@ -1,6 +1,6 @@
 """The tally of PostgreSQL against a count of all streams, while several sessions write, end and are killed.
 
-The sessions write to the tables as a node of a version does that knows nothing of the tally.
+The sessions write to the tables as a member of a version does that knows nothing of the tally.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def test_transactions_that_count_wait_for_nobody(dsn: str) -> None:
 
 
 def test_writer_without_rights_on_the_tally_is_counted(postgres_server: PostgresServer) -> None:
-    """As the role of a node that is replaced later, where the owner of the tables has upgraded them."""
+    """As the role of a member that is replaced later, where the owner of the tables has upgraded them."""
     with postgres_server.empty_schema() as dsn, psycopg.connect(dsn, autocommit=True) as db:
         migrate(db)
         schema = dsn.rpartition("=")[2]

@@ -91,7 +91,7 @@ async def test_copies_between_directories(tmp_path: Path) -> None:
 
 
 async def test_directory_has_the_version_that_it_is_opened_with(tmp_path: Path) -> None:
-    """So a node may own what a node of that version has written, wherever that was."""
+    """So a member may own what a member of that version has written, wherever that was."""
     async with open_sqlite(tmp_path / "a", version=7) as journal:
         await fill(journal)
     copy_journal(tmp_path / "a", tmp_path / "b")

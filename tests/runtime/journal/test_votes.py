@@ -73,7 +73,7 @@ async def test_votes_are_stored_until_enough_of_them_decide(journal: Journal, as
     stored = CastVote("a", "A", "h0", 7.0, {"approved": True, "reason": "fine"})
     assert (question.state, question.votes, question.decision) == ("pending", (stored,), None)
     body = {"question": "q", "decision": stored.decision, "subject": "h0", "voters": ["a"], "needed": 2}
-    assert await journal.inbox("s") == (Command("s", "k1", "vote", body, 7.0, journal.node),)
+    assert await journal.inbox("s") == (Command("s", "k1", "vote", body, 7.0, journal.member),)
     won = await decide(journal, "k2", vote("b"))
     question = await question_of(journal, "q")
     assert won == Won(question)

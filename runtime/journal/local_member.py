@@ -1,4 +1,4 @@
-"""A node of a store whose nodes share one process: a base class of journals."""
+"""A member of a store whose members share one process: a base class of journals."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from .ownership import Fence, Hint, Owners, Renewed
 _HINTS = "hints"
 
 
-class LocalNode:
-    """The part of `Journal` about nodes.
+class LocalMember:
+    """The part of `Journal` about members.
 
     `wall` is the store's clock, `lease` the length of leases in seconds, and `version` that of the program.
-    `node` is the name of the node; empty: a new one.
+    `member` is the name of the member; empty: a new one.
     """
 
-    def __init__(self, wall: WallClock, lease: float, version: int, node: str) -> None:
-        self.node = node or uuid.uuid4().hex[:12]
+    def __init__(self, wall: WallClock, lease: float, version: int, member: str) -> None:
+        self.member = member or uuid.uuid4().hex[:12]
         self.version = version
         self._wall = wall
         self._owners = Owners(lease)
         self._hints = EventBus()
         self._revisions = Revisions()
 
-    def another(self, node: str, *, version: int = 0) -> Self:
-        """Another node on the same store."""
+    def another(self, member: str, *, version: int = 0) -> Self:
+        """Another member on the same store."""
         other = copy(self)
-        other.node, other.version = node, version
+        other.member, other.version = member, version
         return other
 
     async def holds(self, fence: Fence) -> bool:
@@ -48,12 +48,12 @@ class LocalNode:
     async def renew(self) -> Renewed:
         await trio.lowlevel.checkpoint()
         now = self._wall()
-        self._owners.renew(self.node, now, self.version)
+        self._owners.renew(self.member, now, self.version)
         return Renewed(self._owners.seconds, now)
 
     async def leave(self) -> None:
         await trio.lowlevel.checkpoint()
-        self._owners.leave(self.node)
+        self._owners.leave(self.member)
         self._changed("")
 
     async def living(self) -> Mapping[str, float]:
@@ -70,7 +70,7 @@ class LocalNode:
         return self._revisions.latest()
 
     def watch(self) -> AbstractContextManager[Subscription]:
-        return self._hints.subscribe(_HINTS, wants=lambda hint: hint.node != self.node)
+        return self._hints.subscribe(_HINTS, wants=lambda hint: hint.member != self.member)
 
     def _check(self, fence: Fence) -> None:
         """Raises `Fenced`."""
@@ -79,7 +79,7 @@ class LocalNode:
 
     @property
     def _newest(self) -> int:
-        """The highest version of this node and of the living nodes."""
+        """The highest version of this member and of the living members."""
         return max(self.version, self._owners.newest(self._wall()))
 
     def _check_version(self, stream: str, demands: int) -> None:
@@ -88,14 +88,14 @@ class LocalNode:
             raise needs_newer(stream, demands)
 
     def _is_free(self, stream: str, demands: int) -> bool:
-        """Whether this node may own the stream, and no other living node owns it."""
-        return demands <= self.version and self._owners.owner(stream, self._wall()) in (None, self.node)
+        """Whether this member may own the stream, and no other living member owns it."""
+        return demands <= self.version and self._owners.owner(stream, self._wall()) in (None, self.member)
 
     @property
     def _is_shared(self) -> bool:
-        """Whether there can be other nodes."""
+        """Whether there can be other members."""
         return self._owners.seconds < math.inf
 
     def _changed(self, stream: str, after: int | None = None) -> None:
         if self._is_shared:
-            self._hints.publish(_HINTS, Hint(stream, self.node, after))
+            self._hints.publish(_HINTS, Hint(stream, self.member, after))

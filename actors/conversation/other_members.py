@@ -1,8 +1,8 @@
-"""The work of other nodes on the same journal, as this process notices it.
+"""The work of other members on the same journal, as this process notices it.
 
 Everything that this process waits for is in the journal: new commands of its conversations, replies, events,
-deletions. When another node writes them, this actor publishes on the bus of this process that they may be
-there, and those that wait read the journal. So they need not know which node works on a conversation.
+deletions. When another member writes them, this actor publishes on the bus of this process that they may be
+there, and those that wait read the journal. So they need not know which member works on a conversation.
 
 ==================  =====================================================================================
 task                effect
@@ -10,10 +10,10 @@ task                effect
 `_listen`           looks at each stream for which the journal gives a hint. Hints may be lost: then the
                     watchers of all conversations hear of a gap
 `_poll`             every `POLL` seconds, does the same for everything that a sender or a watcher here waits
-                    for; wakes conversations whose node has died, and those that may need a token of this
-                    node
-`_look_at_nodes`    every `LOOK` seconds, counts the last hints of a node that has died as lost, and tells
-                    the senders whom no node can answer now (`silent_nodes.py`)
+                    for; wakes conversations whose member has died, and those that may need a token of this
+                    member
+`_look_at_members`    every `LOOK` seconds, counts the last hints of a member that has died as lost, and tells
+                    the senders whom no member can answer now (`silent_members.py`)
 ==================  =====================================================================================
 
 The journal of a single process needs none of this, and the actor is not started.
@@ -36,7 +36,7 @@ from ...runtime.journal.ownership import HINTS_LOST, Hint
 from ...runtime.message import Message
 from ..log.topics import EVERYTHING, Changed, ConversationTopic, Missed, ReplyTopic, Unanswered
 from ..nodes.services import Services
-from .silent_nodes import SilentNodes
+from .silent_members import SilentMembers
 from .startup import AT_ONCE
 
 POLL = 1.0
@@ -45,9 +45,9 @@ LONGEST_PAUSE = 60.0
 """Maximum number of seconds between two attempts to do open work."""
 
 LOOK = 0.5
-"""Seconds between two looks at the other nodes."""
+"""Seconds between two looks at the other members."""
 UNREACHED = 2.0
-"""Seconds without a successful look after which this node counts as cut off from the journal."""
+"""Seconds without a successful look after which this member counts as cut off from the journal."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,20 +62,20 @@ class _Try:
 
 
 @attrs.define(eq=False)
-class OtherNodes:
+class OtherMembers:
     _services: Services
     _tries: dict[str, _Try] = attrs.field(factory=dict)
     _living: frozenset[str] = frozenset()
-    """The nodes that lived at the last look, without those that have told their end."""
-    _silent: SilentNodes = attrs.field(
-        init=False, default=attrs.Factory(lambda self: SilentNodes(self._services.journal.node), True)
+    """The members that lived at the last look, without those that have told their end."""
+    _silent: SilentMembers = attrs.field(
+        init=False, default=attrs.Factory(lambda self: SilentMembers(self._services.journal.member), True)
     )
 
     def actor(self) -> Behaviour[Message[Any]]:
         async def behaviour(ctx: Context[Message[Any]]) -> None:
             ctx.start_soon(self._listen)
             ctx.start_soon(self._poll)
-            ctx.start_soon(self._look_at_nodes)
+            ctx.start_soon(self._look_at_members)
             await ctx.serve(_nothing)
 
         return behaviour
@@ -87,7 +87,7 @@ class OtherNodes:
                 if hints.take_missed() or hint == HINTS_LOST:
                     self._services.bus.publish(EVERYTHING, Missed())
                 if not hint.stream:
-                    self._living -= {hint.node}
+                    self._living -= {hint.member}
                     continue
                 try:
                     if self._services.tokens.holds(hint.stream):
@@ -113,7 +113,7 @@ class OtherNodes:
                 logger.log(level, "could not look for changes by other nodes: %s", error)
                 level = logging.DEBUG  # one line is enough for all polls
 
-    async def _look_at_nodes(self) -> None:
+    async def _look_at_members(self) -> None:
         reached = trio.current_time()
         while True:
             await trio.sleep(LOOK)
@@ -134,17 +134,17 @@ class OtherNodes:
         return [topic for topic in self._services.bus.topics if isinstance(topic, ReplyTopic)]
 
     async def _tell_senders(self, silent: Collection[str]) -> None:
-        """Tell the senders of commands that only a silent node could answer now."""
+        """Tell the senders of commands that only a silent member could answer now."""
         awaited = self._awaited() if silent else ()
         if not awaited:
             return
         owners = await self._services.journal.owners({topic.conversation for topic in awaited})
         for topic in awaited:
             if owners.get(topic.conversation) in silent:
-                self._services.bus.publish(topic, Unanswered("node"))
+                self._services.bus.publish(topic, Unanswered("member"))
 
     def _notice_deaths(self, living: frozenset[str]) -> None:
-        """A node that dies between a commit and its hint does not tell the others of the events."""
+        """A member that dies between a commit and its hint does not tell the others of the events."""
         if self._living - living:
             self._services.bus.publish(EVERYTHING, Missed())
         self._living = living
@@ -157,7 +157,7 @@ class OtherNodes:
             unreleased.pop(0)
 
     async def _resume(self) -> None:
-        """Wake the conversations with work that this node may do, at most `AT_ONCE` in one poll. A
+        """Wake the conversations with work that this member may do, at most `AT_ONCE` in one poll. A
         conversation whose work stays is woken again after ever longer pauses."""
         services, now = self._services, trio.current_time()
         if not services.lease.holds:
@@ -171,8 +171,8 @@ class OtherNodes:
             services.wake(id)
 
     async def _use_tokens(self, id: str) -> None:
-        """Wake a conversation that may wait for a token of this node. Forget the tokens of one whose run has
-        ended on another node."""
+        """Wake a conversation that may wait for a token of this member. Forget the tokens of one whose run
+        has ended on another member."""
         services, topics = self._services, self._services.bus.topics
         # Not those of commands that are being delivered.
         delivered = [key for key in services.tokens.commands(id) if ReplyTopic(id, key) not in topics]

@@ -1,4 +1,4 @@
-"""Several agents on one journal: the nodes of the tests."""
+"""Several agents on one journal: the members of the tests."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ YES = {"approved": True}
 
 
 @attrs.define(eq=False)
-class Node:
+class Member:
     world: World
     suspended: float = 0.0
     """Seconds that only the lease clock has counted."""
     renews: trio.Event = attrs.field(factory=trio.Event)
-    """Set when the node renews its lease after a pause."""
+    """Set when the member renews its lease after a pause."""
 
     def lease_clock(self) -> float:
         return trio.current_time() + self.suspended
 
 
 @attrs.define(eq=False)
-class Nodes:
+class Members:
     folder: Path
     store: MemoryJournal
-    nodes: dict[str, Node] = attrs.field(factory=dict)
+    members: dict[str, Member] = attrs.field(factory=dict)
 
     def world(self, name: str, journal: Journal | None = None) -> World:
         folder = self.folder / name
         folder.mkdir()
         world = World(folder, journal or (self.store if name == "a" else self.store.another(name)))
-        self.nodes[name] = Node(world)
+        self.members[name] = Member(world)
         world.tool("wipe", DESTRUCTIVE)
         world.plan("agent", use(call("wipe")), after(1, say("done")))
         return world
 
     @asynccontextmanager
     async def agent(self, name: str) -> AsyncIterator[Agent]:
-        node = self.nodes[name]
+        member = self.members[name]
         async with open_agent(
-            node.world.config(),
-            journal=node.world.journal,
+            member.world.config(),
+            journal=member.world.journal,
             wall=wall,
-            open_server=node.world.open_server,
-            open_model=node.world.open_model,
-            open_remote_agent=node.world.open_remote_agent,
-            lease_clock=node.lease_clock,
+            open_server=member.world.open_server,
+            open_model=member.world.open_model,
+            open_remote_agent=member.world.open_remote_agent,
+            lease_clock=member.lease_clock,
         ) as agent:
             yield agent
 
@@ -69,20 +69,20 @@ class Nodes:
         async with AsyncExitStack() as stack:
             stack.enter_context(virtual_limit(LONGEST))
             for name in names:
-                if name not in self.nodes:
+                if name not in self.members:
                     self.world(name)
             yield [await stack.enter_async_context(self.agent(name)) for name in names]
 
     def pause(self, name: str) -> None:
         """Pause a process: time goes on for it, and it learns nothing from the journal. What it does next is
         what it would do first after the pause."""
-        node = self.nodes[name]
-        node.suspended += 2 * LEASE
-        journal: Any = node.world.journal
+        member = self.members[name]
+        member.suspended += 2 * LEASE
+        journal: Any = member.world.journal
         renew = journal.renew
 
         async def renew_later() -> object:
-            await node.renews.wait()
+            await member.renews.wait()
             return await renew()
 
         for method in ("inbox", "holds", "row", "open_work", "events_since"):
@@ -91,11 +91,11 @@ class Nodes:
 
     def kill(self, name: str) -> None:
         """Let the next cancellation of the process look like its death."""
-        journal: Any = self.nodes[name].world.journal
+        journal: Any = self.members[name].world.journal
         journal.leave = trio.lowlevel.checkpoint
 
     def calls(self, name: str) -> int:
-        return self.nodes[name].world.called("wipe")
+        return self.members[name].world.called("wipe")
 
 
 async def never(*_: Any, **__: Any) -> Any:

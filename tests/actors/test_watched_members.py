@@ -1,7 +1,7 @@
-"""Watchers of all conversations at several nodes: each event comes once, or a gap follows.
+"""Watchers of all conversations at several members: each event comes once, or a gap follows.
 
-An auditor compares what they got with the journal, after random stories: conversations move between nodes,
-hints are lost, nodes stop and are killed.
+An auditor compares what they got with the journal, after random stories: conversations move between members,
+hints are lost, members stop and are killed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from trio.testing import MockClock
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.conversation import IDLE
-from stopgo.actors.conversation.other_nodes import POLL
+from stopgo.actors.conversation.other_members import POLL
 from stopgo.actors.conversation.watch import Gap
 from stopgo.actors.log.log import ConversationLog
 from stopgo.actors.log.relay import Relay
 from stopgo.runtime.journal.memory import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST
 from stopgo.runtime.journal.protocol import Event
-from tests.actors.several_nodes import LEASE, Nodes
+from tests.actors.several_members import LEASE, Members
 from tests.actors.watcher_audit import Watcher
 from tests.actors.world import after, say, wall
 
@@ -38,34 +38,34 @@ LATEST = LEASE + 2 * POLL + 1.0
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Nodes:
-    return Nodes(tmp_path, MemoryJournal(wall, lease=LEASE, node="a"))
+def members(tmp_path: Path) -> Members:
+    return Members(tmp_path, MemoryJournal(wall, lease=LEASE, member="a"))
 
 
 @pytest.mark.parametrize("watched_for", [0.0, WATCH_FIRST])
 async def test_conversation_that_moves_before_the_hint_of_its_creation(
-    nodes: Nodes, autojump_clock: MockClock, watched_for: float
+    members: Members, autojump_clock: MockClock, watched_for: float
 ) -> None:
-    """The hint comes when the conversation is loaded at the second node."""
-    nodes.world("a").plan("agent", say("done"))
-    nodes.world("b").plan("agent", say("done"))
+    """The hint comes when the conversation is loaded at the second member."""
+    members.world("a").plan("agent", say("done"))
+    members.world("b").plan("agent", say("done"))
     watcher = Watcher(wall, late=LATEST)
-    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         await nursery.start(watcher.watch, b)
         await trio.sleep(watched_for)
-        with _late_hints(nodes.store):
+        with _late_hints(members.store):
             id = (await a.start_conversation()).conversation.id
             await b.send(id, "go")
         await trio.sleep(2 * POLL)
         nursery.cancel_scope.cancel()
     kinds = [type(each) for _, each in watcher.got]
     assert (Gap in kinds) == (watched_for == 0.0), "a gap only if it is not known what was missed"
-    assert [*watcher.mistakes({id: [*await nodes.store.events_since(id, 0)]})] == []
+    assert [*watcher.mistakes({id: [*await members.store.events_since(id, 0)]})] == []
 
 
 @contextmanager
 def _late_hints(store: Any) -> Iterator[None]:
-    """The hints of the first node come at the end of the block."""
+    """The hints of the first member come at the end of the block."""
     late: list[tuple[Any, ...]] = []
     store._changed = lambda *changed: late.append(changed)
     yield
@@ -75,9 +75,9 @@ def _late_hints(store: Any) -> Iterator[None]:
 
 
 async def test_deletion_of_a_conversation_from_before_the_watch(
-    nodes: Nodes, autojump_clock: MockClock
+    members: Members, autojump_clock: MockClock
 ) -> None:
-    async with nodes.agents("a", "b") as (a, b):
+    async with members.agents("a", "b") as (a, b):
         id = (await a.start_conversation()).conversation.id
         await trio.sleep(60)
         with b.all_events() as watched:
@@ -85,13 +85,13 @@ async def test_deletion_of_a_conversation_from_before_the_watch(
             assert await anext(watched) == Gap()
 
 
-async def test_conversation_that_another_node_takes_while_it_is_loaded(
-    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+async def test_conversation_that_another_member_takes_while_it_is_loaded(
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The node that loads it is suspended at its last step, and then publishes the work of the other node."""
+    """The member that loads it is suspended at its last step, then publishes the work of the other one."""
     for name in "ab":
-        nodes.world(name).plan("agent", say("done"))
-    journal: Any = nodes.nodes["b"].world.journal
+        members.world(name).plan("agent", say("done"))
+    journal: Any = members.members["b"].world.journal
     goes_on, load, renew = trio.Event(), Relay.load, journal.renew
 
     async def load_late(relay: Relay, log: ConversationLog) -> None:
@@ -104,7 +104,7 @@ async def test_conversation_that_another_node_takes_while_it_is_loaded(
         return await renew()
 
     watcher = Watcher(wall, late=LATEST)
-    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         await nursery.start(watcher.watch, b)
         await trio.sleep(WATCH_FIRST)
         id = (await a.start_conversation()).conversation.id
@@ -113,11 +113,11 @@ async def test_conversation_that_another_node_takes_while_it_is_loaded(
         await b.send(id, "go", wait=False)
         journal.renew = renew_late
         await trio.sleep(3 * LEASE)
-        assert [*await nodes.store.events_since(id, 0)][-1].type == "run.finished"
+        assert [*await members.store.events_since(id, 0)][-1].type == "run.finished"
         goes_on.set()
         await trio.sleep(2 * POLL)
         nursery.cancel_scope.cancel()
-    assert [*watcher.mistakes({id: [*await nodes.store.events_since(id, 0)]})] == []
+    assert [*watcher.mistakes({id: [*await members.store.events_since(id, 0)]})] == []
 
 
 # ------------------------------------------------------------------------ stories
@@ -125,7 +125,7 @@ async def test_conversation_that_another_node_takes_while_it_is_loaded(
 
 @attrs.define(eq=False)
 class Hints:
-    """The hints of a node, which come late, or are lost."""
+    """The hints of a member, which come late, or are lost."""
 
     journal: Any
     delay: float
@@ -144,9 +144,9 @@ class Hints:
 
 @attrs.define(eq=False)
 class Story:
-    """Random requests to random nodes, whose lives end."""
+    """Random requests to random members, whose lives end."""
 
-    nodes: Nodes
+    members: Members
     rng: Random
     nursery: trio.Nursery
     lives: dict[str, tuple[Agent, trio.CancelScope, Hints]] = attrs.field(factory=dict)
@@ -155,13 +155,13 @@ class Story:
     started: int = 0
 
     async def live(self, name: str, *, task_status: trio.TaskStatus[None]) -> None:
-        world = self.nodes.world(name, self.nodes.store.another(name))
+        world = self.members.world(name, self.members.store.another(name))
         world.plan("agent", after(self.rng.choice([0.01, 2.0]), say("done")))
         journal: Any = world.journal
         hints = Hints(journal, self.rng.choice([0.0, 0.01, 0.3]), self.nursery)
         journal._changed = hints.changed
         with trio.CancelScope() as life:
-            async with self.nodes.agent(name) as agent:
+            async with self.members.agent(name) as agent:
                 self.lives[name] = (agent, life, hints)
                 task_status.started()
                 await trio.sleep_forever()
@@ -179,7 +179,7 @@ class Story:
         _, life, hints = self.lives.pop(name)
         self.watchers[name].until = wall()
         if self.rng.random() < 0.6:
-            self.nodes.kill(name)
+            self.members.kill(name)
             hints.lost = True
             await trio.sleep(self.rng.choice([0.0, 0.5]))
         life.cancel()
@@ -194,7 +194,7 @@ class Story:
 
     async def request(self, name: str) -> None:
         agent = self.lives[name][0]
-        existing = [id for id in self.committed if await self.nodes.store.row(id) is not None]
+        existing = [id for id in self.committed if await self.members.store.row(id) is not None]
         try:
             if not existing or self.rng.random() < 0.3:
                 turn = await agent.start_conversation(self.rng.choice([None, "go"]), wait=False)
@@ -205,11 +205,11 @@ class Story:
                 await self.note()
                 await agent.delete(self.rng.choice(existing))
         except AgentError:
-            pass  # the node stops, or the conversation is gone
+            pass  # the member stops, or the conversation is gone
 
     async def note(self) -> None:
         for id in self.committed:
-            self.committed[id] = [*await self.nodes.store.events_since(id, 0)] or self.committed[id]
+            self.committed[id] = [*await self.members.store.events_since(id, 0)] or self.committed[id]
 
     async def run(self) -> None:
         for _ in range(3):
@@ -235,10 +235,10 @@ class Story:
     "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.crash) for n in range(12, 60))]
 )
 async def test_each_event_comes_once_or_a_gap_follows(
-    nodes: Nodes, autojump_clock: MockClock, seed: int
+    members: Members, autojump_clock: MockClock, seed: int
 ) -> None:
     async with trio.open_nursery() as nursery:
-        story = Story(nodes, Random(seed), nursery)
+        story = Story(members, Random(seed), nursery)
         await story.run()
     mistakes = [
         f"{name}: {each}"

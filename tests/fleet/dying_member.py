@@ -1,6 +1,6 @@
 """`stopgo serve`, which kills itself at a write to the journal.
 
-    dying_node.py WRITE before|after OPTIONS-OF-SERVE...
+    dying_member.py WRITE before|after OPTIONS-OF-SERVE...
 
 Writes are counted from the first one after the server listens: commands, decisions and saves.
 """

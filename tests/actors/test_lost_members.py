@@ -1,5 +1,5 @@
 """Agents on one journal that lose a message, the journal or each other: no request waits for ever, nothing is
-done in vain again and again, and no node disturbs what another goes on with."""
+done in vain again and again, and no member disturbs what another goes on with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stopgo.actors.agent import Agent
 from stopgo.actors.conversation import conversation
 from stopgo.actors.conversation.commands import Commands
 from stopgo.actors.conversation.conversation import IDLE
-from stopgo.actors.conversation.other_nodes import POLL
+from stopgo.actors.conversation.other_members import POLL
 from stopgo.actors.conversation.run import _crash
 from stopgo.actors.conversation.watch import Announced, Gap, Watched
 from stopgo.actors.tools.delegation import Delegate, Delegated, RemoteAgentMessage, RemoteTask
@@ -30,7 +30,7 @@ from stopgo.runtime.journal.ownership import HINTS_LOST, Hint
 from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.conversation.test_approvers_tokens import BOSS
 from tests.actors.gate.test_halt import only
-from tests.actors.several_nodes import LEASE, YES, Nodes
+from tests.actors.several_members import LEASE, YES, Members
 from tests.actors.world import (
     DESTRUCTIVE,
     READ_ONLY,
@@ -51,14 +51,14 @@ WEB = {"name": "web", "url": "http://web.test/mcp", "forward_bearer": True}
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Nodes:
-    return Nodes(tmp_path, MemoryJournal(wall, lease=LEASE, node="a"))
+def members(tmp_path: Path) -> Members:
+    return Members(tmp_path, MemoryJournal(wall, lease=LEASE, member="a"))
 
 
-def _with_tokens(nodes: Nodes, *names: str) -> None:
+def _with_tokens(members: Members, *names: str) -> None:
     """The second turn calls a server that needs a token."""
     for name in names:
-        world = nodes.world(name)
+        world = members.world(name)
         world.settings["mcp_servers"] = [WEB]
         world.tools.clear()
         world.tool("post", server="web")
@@ -88,31 +88,31 @@ def _away(journal: Any, *methods: str) -> Iterator[None]:
 # ------------------------------------------------------------------------- tokens
 
 
-async def test_poll_finds_a_run_that_needs_the_token_of_this_node(
-    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+async def test_poll_finds_a_run_that_needs_the_token_of_this_member(
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MemoryJournal, "_changed", lambda *_: None)
-    _with_tokens(nodes, "a", "b")
-    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+    _with_tokens(members, "a", "b")
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         id = (await a.start_conversation()).conversation.id
         nursery.start_soon(a.send, id, "one")
         await trio.sleep(1)
         await b.send(id, "two", token="tok-b", wait=False)
         await trio.sleep(5 + 3 * POLL)
-        assert (await types(nodes.store, id))[-1] == "run.finished"
+        assert (await types(members.store, id))[-1] == "run.finished"
 
 
 async def test_stream_that_could_not_be_released_is_released_later(
-    nodes: Nodes, autojump_clock: MockClock
+    members: Members, autojump_clock: MockClock
 ) -> None:
-    _with_tokens(nodes, "a", "b")
-    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+    _with_tokens(members, "a", "b")
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         id = (await a.start_conversation()).conversation.id
         nursery.start_soon(a.send, id, "one")
         await trio.sleep(1)
 
         async def release_fails() -> None:
-            with _away(nodes.store, "release"):
+            with _away(members.store, "release"):
                 await trio.sleep(20)
 
         nursery.start_soon(release_fails)
@@ -120,20 +120,22 @@ async def test_stream_that_could_not_be_released_is_released_later(
             assert answer(await b.send(id, "two", token="tok-b")).response == "second"
 
 
-async def test_command_without_a_token_waits_for_no_node(nodes: Nodes, autojump_clock: MockClock) -> None:
+async def test_command_without_a_token_waits_for_no_member(
+    members: Members, autojump_clock: MockClock
+) -> None:
     for name in ("a", "b", "c"):
-        world = nodes.world(name)
+        world = members.world(name)
         world.settings["mcp_servers"] = [WEB, {"name": "tools", "command": "none"}]
         world.tool("post", server="web")
         world.tool("slow", READ_ONLY, work=lambda _: _slowly(5))
         world.plan("agent", use(call("wipe"), call("slow")), use(call("post")), say("done"))
-    async with nodes.agents("a"):
+    async with members.agents("a"):
         with trio.move_on_after(1):
-            async with nodes.agents("c") as (c,):
+            async with members.agents("c") as (c,):
                 await c.start_conversation("go", token="tok-c", wait=False)
                 await trio.sleep_forever()
         await trio.sleep(POLL + 1)  # `a` has taken it over, and its slow call runs
-        async with nodes.agents("b") as (b,):
+        async with members.agents("b") as (b,):
             with trio.fail_after(10 + 3 * POLL):
                 assert answer(await b.decide(await only(b), YES)).state == "auth_required"
 
@@ -145,22 +147,22 @@ async def _slowly(seconds: float) -> str:
 
 @pytest.mark.parametrize("is_woken", [False, True], ids=["unanswered", "woken by a queued message"])
 async def test_token_that_does_not_help_is_tried_once(
-    nodes: Nodes, autojump_clock: MockClock, is_woken: bool
+    members: Members, autojump_clock: MockClock, is_woken: bool
 ) -> None:
-    """The call needs the token of its approver, whose node is gone; that of the sender does not serve it. If
-    the approver has no answer yet, the token can be sent again."""
+    """The call needs the token of its approver, whose member is gone; that of the sender does not serve it.
+    If the approver has no answer yet, the token can be sent again."""
     for name in ("a", "b"):
-        world = nodes.world(name)
+        world = members.world(name)
         world.settings["mcp_servers"] = [WEB, {"name": "tools", "command": "none"}]
         world.tools.clear()
         world.tool("post", DESTRUCTIVE, server="web")
         world.tool("slow", work=lambda _: _slowly(5))
         world.plan("agent", use(call("post"), call("slow")), say("done"))
-    async with nodes.agents("a") as (a,), trio.open_nursery() as nursery:
+    async with members.agents("a") as (a,), trio.open_nursery() as nursery:
         turn = await a.start_conversation("go", token="tok-a", wait=False)
         with trio.move_on_after(2):
-            async with nodes.agents("b") as (b,):
-                nodes.kill("b")
+            async with members.agents("b") as (b,):
+                members.kill("b")
                 await trio.sleep(1)
                 approval = await only(b)
                 await b.acting_as(BOSS).decide(approval, YES, token="tok-b", key="k", wait=False)
@@ -170,7 +172,7 @@ async def test_token_that_does_not_help_is_tried_once(
             await a.send(id, "queued", wait=False)
         nursery.start_soon(_follow, a, id)
         await trio.sleep(60)
-        assert (await types(nodes.store, id)).count("run.resumed") <= 2
+        assert (await types(members.store, id)).count("run.resumed") <= 2
         if not is_woken:
             turn = await a.acting_as(BOSS).decide(approval, YES, token="tok-b", key="k")
             assert answer(turn).response == "done"
@@ -186,11 +188,11 @@ async def _follow(agent: Agent, id: str) -> None:
 
 
 async def test_sender_hears_that_its_conversation_was_deleted_although_it_exists_again(
-    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MemoryJournal, "_changed", lambda *_: None)
-    nodes.world("a").plan("agent", after(5, say("done")))
-    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+    members.world("a").plan("agent", after(5, say("done")))
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         id = (await a.start_conversation(key="c")).conversation.id
         await a.send(id, "one", wait=False)
         await trio.sleep(1)
@@ -220,13 +222,13 @@ async def seqs(watched: AsyncIterator[Watched]) -> list[int]:
 @pytest.mark.parametrize("pause", [IDLE, 2 * IDLE])
 @pytest.mark.parametrize("hinted", [True, False])
 async def test_watchers_of_all_conversations_get_each_event_once_and_deletions(
-    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, pause: float, hinted: bool
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, pause: float, hinted: bool
 ) -> None:
-    """Also of a conversation that moves to their node, even as it is unloaded at the other, and back. Hints
+    """Also of a conversation that moves to their member, even as it is unloaded at the other, and back. Hints
     can be lost, once an event has been seen."""
     for name in ("a", "b"):
-        nodes.world(name).plan("agent", say("done"))
-    async with nodes.agents("a", "b") as (a, b):
+        members.world(name).plan("agent", say("done"))
+    async with members.agents("a", "b") as (a, b):
         with b.all_events() as watched:
             id = (await a.start_conversation("go")).conversation.id
             await trio.sleep(pause)
@@ -235,7 +237,7 @@ async def test_watchers_of_all_conversations_get_each_event_once_and_deletions(
             await b.send(id, "two")
             await trio.sleep(pause + POLL)
             await a.send(id, "three")
-            count = len(await types(nodes.store, id))
+            count = len(await types(members.store, id))
             await trio.sleep(POLL + 0.1)
             await a.delete(id)
             await trio.sleep(2 * POLL)
@@ -244,49 +246,49 @@ async def test_watchers_of_all_conversations_get_each_event_once_and_deletions(
 
 
 async def test_watchers_of_all_conversations_get_what_happened_while_the_journal_was_away(
-    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From one node."""
-    nodes.world("a").plan("agent", say("done"))
+    """From one member."""
+    members.world("a").plan("agent", say("done"))
 
     async def away(*_: Any) -> None:
         raise JournalUnavailable("away")
 
-    async with nodes.agents("a", "b") as (a, b):
+    async with members.agents("a", "b") as (a, b):
         with b.all_events() as watched:
             id = (await a.start_conversation()).conversation.id
             await trio.sleep(POLL)
             with monkeypatch.context() as patch:
-                patch.setattr(nodes.nodes["b"].world.journal, "events_since", away)
+                patch.setattr(members.members["b"].world.journal, "events_since", away)
                 await a.send(id, "go")
                 await trio.sleep(2 * POLL)
             await trio.sleep(2 * POLL)
             found = await seqs(watched)
-    assert found == [*range(1, len(await types(nodes.store, id)) + 1)]
+    assert found == [*range(1, len(await types(members.store, id)) + 1)]
 
 
 async def test_watchers_of_all_conversations_hear_of_a_hint_that_could_not_be_followed(
-    nodes: Nodes, autojump_clock: MockClock
+    members: Members, autojump_clock: MockClock
 ) -> None:
     """The conversation is not known here, so that no poll looks at it again."""
-    nodes.world("a").plan("agent", say("done"))
-    async with nodes.agents("a", "b") as (a, b):
+    members.world("a").plan("agent", say("done"))
+    async with members.agents("a", "b") as (a, b):
         id = (await a.start_conversation("go")).conversation.id
         await trio.sleep(POLL)
         with b.all_events() as watched:
-            with _away(nodes.nodes["b"].world.journal, "row"):
-                nodes.store._hints.publish("hints", Hint(id, "a", 1))
+            with _away(members.members["b"].world.journal, "row"):
+                members.store._hints.publish("hints", Hint(id, "a", 1))
                 await trio.sleep(POLL / 2)
             assert await anext(watched) == Gap()
 
 
 async def test_watchers_of_all_conversations_hear_once_that_a_damaged_one_was_deleted(
-    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def damaged(*_: Any, **__: Any) -> None:
         raise StreamDamaged("c", "damaged")
 
-    async with nodes.agents("a", "b") as (a, b):
+    async with members.agents("a", "b") as (a, b):
         with b.all_events(types=["conversation.deleted"]) as watched:
             id = (await a.start_conversation()).conversation.id
             await trio.sleep(2 * IDLE)
@@ -299,27 +301,27 @@ async def test_watchers_of_all_conversations_hear_once_that_a_damaged_one_was_de
 
 
 async def test_watchers_of_all_conversations_hear_of_lost_hints(
-    nodes: Nodes, autojump_clock: MockClock
+    members: Members, autojump_clock: MockClock
 ) -> None:
-    async with nodes.agents("a", "b") as (a, b):
+    async with members.agents("a", "b") as (a, b):
         id = (await a.start_conversation()).conversation.id
         with b.all_events(types=["run.finished"]) as watched:
-            nodes.store._hints.publish("hints", HINTS_LOST)
+            members.store._hints.publish("hints", HINTS_LOST)
             assert await anext(watched) == Gap()
             for _ in range(300):  # too many for the subscription; the conversation itself can be followed
-                nodes.store._hints.publish("hints", Hint(id, "a"))
+                members.store._hints.publish("hints", Hint(id, "a"))
             assert await anext(watched) == Gap()
 
 
-async def test_watchers_of_all_conversations_get_what_a_node_committed_before_it_stopped(
-    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+async def test_watchers_of_all_conversations_get_what_a_member_committed_before_it_stopped(
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its hints are lost, and before a poll finds the events, another node adds its own."""
-    nodes.world("a").plan("agent", after(0.3, say("one")))
-    nodes.world("b").plan("agent", say("two"))
-    async with nodes.agents("b") as (b,):
+    """Its hints are lost, and before a poll finds the events, another member adds its own."""
+    members.world("a").plan("agent", after(0.3, say("one")))
+    members.world("b").plan("agent", say("two"))
+    async with members.agents("b") as (b,):
         with b.all_events() as watched:
-            async with nodes.agents("a") as (a,):
+            async with members.agents("a") as (a,):
                 id = (await a.start_conversation("go", wait=False)).conversation.id
                 await trio.sleep(0.1)
                 monkeypatch.setattr(MemoryJournal, "_changed", lambda *_: None)
@@ -327,44 +329,44 @@ async def test_watchers_of_all_conversations_get_what_a_node_committed_before_it
             await b.send(id, "again")
             await trio.sleep(2 * POLL)
             found = await seqs(watched)
-    assert found == [*range(1, len(await types(nodes.store, id)) + 1)]
+    assert found == [*range(1, len(await types(members.store, id)) + 1)]
 
 
-# --------------------------------------------------------------------- lost nodes
+# --------------------------------------------------------------------- lost members
 
 
-async def test_open_work_that_stays_delays_no_other(nodes: Nodes, autojump_clock: MockClock) -> None:
+async def test_open_work_that_stays_delays_no_other(members: Members, autojump_clock: MockClock) -> None:
     """Messages that wait behind approvals are no reason to read their conversations again and again."""
-    nodes.world("a").plan("agent", after(1, use(call("wipe"))), say("done"))
-    nodes.world("b").plan("agent", after(1000, say("never")))
-    async with nodes.agents("a") as (a,):
+    members.world("a").plan("agent", after(1, use(call("wipe"))), say("done"))
+    members.world("b").plan("agent", after(1000, say("never")))
+    async with members.agents("a") as (a,):
         for _ in range(40):
             id = (await a.start_conversation("go", wait=False)).conversation.id
             await a.send(id, "queued", wait=False)
         await trio.sleep(10)
         with trio.move_on_after(3):
-            async with nodes.agents("b") as (b,):
+            async with members.agents("b") as (b,):
                 lost = (await b.start_conversation("work", wait=False)).conversation.id
                 await trio.sleep_forever()
         await trio.sleep(6 * POLL)
-        assert (await types(nodes.store, lost))[-1] == "run.waiting"
-        saves, save = 0, nodes.store.save
+        assert (await types(members.store, lost))[-1] == "run.waiting"
+        saves, save = 0, members.store.save
 
         async def counted(commit: Commit) -> Saved:
             nonlocal saves
             saves += 1
             return await save(commit)
 
-        nodes.store.save = counted  # type: ignore[method-assign]
+        members.store.save = counted  # type: ignore[method-assign]
         await trio.sleep(600)
         assert saves <= 40 * 20
 
 
 async def test_conversation_that_crashes_is_tried_after_growing_pauses(
-    nodes: Nodes, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+    members: Members, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    nodes.world("a").plan("agent", say("done"))
-    async with nodes.agents("a") as (a,):
+    members.world("a").plan("agent", say("done"))
+    async with members.agents("a") as (a,):
         id = (await a.start_conversation()).conversation.id
         with pytest.MonkeyPatch.context() as patch:
             for method in ("look", "give_up"):
@@ -379,16 +381,16 @@ async def _fail(*_: Any) -> None:
     raise RuntimeError("broken")
 
 
-async def test_node_that_drains_takes_nothing_over(nodes: Nodes, autojump_clock: MockClock) -> None:
-    world = nodes.world("b")
+async def test_member_that_drains_takes_nothing_over(members: Members, autojump_clock: MockClock) -> None:
+    world = members.world("b")
     world.tool("slow", work=lambda _: _slowly(90))
     world.plan("agent", use(call("slow")), say("done"))
     world.settings["shutdown_grace"] = 100
-    nodes.world("c").plan("agent", after(1000, say("never")))
-    nodes.world("a").plan("agent", say("done"))
-    async with nodes.agents("b") as (b,), trio.open_nursery() as nursery:
+    members.world("c").plan("agent", after(1000, say("never")))
+    members.world("a").plan("agent", say("done"))
+    async with members.agents("b") as (b,), trio.open_nursery() as nursery:
         with trio.move_on_after(2):
-            async with nodes.agents("c") as (c,):
+            async with members.agents("c") as (c,):
                 await b.start_conversation("go", wait=False)
                 id = (await c.start_conversation("go", wait=False)).conversation.id
                 await c.send(id, "queued", wait=False)
@@ -396,35 +398,37 @@ async def test_node_that_drains_takes_nothing_over(nodes: Nodes, autojump_clock:
                 nursery.start_soon(b.drain, 100)
                 await trio.sleep_forever()
         await trio.sleep(LEASE)
-        async with nodes.agents("a"):
+        async with members.agents("a"):
             await trio.sleep(2 * POLL)
-            assert (await types(nodes.store, id)).count("run.finished") == 2
+            assert (await types(members.store, id)).count("run.finished") == 2
         nursery.cancel_scope.cancel()
 
 
 # ----------------------------------------------------------------- a lost journal
 
 
-async def test_short_absence_of_the_journal_disturbs_no_call(nodes: Nodes, autojump_clock: MockClock) -> None:
-    world = nodes.world("a")
+async def test_short_absence_of_the_journal_disturbs_no_call(
+    members: Members, autojump_clock: MockClock
+) -> None:
+    world = members.world("a")
     world.tool("slow", DESTRUCTIVE, work=lambda _: _slowly(20))
     world.settings["approval"] = {"rules": [{"tool": "slow", "then": "run"}]}
     world.plan("agent", use(call("slow")), say("done"))
-    async with nodes.agents("a") as (a,), trio.open_nursery() as nursery:
+    async with members.agents("a") as (a,), trio.open_nursery() as nursery:
         id = (await a.start_conversation("go", wait=False)).conversation.id
         await trio.sleep(1)
-        with _away(nodes.store, "inbox", "save", "holds", "row"):
+        with _away(members.store, "inbox", "save", "holds", "row"):
             nursery.start_soon(code_of, a.complete(id))
             await trio.sleep(6)
         await trio.sleep(20)
-        found = await types(nodes.store, id)
+        found = await types(members.store, id)
         assert (found[-1], "tool.unknown" in found) == ("run.finished", False)
 
 
-async def test_node_that_has_lost_a_conversation_cancels_no_task(
-    nodes: Nodes, autojump_clock: MockClock
+async def test_member_that_has_lost_a_conversation_cancels_no_task(
+    members: Members, autojump_clock: MockClock
 ) -> None:
-    """The other node follows the task of the called agent."""
+    """The other member follows the task of the called agent."""
     told: list[str] = []
 
     async def handle(message: RemoteAgentMessage) -> Delegated | None:
@@ -438,19 +442,19 @@ async def test_node_that_has_lost_a_conversation_cancels_no_task(
         await trio.sleep(100)
         return Delegated(ToolResult("done"))
 
-    _with_peer(nodes, handle, "a", "b")
-    async with nodes.agents("b", "a") as (b, _):
+    _with_peer(members, handle, "a", "b")
+    async with members.agents("b", "a") as (b, _):
         id = (await b.start_conversation("go", wait=False)).conversation.id
         await trio.sleep(1)
-        with _away(nodes.nodes["b"].world.journal, "renew", "save", "inbox", "open_work"):
+        with _away(members.members["b"].world.journal, "renew", "save", "inbox", "open_work"):
             await trio.sleep(2 * LEASE)
         await trio.sleep(200)
-        assert (await types(nodes.store, id))[-1] == "run.finished"
+        assert (await types(members.store, id))[-1] == "run.finished"
     assert told == ["Delegate", "Delegate"]
 
 
 def _with_peer(
-    nodes: Nodes, handle: Callable[[RemoteAgentMessage], Awaitable[Delegated | None]], *names: str
+    members: Members, handle: Callable[[RemoteAgentMessage], Awaitable[Delegated | None]], *names: str
 ) -> None:
     async def behaviour(ctx: Context[RemoteAgentMessage]) -> None:
         await ctx.serve(handle, concurrency=4)
@@ -459,7 +463,7 @@ def _with_peer(
         return behaviour
 
     for name in names:
-        world = nodes.world(name)
+        world = members.world(name)
         world.settings["a2a"] = [{"name": "peer", "url": "http://127.0.0.1:3"}]
         world.settings["approval"] = {"rules": [{"tool": "a2a_peer", "then": "run"}]}
         world.plan("agent", use(call("a2a_peer", message="go")), say("done"))
@@ -467,62 +471,62 @@ def _with_peer(
 
 
 async def test_message_that_was_withheld_during_a_gap_in_the_lease_is_sent(
-    nodes: Nodes, autojump_clock: MockClock
+    members: Members, autojump_clock: MockClock
 ) -> None:
-    """No other node has taken the conversation over."""
+    """No other member has taken the conversation over."""
     allowed: list[bool] = []
 
     async def handle(message: RemoteAgentMessage) -> Delegated:
         assert isinstance(message, Delegate)
         if not allowed:
-            nodes.nodes["a"].suspended += 2 * LEASE
+            members.members["a"].suspended += 2 * LEASE
             await a._cast.services.lease.renew()
         allowed.append(message.may_leave())
         if not allowed[-1]:
             raise ToolUnavailable("it was withheld")
         return Delegated(ToolResult("done"))
 
-    _with_peer(nodes, handle, "a")
-    async with nodes.agents("a") as (a,):
+    _with_peer(members, handle, "a")
+    async with members.agents("a") as (a,):
         turn = await a.start_conversation("go")
         assert (allowed, answer(turn).response) == ([False, True], "done")
-        found = await events(nodes.store, turn.conversation.id)
+        found = await events(members.store, turn.conversation.id)
         assert [each.body["result"]["is_error"] for each in found if "result" in each.body] == [False]
 
 
-async def test_agent_stops_cleanly_without_the_journal(nodes: Nodes, autojump_clock: MockClock) -> None:
-    with _away(nodes.store, "leave"):
-        async with nodes.agents("a") as (a,):
+async def test_agent_stops_cleanly_without_the_journal(members: Members, autojump_clock: MockClock) -> None:
+    with _away(members.store, "leave"):
+        async with members.agents("a") as (a,):
             await a.start_conversation()
 
 
 @pytest.mark.parametrize(("seconds", "calls"), [(0, 1), (6, 0)], ids=["goes on", "is stopped meanwhile"])
 async def test_call_whose_intent_was_committed_during_a_gap_in_the_lease(
-    nodes: Nodes, autojump_clock: MockClock, seconds: float, calls: int
+    members: Members, autojump_clock: MockClock, seconds: float, calls: int
 ) -> None:
-    """No other node has taken the conversation over, so the call is sent, unless its branch was stopped."""
-    world = nodes.world("a")
+    """No other member has taken the conversation over, so the call is sent, unless its branch was stopped."""
+    world = members.world("a")
     world.settings["agent"] = parallel("root", llm("one", timeout=5, on_error="continue"), llm("two"))
     world.settings["approval"] = {"rules": [{"tool": "wipe", "then": "run"}]}
     world.plan("one", use(call("wipe")), say("one"))
     world.plan("two", say("done"))
-    async with nodes.agents("a") as (a,):
-        save = nodes.store.save
+    async with members.agents("a") as (a,):
+        save = members.store.save
 
         async def with_gap(commit: Commit) -> Saved:
             saved = await save(commit)
             if commit.intents:
                 with trio.CancelScope(shield=True):
-                    nodes.nodes["a"].suspended += 2 * LEASE
+                    members.members["a"].suspended += 2 * LEASE
                     await a._cast.services.lease.renew()
                     await trio.sleep(seconds)
             return saved
 
-        nodes.store.save = with_gap  # type: ignore[method-assign]
+        members.store.save = with_gap  # type: ignore[method-assign]
         turn = await a.start_conversation("go")
         assert answer(turn).state == "finished"
-        assert nodes.calls("a") == calls
-        assert "tool.unknown" not in await types(nodes.store, turn.conversation.id)
+        assert members.calls("a") == calls
+        assert "tool.unknown" not in await types(members.store, turn.conversation.id)
 
 
 @pytest.mark.parametrize(
@@ -534,7 +538,7 @@ async def test_call_whose_intent_was_committed_during_a_gap_in_the_lease(
     ],
     ids=["one branch", "two branches", "with other errors"],
 )
-def test_crash_of_nodes_that_lost_their_conversation_fails_no_run(cause: Exception) -> None:
+def test_crash_of_members_that_lost_their_conversation_fails_no_run(cause: Exception) -> None:
     """The activation ends instead, and the run goes on elsewhere, or later."""
     inner, outer = ActorCrashed("the node"), ActorCrashed("the node above")
     inner.__cause__, outer.__cause__ = cause, inner
@@ -544,11 +548,11 @@ def test_crash_of_nodes_that_lost_their_conversation_fails_no_run(cause: Excepti
 
 @pytest.mark.parametrize("number", range(1, 13))
 async def test_store_that_goes_away_during_a_start(
-    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, number: int
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """At each of the operations that a start makes."""
     made: list[str] = []
-    journal: Any = nodes.world("a").journal
+    journal: Any = members.world("a").journal
     for name in ("renew", "notes", "note_revisions", "write_notes", "open_work", "need_newer"):
         original = getattr(journal, name)
 
@@ -559,6 +563,6 @@ async def test_store_that_goes_away_during_a_start(
             return await original(*args, **more)
 
         monkeypatch.setattr(journal, name, use, raising=False)
-    async with nodes.agents("a") as (a,):
+    async with members.agents("a") as (a,):
         assert len(made) > number
         assert answer(await a.start_conversation("go")).state == "waiting"

@@ -1,5 +1,5 @@
-"""Requests that no node can answer now are told so at once, and no others are; their commands are carried out
-once. The source of the bounds is the table of faults in docs/guides/scale-out.md."""
+"""Requests that no member can answer now are told so at once, and no others are; their commands are carried
+out once. The source of the bounds is the table of faults in docs/guides/scale-out.md."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation.other_nodes import LOOK, POLL, UNREACHED
-from stopgo.actors.conversation.silent_nodes import MISSED, SilentNodes
+from stopgo.actors.conversation.other_members import LOOK, POLL, UNREACHED
+from stopgo.actors.conversation.silent_members import MISSED, SilentMembers
 from stopgo.runtime.journal.errors import JournalUnavailable
 from stopgo.runtime.journal.memory import MemoryJournal
-from tests.actors.several_nodes import LEASE, Nodes
+from tests.actors.several_members import LEASE, Members
 from tests.actors.world import READ_ONLY, after, answer, call, code_of, say, types, use, wall
 
 NOTICED = 0.1 + (2 * MISSED + 1) * LOOK
-"""Seconds until a node is known to be silent. At worst, every other look comes just before a renewal."""
+"""Seconds until a member is known to be silent. At worst, every other look comes just before a renewal."""
 HEALED = 3.0
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Nodes:
-    return Nodes(tmp_path, MemoryJournal(wall, lease=LEASE, node="a"))
+def members(tmp_path: Path) -> Members:
+    return Members(tmp_path, MemoryJournal(wall, lease=LEASE, member="a"))
 
 
-# ------------------------------------------------------------------ which nodes are silent
+# ------------------------------------------------------------------ which members are silent
 
 
 @pytest.mark.parametrize(
@@ -51,36 +51,36 @@ def nodes(tmp_path: Path) -> Nodes:
         "two renewals late",
         "three renewals late",
         "renewed at last",
-        "still silent while this node renews nothing",
-        "no node renews: the store is slow",
+        "still silent while this member renews nothing",
+        "no member renews: the store is slow",
         "its lease has run out",
         "it has just begun",
-        "this node has no lease",
+        "this member has no lease",
     ],
 )
-def test_node_is_silent_when_it_has_missed_renewals(looks: list[dict[str, float]], silent: bool) -> None:
-    nodes = SilentNodes("a")
-    found = [nodes.look(each) for each in looks][-1]
+def test_member_is_silent_when_it_has_missed_renewals(looks: list[dict[str, float]], silent: bool) -> None:
+    members = SilentMembers("a")
+    found = [members.look(each) for each in looks][-1]
     assert found == ({"b"} if silent else set())
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
 def test_silence_is_counted_since_the_last_renewal(renewals: list[tuple[bool, bool]]) -> None:
-    nodes, own, other, missed = SilentNodes("a"), 0.0, 0.0, 0
-    nodes.look({"a": own, "b": other})
+    members, own, other, missed = SilentMembers("a"), 0.0, 0.0, 0
+    members.look({"a": own, "b": other})
     for renews, answers in renewals:
         own += renews
         other += answers
         missed = 0 if answers else missed + renews
-        assert nodes.look({"a": own, "b": other}) == ({"b"} if missed >= MISSED else set())
+        assert members.look({"a": own, "b": other}) == ({"b"} if missed >= MISSED else set())
 
 
 # ------------------------------------------------------------------------------- requests
 
 
-def _working_slowly(nodes: Nodes, seconds: float, *names: str) -> None:
+def _working_slowly(members: Members, seconds: float, *names: str) -> None:
     for name in names:
-        world = nodes.world(name)
+        world = members.world(name)
         world.tool("slow", READ_ONLY, work=lambda _: _slowly(seconds))
         world.plan("agent", use(call("slow")), say("done"), turn=1)
         world.plan("agent", after(1, say("second")), turn=2)
@@ -100,18 +100,18 @@ async def _slowly(seconds: float) -> str:
     ],
     ids=["message", "cancel", "complete"],
 )
-async def test_request_to_a_suspended_node_is_answered_at_once_and_carried_out_once(
-    nodes: Nodes,
+async def test_request_to_a_suspended_member_is_answered_at_once_and_carried_out_once(
+    members: Members,
     autojump_clock: MockClock,
     request_of: Callable[[Agent, str], Awaitable[Any]],
     result: str,
 ) -> None:
-    _working_slowly(nodes, 5, "a", "b")
-    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+    _working_slowly(members, 5, "a", "b")
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         turn = await b.start_conversation("go", wait=False)
         id = turn.conversation.id
         await trio.sleep(1)
-        nodes.pause("b")
+        members.pause("b")
         with trio.fail_after(NOTICED), pytest.raises(AgentError) as caught:
             await request_of(a, id)
         assert (caught.value.code, caught.value.details) == ("node_unavailable", {"accepted": True})
@@ -123,41 +123,41 @@ async def test_request_to_a_suspended_node_is_answered_at_once_and_carried_out_o
         except AgentError as error:
             found = error.code
         assert found == result
-        assert (await types(nodes.store, id)).count("run.started") == (2 if result == "finished" else 1)
+        assert (await types(members.store, id)).count("run.started") == (2 if result == "finished" else 1)
         nursery.cancel_scope.cancel()
 
 
-async def test_request_to_a_node_that_works_waits(nodes: Nodes, autojump_clock: MockClock) -> None:
-    _working_slowly(nodes, 10 * LEASE, "a", "b", "c")
-    async with nodes.agents("a", "b", "c") as (a, b, _):
+async def test_request_to_a_member_that_works_waits(members: Members, autojump_clock: MockClock) -> None:
+    _working_slowly(members, 10 * LEASE, "a", "b", "c")
+    async with members.agents("a", "b", "c") as (a, b, _):
         id = (await b.start_conversation("go", wait=False)).conversation.id
         await trio.sleep(1)
-        nodes.pause("c")  # another than the one that works
+        members.pause("c")  # another than the one that works
         assert answer(await a.send(id, "two")).response == "second"
 
 
-async def test_request_waits_while_all_nodes_find_the_store_slow(
-    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+async def test_request_waits_while_all_members_find_the_store_slow(
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _working_slowly(nodes, 10, "a", "b")
+    _working_slowly(members, 10, "a", "b")
     renew = MemoryJournal.renew
 
     async def slowly(journal: MemoryJournal) -> object:
         await trio.sleep(LEASE / 4)
         return await renew(journal)
 
-    async with nodes.agents("a", "b") as (a, b):
+    async with members.agents("a", "b") as (a, b):
         id = (await b.start_conversation("go", wait=False)).conversation.id
         monkeypatch.setattr(MemoryJournal, "renew", slowly)
         assert answer(await a.send(id, "two")).response == "second"
 
 
 @pytest.mark.parametrize("error", [True, False], ids=["refused", "without an answer"])
-async def test_all_nodes_are_cut_off_and_healed(
-    nodes: Nodes, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, error: bool
+async def test_all_members_are_cut_off_and_healed(
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, error: bool
 ) -> None:
     """As by a journal on a server, an operation that is not answered fails after 2 s."""
-    _working_slowly(nodes, 1000, "a", "b")
+    _working_slowly(members, 1000, "a", "b")
     away = False
 
     def cut(method: Any) -> Any:
@@ -173,7 +173,7 @@ async def test_all_nodes_are_cut_off_and_healed(
     names = "answer claim deliver holds inbox living open_work owners release renew row save events_since"
     for name in names.split():
         monkeypatch.setattr(MemoryJournal, name, cut(getattr(MemoryJournal, name)))
-    async with nodes.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         id = (await b.start_conversation("go", wait=False)).conversation.id
         refused: list[tuple[str, float]] = []
 

@@ -1,4 +1,4 @@
-"""The contract: two nodes ask for the same at the same time, and the store decides between them."""
+"""The contract: two members ask for the same at the same time, and the store decides between them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stopgo.runtime.journal.protocol import (
     Repeated,
 )
 from stopgo.runtime.journal.question import Already, CloseQuestion, NewQuestion, Won
-from tests.runtime.journal.conftest import LEASE, Nodes, another
+from tests.runtime.journal.conftest import LEASE, Members, another
 from tests.runtime.journal.kept import question_of
 from tests.runtime.journal.test_ownership import begun
 
@@ -61,89 +61,91 @@ async def in_any_order(attempt: int, *operations: Operation) -> list[Any]:
     return [results[place] for place in places]
 
 
-async def valid_of(nodes: Nodes, results: list[Any]) -> list[Fence]:
+async def valid_of(members: Members, results: list[Any]) -> list[Fence]:
     """Return the fences that hold. Each takes a read of its own, so the latest comes first: no earlier one
     may hold after it."""
     fences = sorted((each for each in results if isinstance(each, Fence)), key=lambda each: -each.epoch)
-    return [each for each in fences if await nodes.a.holds(each)]
+    return [each for each in fences if await members.a.holds(each)]
 
 
-async def test_no_command_is_stranded(nodes: Nodes) -> None:
-    """One node releases a stream, the other delivers or claims: one of them finds the command."""
+async def test_no_command_is_stranded(members: Members) -> None:
+    """One member releases a stream, the other delivers or claims: one of them finds the command."""
     ends: set[tuple[object, bool]] = set()
     for attempt, (opens, releases, delivers, claims) in enumerate(
         product((False, True), (0, 1, 2, 8), range(3), (0, 2, 8))
     ):
         stream = f"s{attempt}"
-        fence = await begun(nodes.a, stream, open=opens)
+        fence = await begun(members.a, stream, open=opens)
         released, _, taken = await in_any_order(
             attempt,
-            partial(after, releases, nodes.a.release, fence),
-            partial(after, delivers, nodes.b.deliver, NewCommand(stream, "k", "message", {}, follow=True)),
-            partial(after, claims, nodes.b.claim, stream),
+            partial(after, releases, members.a.release, fence),
+            partial(after, delivers, members.b.deliver, NewCommand(stream, "k", "message", {}, follow=True)),
+            partial(after, claims, members.b.claim, stream),
         )
-        owner = await another(nodes.a, "probe").claim(stream)
+        owner = await another(members.a, "probe").claim(stream)
         if owner == Held("a"):
             assert not released
-            assert await valid_of(nodes, [fence, taken]) == [fence]
+            assert await valid_of(members, [fence, taken]) == [fence]
         else:
             assert owner == Held("b"), "it was free, so the request has claimed it"
-            assert not await nodes.a.holds(fence)
+            assert not await members.a.holds(fence)
         ends.add((owner, released))
     assert {(Held("a"), False), (Held("b"), True)} <= ends
 
 
-async def test_there_is_one_valid_fence_at_any_time(nodes: Nodes) -> None:
-    """Both nodes do anything in any order, and lose their leases: the saves make one history."""
-    await nodes.a.deliver(NewCommand("s", "first", "message", {}, new=True))
+async def test_there_is_one_valid_fence_at_any_time(members: Members) -> None:
+    """Both members do anything in any order, and lose their leases: the saves make one history."""
+    await members.a.deliver(NewCommand("s", "first", "message", {}, new=True))
     fences: list[Fence] = []
     saved: list[int] = []
 
-    async def save(node: Journal, fence: Fence) -> None:
-        row, waiting = await node.row("s"), await node.inbox("s")
+    async def save(member: Journal, fence: Fence) -> None:
+        row, waiting = await member.row("s"), await member.inbox("s")
         assert row is not None
         try:
-            event = NewEvent("a", {"by": node.node})
-            done = await node.save(Commit(fence, row.last_seq, [event], ack=[each.key for each in waiting]))
+            event = NewEvent("a", {"by": member.member})
+            done = await member.save(Commit(fence, row.last_seq, [event], ack=[each.key for each in waiting]))
         except Fenced:
             return
         saved.append(done.first_seq)
 
-    async def work(node: Journal, rng: Random) -> None:
-        mine = Fence("s", node.node, 0)
+    async def work(member: Journal, rng: Random) -> None:
+        mine = Fence("s", member.member, 0)
         for number in range(80):
             for _ in range(rng.randrange(3)):
                 await trio.lowlevel.checkpoint()
             match rng.randrange(10):
                 case 0 | 1 | 2:
-                    claim = await node.claim("s")
+                    claim = await member.claim("s")
                     if isinstance(claim, Fence):
                         mine = claim
                         fences.append(claim)
                 case 3:
-                    await node.release(mine)
+                    await member.release(mine)
                 case 4 | 5:
-                    await node.deliver(NewCommand("s", f"{node.node}{number}", "message", {}, follow=True))
+                    await member.deliver(
+                        NewCommand("s", f"{member.member}{number}", "message", {}, follow=True)
+                    )
                 case 6:
-                    nodes.wall.now += LEASE / 2
-                    await node.renew()
+                    members.wall.now += LEASE / 2
+                    await member.renew()
                 case _:
-                    await save(node, mine)
-            assert len(await valid_of(nodes, fences)) <= 1
+                    await save(member, mine)
+            assert len(await valid_of(members, fences)) <= 1
 
-    await together(partial(work, nodes.a, Random(1)), partial(work, nodes.b, Random(2)))
+    await together(partial(work, members.a, Random(1)), partial(work, members.b, Random(2)))
     assert len({each.epoch for each in fences}) == len(fences)
-    events = await nodes.a.events_since("s", 0)
+    events = await members.a.events_since("s", 0)
     assert sorted(saved) == list(range(1, len(events) + 1))
     assert {each.body["by"] for each in events} == {"a", "b"}
 
 
-async def test_of_two_nodes_one_claims(nodes: Nodes) -> None:
+async def test_of_two_members_one_claims(members: Members) -> None:
     for attempt in range(20):
         stream = f"s{attempt}"
-        await nodes.a.deliver(NewCommand(stream, "k", "create", {}, new=True))
-        order = (nodes.a, nodes.b) if attempt % 2 else (nodes.b, nodes.a)
-        found = await together(*[partial(node.claim, stream) for node in order])
+        await members.a.deliver(NewCommand(stream, "k", "create", {}, new=True))
+        order = (members.a, members.b) if attempt % 2 else (members.b, members.a)
+        found = await together(*[partial(member.claim, stream) for member in order])
         [fence] = [each for each in found if isinstance(each, Fence)]
         assert [each for each in found if isinstance(each, Held)] == [Held(fence.owner)]
 
@@ -157,68 +159,70 @@ async def test_of_two_nodes_one_claims(nodes: Nodes) -> None:
     ],
     ids=["the same", "another body", "another key"],
 )
-async def test_stream_is_created_once(nodes: Nodes, keys: Any, bodies: Any, lost: list[object]) -> None:
+async def test_stream_is_created_once(members: Members, keys: Any, bodies: Any, lost: list[object]) -> None:
     winners = set()
     for attempt in range(10):
         stream = f"s{attempt}"
 
         async def create(number: int, stream: str = stream) -> object:
-            node = (nodes.a, nodes.b)[number]
-            return await node.deliver(
+            member = (members.a, members.b)[number]
+            return await member.deliver(
                 NewCommand(stream, keys[number], "create", bodies[number], new=True, follow=True)
             )
 
         outcomes = await in_any_order(attempt, partial(create, 0), partial(create, 1))
         assert outcomes.count(Accepted()) == 2 - len(lost)
         assert [each for each in outcomes if each != Accepted()] == lost
-        inbox = await nodes.a.inbox(stream)
+        inbox = await members.a.inbox(stream)
         assert len(inbox) == 2 - len(lost)
-        assert await another(nodes.a, "probe").claim(stream) == Held(inbox[0].node), "the first one claims"
-        winners.add(inbox[0].node)
+        assert await another(members.a, "probe").claim(stream) == Held(inbox[0].member), (
+            "the first one claims"
+        )
+        winners.add(inbox[0].member)
     assert winners == {"a", "b"}
 
 
 @pytest.mark.parametrize("rival", ["none", "void", "expired", "time"])
-async def test_question_is_settled_once(nodes: Nodes, rival: str) -> None:
-    """Both nodes decide, and the owner closes the question, or it expires."""
-    fence = await begun(nodes.a)
+async def test_question_is_settled_once(members: Members, rival: str) -> None:
+    """Both members decide, and the owner closes the question, or it expires."""
+    fence = await begun(members.a)
     ends: Counter[str] = Counter()
     for attempt in range(30):
-        question, expires = f"q{attempt}", nodes.wall.now + 5
-        await nodes.a.save(Commit(fence, 1, questions=[NewQuestion(question, "tool", {}, expires=expires)]))
+        question, expires = f"q{attempt}", members.wall.now + 5
+        await members.a.save(Commit(fence, 1, questions=[NewQuestion(question, "tool", {}, expires=expires)]))
 
-        async def decide(node: Journal, question: str = question) -> Any:
-            return await node.decide(question, {"by": node.node}, f"{question}/{node.node}")
+        async def decide(member: Journal, question: str = question) -> Any:
+            return await member.decide(question, {"by": member.member}, f"{question}/{member.member}")
 
         async def other(question: str = question, expires: float = expires) -> bool:
             match rival:
                 case "void" | "expired" as state:
                     try:
-                        await nodes.a.save(Commit(fence, 1, questions=[CloseQuestion(question, state)]))
+                        await members.a.save(Commit(fence, 1, questions=[CloseQuestion(question, state)]))
                     except QuestionTaken:
                         return False
                     return True
                 case "time":
-                    nodes.wall.now = expires
+                    members.wall.now = expires
             return False
 
         first, second, closed = await in_any_order(
             attempt,
-            partial(after, attempt % 2, decide, nodes.a),
-            partial(after, attempt % 3, decide, nodes.b),
+            partial(after, attempt % 2, decide, members.a),
+            partial(after, attempt % 3, decide, members.b),
             partial(after, attempt % 5, other),
         )
         won = [each for each in (first, second) if isinstance(each, Won)]
         lost = [each for each in (first, second) if isinstance(each, Already)]
         assert len(won) + len(lost) == 2
-        kept = await question_of(nodes.b, question)
+        kept = await question_of(members.b, question)
         if rival == "time" and not won:
             assert kept.state == "pending"
-            await nodes.a.save(Commit(fence, 1, questions=[CloseQuestion(question, "expired")]))
+            await members.a.save(Commit(fence, 1, questions=[CloseQuestion(question, "expired")]))
         else:
             assert len(won) + closed == 1
             assert kept.state == ("decided" if won else rival)
-        commands = [each for each in await nodes.b.inbox("s") if each.body["question"] == question]
+        commands = [each for each in await members.b.inbox("s") if each.body["question"] == question]
         assert [each.body["decision"] for each in commands] == [each.question.decision for each in won]
         ends["decided" if won else "closed"] += 1
     assert len(ends) == (1 if rival == "none" else 2), ends
@@ -236,22 +240,22 @@ async def test_question_is_settled_once(nodes: Nodes, rival: str) -> None:
         (0, {"open": True}, 0),
     ],
 )
-async def test_limit_is_exact_on_two_nodes(
-    nodes: Nodes, limit: int, summary: dict[str, Any], accepted: int
+async def test_limit_is_exact_on_two_members(
+    members: Members, limit: int, summary: dict[str, Any], accepted: int
 ) -> None:
-    fence = await begun(nodes.a, **summary)
+    fence = await begun(members.a, **summary)
 
     async def deliver(number: int, start: int) -> object:
-        node = (nodes.a, nodes.b)[number % 2]
-        return await node.deliver(NewCommand("s", f"k{start + number}", "message", {}, limit=limit))
+        member = (members.a, members.b)[number % 2]
+        return await member.deliver(NewCommand("s", f"k{start + number}", "message", {}, limit=limit))
 
     async def deliver_all(start: int) -> list[object]:
         return await together(*[partial(deliver, number, start) for number in range(10)])
 
-    await nodes.b.deliver(NewCommand("s", "of another kind", "cancel", {}))
+    await members.b.deliver(NewCommand("s", "of another kind", "cancel", {}))
     outcomes = await deliver_all(0)
     assert outcomes.count(Accepted()) == accepted
     assert outcomes.count(NotAccepted("full")) == 10 - accepted
     # The place of a closed command is free again, for one of them.
-    await nodes.a.save(Commit(fence, 1, ack=[each.key for each in (await nodes.a.inbox("s"))[1:2]]))
+    await members.a.save(Commit(fence, 1, ack=[each.key for each in (await members.a.inbox("s"))[1:2]]))
     assert (await deliver_all(10)).count(Accepted()) == min(accepted, 1)
