@@ -173,7 +173,7 @@ class Relay:
         while True:
             self._remember(id, _Last(seq, head))
             events = await self._journal.events_since(id, seq, PAGE)
-            if id in self._deleted:  # at this node
+            if id in self._deleted:  # at this member
                 self._last.pop(id, None)
                 return
             if not events:
