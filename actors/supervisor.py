@@ -53,8 +53,8 @@ from .models import spending as spent
 from .models.client import open_client
 from .models.model_actors import ModelActors, OpenModel, most_calls
 from .models.spending import Spending
-from .nodes.offers import CurrentOffers
-from .nodes.services import Services
+from .run.offers import CurrentOffers
+from .run.services import Services
 from .tools.authorization import Authorization
 from .tools.catalogue import DuplicateTool
 from .tools.delegation import RemoteAgentMessage, RemoteAgentStatus

@@ -19,7 +19,7 @@ from ...runtime.journal.summary import Among, Row
 from ..common.errors import AgentError
 from ..log import stored
 from ..log.inbox import Create, Say
-from ..nodes.services import Services
+from ..run.services import Services
 
 T = TypeVar("T")
 

@@ -39,7 +39,6 @@ from ...runtime.journal.errors import JournalError, QuestionTaken, Reading
 from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Json
 from ...runtime.journal.question import CloseQuestion
-from ..calls.call_scope import hop_of
 from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log import stored
@@ -62,7 +61,8 @@ from ..log.record import CallRecord, Run
 from ..log.topics import ConversationTopic, Idle
 from ..log.trace_ids import trace_id_of
 from ..log.void import closed, save_and_void
-from ..nodes.services import Services
+from ..run.scopes import hop_of
+from ..run.services import Services
 from ..tools.delegation import CancelRemote
 from ..tools.needs import Wanted
 from ..tools.registry import RemoteServer, Resolve, Resolved, bearer_for

@@ -37,7 +37,7 @@ from ..log.head import Head
 from ..log.inbox import Delete
 from ..log.log import ConversationLog, open_log
 from ..log.topics import ConversationTopic, Idle, ReplyTopic
-from ..nodes.services import Services
+from ..run.services import Services
 from .commands import Commands
 from .deletion import erase
 from .result import refusal

@@ -7,7 +7,7 @@ from ...runtime.journal.protocol import Event, NewEvent
 from ..log import events as e
 from ..log.head import Head
 from ..log.topics import EVERYTHING, ConversationTopic, Published, ReplyTopic
-from ..nodes.services import Services
+from ..run.services import Services
 
 
 async def erase(services: Services, fence: Fence, last_seq: int, head: Head) -> None:

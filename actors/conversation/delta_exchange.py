@@ -14,7 +14,7 @@ import attrs
 from ...runtime.event_bus import Subscription
 from ..log.deltas import AnyDelta
 from ..log.topics import DELTAS, EVERY_DELTA, ConversationTopic
-from ..nodes.services import Services
+from ..run.services import Services
 
 BUFFER = 1000
 """Deltas that wait for a slow node, before the oldest are dropped."""

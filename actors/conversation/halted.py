@@ -25,7 +25,7 @@ from ..common import errors
 from ..gate.gate import effect_class
 from ..gate.halt import said
 from ..log import stored
-from ..nodes.services import Services
+from ..run.services import Services
 from ..tools.registry import Resolve, Resolved
 
 

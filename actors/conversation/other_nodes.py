@@ -35,7 +35,7 @@ from ...runtime.journal.errors import JournalError
 from ...runtime.journal.ownership import HINTS_LOST, Hint
 from ...runtime.message import Message
 from ..log.topics import EVERYTHING, Changed, ConversationTopic, Missed, ReplyTopic, Unanswered
-from ..nodes.services import Services
+from ..run.services import Services
 from .silent_nodes import SilentNodes
 from .startup import AT_ONCE
 

@@ -34,8 +34,8 @@ from ..log.step import ReplayMismatch
 from ..log.void import closed
 from ..nodes.behaviours import node
 from ..nodes.child import run_root
-from ..nodes.node import Execute, RunScope
-from ..nodes.services import Services
+from ..run.scopes import Execute, RunScope
+from ..run.services import Services
 from ..tools.needs import Wanted
 from . import result as results
 from .result import Result, reply_of

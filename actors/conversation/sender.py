@@ -30,7 +30,7 @@ from ..common import errors
 from ..common.errors import AgentError
 from ..log.inbox import AnyCommand, body_of
 from ..log.topics import ReplyTopic, Unanswered
-from ..nodes.services import Services
+from ..run.services import Services
 from ..tools.tokens import Token
 from . import follow
 from .allowance import Allowance

@@ -8,7 +8,7 @@ from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Event, NewEvent
 from ..log.events import AT_REST
 from ..log.topics import ConversationTopic, Idle
-from ..nodes.services import Services
+from ..run.services import Services
 
 AT_ONCE = 32
 """The number of conversations that are resumed at the same time."""

@@ -35,7 +35,7 @@ from ..models.messages import (
     ToolCall,
 )
 from ..models.usage import NOTHING, Spent, reached, spent_by
-from .node import Execute, RunScope
+from ..run.scopes import Execute, RunScope
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from ..log import events as e
 from ..log import keys
 from ..log.outcomes import Ended, NodeEnd, StepFailed
 from ..log.step import attempt_failed, recorded_failure, step
-from .node import Execute, RunScope
+from ..run.scopes import Execute, RunScope
 
 
 async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:

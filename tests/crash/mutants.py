@@ -756,9 +756,9 @@ VOTED = (
     (
         "who uses a relay approves",
         Edit(
-            "actors.nodes.node:occasion",
-            "None if scope.log.run.program else scope.log.run.requester",
-            "scope.log.run.requester",
+            "actors.run.scopes:RunScope.occasion",
+            "None if run.program else run.requester",
+            "run.requester",
         ),
     ),
     ("a program votes", Edit("actors.access.principal:Principal.is_known_person", "self.is_person", "True")),
