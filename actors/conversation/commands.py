@@ -108,7 +108,7 @@ class Commands:
 
     async def look(self) -> None:
         """Execute the commands in the inbox, then start the run if it is not being executed."""
-        if self.deleted or self._services.active_runs.draining.is_set():
+        if self.deleted or self._services.logs.active_runs.draining.is_set():
             return  # the next start executes them
         waiting: list[Received] = []
         self.left = set()
@@ -118,7 +118,7 @@ class Commands:
                 return
             if received.key in acked:
                 continue
-            if received.has_token and received.node != self._services.journal.node:
+            if received.has_token and received.node != self._services.logs.journal.node:
                 self._log.sent_elsewhere[received.key] = received.node
             if self._log.state.read_only and not isinstance(received.command, Delete):
                 await self._refuse_read_only(received)
@@ -138,12 +138,12 @@ class Commands:
             self._start()
         if not self._log.branches.active:
             self._services.tokens.look(state.id, state.last_seq)
-            self._services.bus.publish(ConversationTopic(state.id), Idle())
+            self._services.logs.bus.publish(ConversationTopic(state.id), Idle())
 
     async def _inbox(self) -> Sequence[Received]:
         """The open commands. Raises `Fenced` if another node owns the conversation, because its commands may
         be about things that are not in the log of this activation."""
-        journal = self._services.journal
+        journal = self._services.logs.journal
         inbox = await until_available(partial(stored.inbox, journal, self._log.state.id))
         await self._log.tenure.check(journal)  # after the reading, so that it held before it
         return inbox
@@ -323,7 +323,7 @@ class Commands:
             await self._close(lambda run: e.RunCancelled(run.id, tuple(run.unsettled)))
         await erase(self._services, self._log.tenure.fence, self._log.state.last_seq, self._log.state.head)
         self.deleted = True
-        del self._services.live[self._log.state.id]
+        del self._services.logs.live[self._log.state.id]
 
     # --------------------------------------------------------------------- runs
 

@@ -43,7 +43,7 @@ async def refuse_if_halted(approval: Approval, decision: Decided, services: Serv
                 return
         case ElicitationQuestion() as asked:
             with errors.journal_as_agent_error():
-                run = (await stored.read(services.journal, approval.stream)).live_run
+                run = (await stored.read(services.logs.journal, approval.stream)).live_run
             record = None if run is None else run.calls.get(asked.key)
             if record is not None and record.started is not None and record.started.effect != "once":
                 return

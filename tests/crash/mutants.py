@@ -1415,12 +1415,12 @@ NODES = (
     ),
     (
         "nodes: events of a stopped node are not published to watchers of all",
-        Edit("actors.conversation.conversation:_serve", "await services.relay.load(log)", ""),
+        Edit("actors.conversation.conversation:_serve", "await logs.relay.load(log)", ""),
         ("tests/actors/test_lost_nodes.py",),
     ),
     (
         "nodes: an unloaded conversation is no longer followed for watchers of all",
-        Edit("actors.conversation.conversation:_unload", "services.relay.unload(log)", "pass"),
+        Edit("actors.conversation.conversation:_unload", "services.logs.relay.unload(log)", "pass"),
         ("tests/actors/test_lost_nodes.py",),
     ),
     (
@@ -1474,8 +1474,8 @@ NODES = (
         "nodes: without hints, nothing is noticed",
         Edit(
             "actors.conversation.other_nodes:OtherNodes._poll",
-            "{id for topic in services.bus.topics if (id := _conversation(topic))}",
-            "() and {id for topic in services.bus.topics if (id := _conversation(topic))}",
+            "{id for topic in services.logs.bus.topics if (id := _conversation(topic))}",
+            "() and {id for topic in services.logs.bus.topics if (id := _conversation(topic))}",
         ),
         (OTHER_NODES,),
     ),
