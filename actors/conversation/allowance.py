@@ -115,7 +115,7 @@ class Allowance:
         """Whether a conversation has a live run of the principal, or a command that starts one."""
         log, journal = await self._services.logs.owned(conversation), self._services.logs.journal
         if log is not None and log.state.live_run is not None:
-            return log.state.live_run.requester == principal
+            return log.state.live_run.started.by == principal
         waiting = await stored.inbox(journal, conversation, skip_damaged=True)
         if any(isinstance(each.command, Create | Say) and each.command.by == principal for each in waiting):
             return True

@@ -277,7 +277,7 @@ class Commands:
         if head is None or not waiting:
             return
         if head.state == "auth_required":
-            for received in (each for each in waiting if each.by == self._log.run.requester):
+            for received in (each for each in waiting if each.by == self._log.run.started.by):
                 tried = (head.id, received.key)
                 has_token = self._services.tokens.get(received.stream, received.key) is not None
                 if has_token and tried not in self._tried:
@@ -350,8 +350,7 @@ class Commands:
     def _names(self) -> Trace:
         """The names of the run in the lines of the log, also in those of the actors that it asks."""
         state, run = self._log.state, self._log.run
-        traceparent = None if run.origin is None else run.origin.traceparent
-        trace = trace_id_of(run.id, traceparent)
+        trace = trace_id_of(run.id, run.traceparent)
         return {"conversation": state.id, "sid": state.head.session_id, "trace": trace}
 
     async def _stop_run(self) -> None:

@@ -75,7 +75,7 @@ async def ask_model(
         before=before,
         iteration=max(1, execute.iteration),
         step=keys.reply(execute.key, call),
-        message_id=scope.log.run.message_id or "",
+        message_id=scope.log.run.started.message_id or "",
         trimmed=any(not isinstance(each, AssistantMessage) and each.left_out for each in messages),
     )
     chain = chain_of(spec.model or config.llm.model, spec.fallbacks, config.llm, config.models)
@@ -182,7 +182,7 @@ class _Asking:
         """Count the tokens and the cost of a call of a model, and report it."""
         self.spent = self.spent.plus(call.spent.usage)
         log = self.scope.log
-        self.scope.services.spending.add(log.run.requester, call.spent.cost_usd)
+        self.scope.services.spending.add(log.run.started.by, call.spent.cost_usd)
         log.observer.model_called(log.state, attrs.evolve(call, ended=log.wall()))
 
     def _tell(self, name: str, before: int, attempt: int, delta: Delta) -> None:

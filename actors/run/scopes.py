@@ -82,7 +82,7 @@ class RunScope:
             output_key=spec.output_key or "",
             session_state=execute.session,
             user_message=self.user,
-            requester=None if run.program else run.requester,
+            requester=None if run.started.program else run.started.by,
         )
 
     def expiry(self, policy_scope: PolicyScope) -> float | None:
@@ -134,9 +134,7 @@ class CallScope:
 
     def traceparent(self, key: str, attempt: int) -> str | None:
         """The trace that an attempt of a call belongs to (W3C Trace Context)."""
-        observed = self.log.observer.traceparent(self.log.state, key, attempt)
-        origin = self.log.run.origin
-        return observed or (None if origin is None else origin.traceparent)
+        return self.log.observer.traceparent(self.log.state, key, attempt) or self.log.run.traceparent
 
     def occasion(self, question: str, key: str) -> Occasion:
         """The occasion of a question about the call `key`."""

@@ -509,7 +509,7 @@ DELEGATED = (
         "a message lends its token to the run of another principal",
         Edit(
             "actors.conversation.commands:Commands._answer_waiting",
-            "(each for each in waiting if each.by == self._log.run.requester)",
+            "(each for each in waiting if each.by == self._log.run.started.by)",
             "waiting",
         ),
         "tests/actors/conversation/test_credentials.py",
@@ -757,8 +757,8 @@ VOTED = (
         "who uses a relay approves",
         Edit(
             "actors.run.scopes:RunScope.occasion",
-            "None if run.program else run.requester",
-            "run.requester",
+            "None if run.started.program else run.started.by",
+            "run.started.by",
         ),
     ),
     ("a program votes", Edit("actors.access.principal:Principal.is_known_person", "self.is_person", "True")),
