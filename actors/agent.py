@@ -391,7 +391,7 @@ class Agent(AgentReads):
 
     def _tell_halt(self) -> HaltState:
         state = self._cast.services.halts.state
-        self._cast.services.bus.publish(EVERYTHING, state)
+        self._cast.services.logs.bus.publish(EVERYTHING, state)
         return state
 
     async def delete(self, id: str) -> None:
@@ -419,7 +419,7 @@ class Agent(AgentReads):
         After that, calls that wait for a turn raise ``shutting_down``. Their commands are on disk and
         continue at the next start.
         """
-        active_runs = self._cast.services.active_runs
+        active_runs = self._cast.services.logs.active_runs
         active_runs.draining.set()
         with trio.move_on_after(grace):
             await active_runs.wait_until_none()

@@ -86,7 +86,7 @@ class AgentReads:
     def _guard(self) -> Guard | None:
         if self.principal is None:
             return None
-        return Guard(self.principal, self._journal, self._cast.services.live)
+        return Guard(self.principal, self._journal, self._cast.services.logs.live)
 
     @property
     def _by(self) -> str | None:
@@ -114,7 +114,7 @@ class AgentReads:
     @property
     def draining(self) -> trio.Event:
         """Set when the shutdown begins. Commands are then refused, and runs start no further steps."""
-        return self._cast.services.active_runs.draining
+        return self._cast.services.logs.active_runs.draining
 
     async def get(self, id: str) -> Conversation:
         """Return the current state of a conversation.
@@ -128,7 +128,7 @@ class AgentReads:
 
     async def _read(self, id: str) -> Conversation:
         """Like `get`, but raises `StreamDamaged` for a conversation that cannot be read."""
-        store, log = self._journal, await self._cast.services.owned(id)
+        store, log = self._journal, await self._cast.services.logs.owned(id)
         if log is not None and (live := log.snapshot()) is not None and live.last_seq:
             return live  # the actor has already folded the events
         row = await store.row(id)
@@ -157,7 +157,7 @@ class AgentReads:
 
     async def _read_listed(self, row: Row, approvals: Sequence[Approval]) -> Conversation | None:
         """Return a conversation of a page, or None if it was deleted meanwhile. Raises `StreamDamaged`."""
-        if row.last_seq and row.stream not in self._cast.services.live:
+        if row.last_seq and row.stream not in self._cast.services.logs.live:
             found = await stored.read_listed(self._journal, row, approvals)
             return found if found.last_seq >= row.last_seq else None
         try:
@@ -334,7 +334,7 @@ class AgentReads:
     @property
     def delta_exchange(self) -> DeltaExchange:
         """The deltas that this process and others on the same journal pass to each other."""
-        return DeltaExchange(self._cast.services)
+        return DeltaExchange(self._cast.services.logs)
 
     @property
     def member(self) -> str:
@@ -356,8 +356,8 @@ class AgentReads:
             await self._journal.census() if answers else None,
             await self._journal.fleet() if answers else None,
             self._journal.member,
-            working=services.active_runs.count,
-            in_memory=len(services.live),
+            working=services.logs.active_runs.count,
+            in_memory=len(services.logs.live),
             slots=self._cast.directory.slots,
         )
 
@@ -378,7 +378,7 @@ class AgentReads:
         # `after` is beyond the end if the journal was replaced with an older backup.
         after = min(after, (await self.log_end(id)).last_seq)
         services = self._cast.services
-        found = follow.follow(self._journal, services.bus, services.wall, id, after, deltas=deltas)
+        found = follow.follow(self._journal, services.logs.bus, services.logs.wall, id, after, deltas=deltas)
         with errors.journal_as_agent_error():
             async with aclosing(found) as events:
                 async for event in events:
@@ -412,7 +412,7 @@ class AgentReads:
                 return True
             return (guard is None or guard.admits(published)) and wanted.wants(published)
 
-        bus = self._cast.services.bus
+        bus = self._cast.services.logs.bus
         others = bus.subscribe(EVERY_DELTA) if deltas else nullcontext()
         with others, bus.subscribe(EVERYTHING, BUFFER, wants) as live:
             yield Watch(live, None if guard is None else Sight(guard).sees)

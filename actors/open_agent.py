@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from .conversation.sender import Sender
 from .log.observer import Observer, Observers
 from .mcp.server import mcp_server
 from .models.model_actors import OpenModel
-from .supervisor import Cast, OpenRemoteAgent, OpenServer, open_cast
+from .supervisor import OpenRemoteAgent, OpenServer, Setup, open_cast
 from .tools.server_status import ServerStatus
 from .tools.tool import ServerMessage
 
@@ -93,32 +93,22 @@ async def open_agent(
     _check(config)
     config, open_server = _with_program_servers(config, servers or {}, open_server)
     observer = Observers(observers) if observers else Observer()
+    about = written(this_process(wall(), advertise_url))
     address = config.data_dir if journal is None else journal
-    opened = (
-        open_journal(
-            address,
-            lease=lease,
-            version=LOG_VERSION,
-            about=written(this_process(wall(), advertise_url)),
+    async with _journal(address, lease, about, wall, observer) as store:
+        setup = Setup(
+            config=config,
+            journal=store,
+            lease=Lease(store, lease_clock),
             wall=wall,
-            on_commit=observer.committed,
+            observer=observer,
+            open_server=open_server,
+            open_remote_agent=open_remote_agent,
+            open_model=open_model,
+            model_transport=model_transport,
         )
-        if isinstance(address, Path | str)
-        else nullcontext(address)
-    )
-    async with opened as store:
-        held = Lease(store, lease_clock)
-        cast = open_cast(
-            config, store, held, wall, observer, open_server, open_remote_agent, open_model, model_transport
-        )
-        folder = None if record is None else Path(record)
-        try:
-            async with _run(config, store, cast, folder, wall()) as agent:
-                yield agent
-        finally:
-            # Otherwise other members wait for the end of the lease.
-            with trio.move_on_after(LEAVE, shield=True), suppress(JournalError):
-                await store.leave()
+        async with _run(setup, None if record is None else Path(record)) as agent:
+            yield agent
 
 
 def _check(config: object) -> None:
@@ -168,28 +158,50 @@ def working_grace(grace: float) -> float:
 
 @asynccontextmanager
 @trio.lowlevel.enable_ki_protection
-async def _run(
-    config: AgentConfig,
-    journal: Journal,
-    opened_cast: AbstractAsyncContextManager[Cast],
-    record: Path | None,
-    started: float,
-) -> AsyncIterator[Agent]:
+async def _journal(
+    address: Journal | str | Path,
+    lease: float,
+    about: str,
+    wall: WallClock,
+    observer: Observer,
+) -> AsyncIterator[Journal]:
+    """The journal at an address, or the one that the program gives. At the end of the block, the process
+    leaves it."""
+    opened = (
+        open_journal(
+            address, lease=lease, version=LOG_VERSION, about=about, wall=wall, on_commit=observer.committed
+        )
+        if isinstance(address, Path | str)
+        else nullcontext(address)
+    )
+    async with opened as store:
+        try:
+            yield store
+        finally:
+            # Otherwise other nodes wait for the end of the lease.
+            with trio.move_on_after(LEAVE, shield=True), suppress(JournalError):
+                await store.leave()
+
+
+@asynccontextmanager
+@trio.lowlevel.enable_ki_protection
+async def _run(setup: Setup, record: Path | None) -> AsyncIterator[Agent]:
+    journal, started = setup.journal, setup.wall()
     with trio.CancelScope() as shutdown:
-        async with opened_cast as cast, trio.open_nursery() as nursery:
-            recorder = Recorder(record, journal, cast.services.bus) if record is not None else None
+        async with open_cast(setup) as cast, trio.open_nursery() as nursery:
+            recorder = Recorder(record, journal, cast.services.logs.bus) if record is not None else None
             if recorder is not None:
                 await nursery.start(recorder.run)
             nursery.start_soon(startup.resume_all, cast.services)
             probe = JournalProbe(journal, nursery)
             nursery.start_soon(probe.error)  # for its log
-            agent = Agent(config, cast, journal, Sender(cast.services), journal, started, probe=probe)
+            agent = Agent(setup.config, cast, journal, Sender(cast.services), journal, started, probe=probe)
             try:
                 yield agent
             except BaseException:
                 agent.draining.set()  # in-flight calls may still end, but no further step starts
                 raise
-            grace = working_grace(config.shutdown_grace)
+            grace = working_grace(setup.config.shutdown_grace)
             end = trio.current_time() + grace
             if not agent.draining.is_set():
                 await agent.drain(grace)

@@ -21,15 +21,13 @@ import trio
 from ..config.a2a import RemoteAgentConfig
 from ..config.agent_config import AgentConfig
 from ..config.mcp import McpServerConfig
-from ..config.nodes import Node
-from ..config.tree import tree_from_stored, tree_id
 from ..runtime.clock import WallClock
 from ..runtime.context import Behaviour, background
 from ..runtime.event_bus import EventBus
 from ..runtime.journal.followed_notes import FollowedNotes, made_once
 from ..runtime.journal.lease import Lease
 from ..runtime.journal.patience import until_available
-from ..runtime.journal.protocol import Journal, Json
+from ..runtime.journal.protocol import Journal
 from ..runtime.ref import ActorRef
 from ..runtime.supervision import Supervisor, open_supervisor
 from ..runtime.virtual import VirtualActors
@@ -44,7 +42,7 @@ from .gate import halt
 from .gate.halt import Halts
 from .gate.review import Finding, refuse, review
 from .gate.unapproved import summary, unapproved_tools
-from .log.branches import ActiveRuns
+from .log.logs import Logs
 from .log.observer import Observer
 from .log.topics import EVERYTHING
 from .mcp.modes import Modes
@@ -53,8 +51,8 @@ from .models import spending as spent
 from .models.client import open_client
 from .models.model_actors import ModelActors, OpenModel, most_calls
 from .models.spending import Spending
-from .nodes.offers import CurrentOffers
-from .nodes.services import Services
+from .run.offers import CurrentOffers
+from .run.services import Services
 from .tools.authorization import Authorization
 from .tools.catalogue import DuplicateTool
 from .tools.delegation import RemoteAgentMessage, RemoteAgentStatus
@@ -63,7 +61,6 @@ from .tools.registry import Learn, Register, RegisterAgent, RegistryMessage, Rem
 from .tools.server_directory import ServerDirectory, tool_lists
 from .tools.server_status import ServerStartFailed, ServerStatus
 from .tools.slots import Slots
-from .tools.tokens import Tokens
 from .tools.tool import ListTools, ServerMessage
 
 if TYPE_CHECKING:
@@ -106,99 +103,75 @@ class OpenRemoteAgent(Protocol):
     ) -> Behaviour[RemoteAgentMessage]: ...
 
 
+@attrs.frozen(eq=False, kw_only=True)
+class Setup:
+    """What `open_agent` hands over. By default, servers use MCP and other agents A2A."""
+
+    config: AgentConfig
+    journal: Journal
+    lease: Lease
+    wall: WallClock
+    observer: Observer
+    open_server: OpenServer | None
+    open_remote_agent: OpenRemoteAgent | None
+    open_model: OpenModel | None
+    model_transport: httpx2.AsyncBaseTransport | None
+
+
 @asynccontextmanager
 @trio.lowlevel.enable_ki_protection
-async def open_cast(
-    config: AgentConfig,
-    journal: Journal,
-    lease: Lease,
-    wall: WallClock,
-    observer: Observer,
-    open_server: OpenServer | None,
-    open_remote_agent: OpenRemoteAgent | None,
-    open_model: OpenModel | None,
-    model_transport: httpx2.AsyncBaseTransport | None,
-) -> AsyncIterator[Cast]:
-    """Run the actors for the length of the block. By default, servers use MCP and other agents A2A.
-
-    If it raises, no actor is left running.
+async def open_cast(setup: Setup) -> AsyncIterator[Cast]:
+    """Run the actors for the length of the block. If it raises, no actor is left running.
 
     Raises:
         StartError: a model or a tool server is unavailable.
         ConfigError: a rule names a tool that no server has.
     """
-    most = config.tools.max_stored_bytes
-    opens = open_server or partial(mcp_server, max_stored_bytes=most, modes=Modes(journal))
-    opens_agent = open_remote_agent or partial(remote_agent_actor, max_stored_bytes=most)
+    config = setup.config
     with closing(EventBus()) as bus:  # ends the subscriptions of followers outside the actors
         async with (
-            open_client(most_calls(config), model_transport) as client,
+            open_client(most_calls(config), setup.model_transport) as client,
             open_supervisor(bus, grace=config.shutdown_grace) as kernel,
         ):
-            models = ModelActors(kernel, config, client, open_model)
-            yield await _start(kernel, models, config, journal, lease, wall, observer, opens, opens_agent)
+            yield await _start(kernel, ModelActors(kernel, config, client, setup.open_model), setup)
 
 
-async def _start(
-    kernel: Supervisor,
-    models: ModelActors,
-    config: AgentConfig,
-    journal: Journal,
-    lease: Lease,
-    wall: WallClock,
-    observer: Observer,
-    open_server: OpenServer,
-    open_remote_agent: OpenRemoteAgent,
-) -> Cast:
+async def _start(kernel: Supervisor, models: ModelActors, setup: Setup) -> Cast:
+    config, journal, lease = setup.config, setup.journal, setup.lease
     bus, directory = kernel.bus, ServerDirectory()
     known = KnownTools.of(journal, config.approval)
     await until_available(partial(known.load, [server.name for server in config.enabled_servers]))
-    wall = await _hold(lease, kernel, wall)
-    notes = FollowedNotes(journal, wall, lease.can_be_lost)
-    halts = Halts(journal, wall, lambda state: bus.publish(EVERYTHING, state))
+    logs = Logs(journal, lease, bus, await _hold(lease, kernel, setup.wall), setup.observer)
+    notes = FollowedNotes(journal, logs.wall, lease.can_be_lost)
+    halts = Halts(journal, logs.wall, lambda state: bus.publish(EVERYTHING, state))
     await notes.follow(halt.NOTE, halts.apply)
-    spending = Spending(journal, wall, None if config.auth is None else config.auth.limits.cost_usd_per_day)
+    limit = None if config.auth is None else config.auth.limits.cost_usd_per_day
+    spending = Spending(journal, logs.wall, limit)
     await notes.follow(spent.NOTE, spending.apply)
     found = registry(config, directory.set_catalogue, known)
     registry_ref = await kernel.start("registry", found, mailbox=LOOKUPS)
     await models.check()
-    servers = await _start_servers(kernel, config, open_server, registry_ref, directory)
-    await _start_agents(kernel, config, open_remote_agent, registry_ref, directory)
+    servers = await _start_servers(kernel, setup, registry_ref, directory)
+    await _start_agents(kernel, setup, registry_ref, directory)
     lists = tool_lists(directory, registry_ref, lambda: _warn(config, directory, _review(config, directory)))
     await kernel.start("tool lists", lists)
     _check_rules(config, directory)
-
-    current = tree_id(config.stored_tree)
-
-    def tree(id: str, stored: Json) -> Node:
-        if id == current:
-            return config.agent
-        return tree_from_stored(stored, data_dir=config.data_dir)
-
     services = Services(
         config=config,
-        journal=journal,
-        bus=bus,
-        active_runs=ActiveRuns(),
-        tokens=Tokens(),
-        lease=lease,
+        logs=logs,
         agent_id=await _agent_id(journal),
         secret=await _secret(journal),
-        wall=wall,
         registry=registry_ref,
         halts=halts,
         spending=spending,
         model=models.get,
-        tree_id=current,
-        tree=tree,
         wake=lambda id: conversations.wake(id, Wake()),
         authorization=Authorization(
             directory, registry_ref, servers, [each.name for each in config.enabled_servers if each.required]
         ),
-        observer=observer,
         offers=CurrentOffers(lambda: directory.catalogue),
     )
-    await kernel.start("flusher", background(services.flusher.run))
+    await kernel.start("flusher", background(logs.flusher.run))
     if spending.limit is not None:
         await kernel.start("spending", background(spending.keep))
     conversations = VirtualActors("conversation", conversation(services), kernel, poisoned=poisoned(services))
@@ -274,22 +247,20 @@ def _warn(config: AgentConfig, directory: ServerDirectory, findings: Sequence[Fi
 
 
 async def _start_agents(
-    kernel: Supervisor,
-    config: AgentConfig,
-    open_remote_agent: OpenRemoteAgent,
-    registry_ref: ActorRef[RegistryMessage],
-    directory: ServerDirectory,
+    kernel: Supervisor, setup: Setup, registry_ref: ActorRef[RegistryMessage], directory: ServerDirectory
 ) -> None:
     """Start and register the other agents. Entries with the same connection share an actor. The agents are
     not contacted, so an unavailable agent does not prevent the start."""
+    most = setup.config.tools.max_stored_bytes
+    opens = setup.open_remote_agent or partial(remote_agent_actor, max_stored_bytes=most)
     started: list[tuple[RemoteAgentConfig, list[str], ActorRef[RemoteAgentMessage], Slots]] = []
-    for agent in config.remote_agents:
+    for agent in setup.config.remote_agents:
         plain = attrs.evolve(agent, name="", description="", destructive_hint=False)
         shared = next((each for each in started if each[0] == plain), None)
         directory.set_agents([agent.name], RemoteAgentStatus("unknown"))
         if shared is None:
             names: list[str] = []
-            behaviour = open_remote_agent(agent, report=partial(directory.set_agents, names))
+            behaviour = opens(agent, report=partial(directory.set_agents, names))
             shared = (plain, names, await kernel.start(agent.id, behaviour), Slots(agent.max_concurrency))
             started.append(shared)
         _, names, ref, slots = shared
@@ -302,32 +273,30 @@ async def _start_agents(
 
 
 async def _start_servers(
-    kernel: Supervisor,
-    config: AgentConfig,
-    open_server: OpenServer,
-    registry_ref: ActorRef[RegistryMessage],
-    directory: ServerDirectory,
+    kernel: Supervisor, setup: Setup, registry_ref: ActorRef[RegistryMessage], directory: ServerDirectory
 ) -> Mapping[str, ActorRef[ServerMessage]]:
     """Connect all servers at the same time. Register them in the order of the config, or raise all
     failures."""
+    enabled, most = setup.config.enabled_servers, setup.config.tools.max_stored_bytes
+    opens = setup.open_server or partial(mcp_server, max_stored_bytes=most, modes=Modes(setup.journal))
     started: dict[str, ActorRef[ServerMessage]] = {}
     failures: dict[str, ServerStartFailed] = {}
 
     async def start(server: McpServerConfig) -> None:
         try:
             started[server.name] = await kernel.start(
-                f"mcp:{server.name}", open_server(server, report=directory.set_server), group="tool servers"
+                f"mcp:{server.name}", opens(server, report=directory.set_server), group="tool servers"
             )
         except ServerStartFailed as error:
             failures[server.name] = error
 
     async with trio.open_nursery() as nursery:
-        for server in config.enabled_servers:
+        for server in enabled:
             nursery.start_soon(start, server)
-    problems = [str(failures[server.name]) for server in config.enabled_servers if server.name in failures]
+    problems = [str(failures[server.name]) for server in enabled if server.name in failures]
     mistaken = any(failure.mistake for failure in failures.values())
     if not problems:
-        for server in config.enabled_servers:
+        for server in enabled:
             try:
                 slots = directory.slots[server.name] = Slots(server.max_concurrency)
                 await _register(server, started[server.name], slots, registry_ref)
@@ -336,7 +305,7 @@ async def _start_servers(
                 mistaken = True
     if problems:
         raise (Misconfigured if mistaken else StartError)("\n".join(problems))
-    states = [state for server in config.enabled_servers if (state := directory.servers.get(server.name))]
+    states = [state for server in enabled if (state := directory.servers.get(server.name))]
     if started and len(states) == len(started) and all(each.state == "disconnected" for each in states):
         logger.warning(
             "all MCP servers failed: %s", "; ".join(f"{each.name}: {each.error}" for each in states)

@@ -10,11 +10,11 @@ import attrs
 from ..gate.gate import offered
 from ..gate.off_loop import judge_off_loop
 from ..models.messages import ToolCall
+from ..run.scopes import CallScope
 from ..tools.arguments import Unfit
 from ..tools.needs import Wanted
 from ..tools.registry import NotFound, Resolve, Resolved, Unusable
 from .ask_order import AskPosition
-from .call_scope import CallScope
 from .facts import CallApproval, Judgement, Missing, Sent
 
 
@@ -38,9 +38,9 @@ class CallJudge:
         if isinstance(arguments, Missing):
             return None, arguments
         scope, tool = self.scope, found.tool
-        verdict = await judge_off_loop(tool, arguments, scope.policy_scope, scope.searching)
+        verdict = await judge_off_loop(tool, arguments, scope.policy_scope, scope.run.searching)
         allowed = [
-            await judge_off_loop(tool, approval.shown, scope.policy_scope, scope.searching)
+            await judge_off_loop(tool, approval.shown, scope.policy_scope, scope.run.searching)
             for approval in approvals
             if approval.state == "approved" and approval.fingerprint == tool.fingerprint
         ]
@@ -60,7 +60,7 @@ class CallJudge:
             return approvals[-1].arguments
         if sent is not None:
             return sent.arguments
-        fit = await self.scope.arguments.fit(found.tool, found.arguments)
+        fit = await self.scope.services.arguments.fit(found.tool, found.arguments)
         return invalid("; ".join(fit.mistakes)) if isinstance(fit, Unfit) else fit
 
     def _lacks_token(self, found: Resolved) -> Wanted | None:
@@ -105,15 +105,15 @@ class CallJudge:
         scope, log = self.scope, self.scope.log
         among = None if server is None else [server]
         while True:
-            found = await scope.registry.ask(wanted)
+            found = await scope.services.registry.ask(wanted)
             if not isinstance(found, NotFound):
                 return found
             self.position.leave()
             token = scope.token(self.key)
             is_own = log.run.calls[self.key].own_command is not None
-            if await scope.authorization.present(token, among if is_own else None):
+            if await scope.services.authorization.present(token, among if is_own else None):
                 continue
-            needed = scope.authorization.wanted(among)
+            needed = scope.services.authorization.wanted(among)
             if needed is None or (server is None and (token is not None or not log.run.has_token(self.key))):
                 return found
             await log.branches.credential(needed, scope.work_timers)

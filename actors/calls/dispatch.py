@@ -32,6 +32,7 @@ from ..log import events as e
 from ..log.deltas import ToolProgress
 from ..log.event_json import encode
 from ..log.past import NOT_SENT
+from ..run.scopes import CallScope
 from ..tools import needs
 from ..tools.needs import Need, Unaskable
 from ..tools.registry import RemoteServer, Resolved, Server, bearer_for
@@ -48,7 +49,6 @@ from ..tools.tool import (
     ToolUnavailable,
 )
 from .call_end import CANCEL_GRACE, save_cancelled, save_ends
-from .call_scope import CallScope
 from .elicitations import ElicitationAsker, Elicitations, note_declined, replies_of
 from .lifecycle import INTERRUPTED
 from .proxies import brought_by_next
@@ -66,7 +66,7 @@ class Dispatch:
     async def send(self, key: str, step: Send, found: Resolved, halt: Halt) -> bool:
         """Make an attempt, and record its end. Return False, without an attempt, if a shutdown or a halt
         began after the step was decided. `halt` is the latest halt at that time."""
-        log, server, tool, halts = self.scope.log, found.server, found.tool, self.scope.halts
+        log, server, tool, halts = self.scope.log, found.server, found.tool, self.scope.services.halts
         with (
             await place_in(self.limiter, server.slots) as held,
             halts.departure(None if step.held else halt, log.tenure.holds) as departure,
@@ -84,7 +84,7 @@ class Dispatch:
                 arguments=step.arguments,
                 effect=step.effect,
                 asks=step.asks,
-                node=self.scope.node,
+                node=self.scope.spec.name,
                 fingerprint=tool.fingerprint,
                 brings=brought_by_next(log, key),
             )
@@ -122,7 +122,9 @@ class Dispatch:
         assert isinstance(server, RemoteServer)
         with (
             await place_in(self.limiter, server.slots) as held,
-            self.scope.halts.departure(None if step.held else halt, self.scope.log.tenure.holds) as departure,
+            self.scope.services.halts.departure(
+                None if step.held else halt, self.scope.log.tenure.holds
+            ) as departure,
         ):
             departure.committed.set()
             if not self.scope.draining.is_set():
@@ -223,7 +225,7 @@ class Dispatch:
     def _tell(self, elicitations: Elicitations, tool: Tool, progress: Progress) -> None:
         log = self.scope.log
         where = (log.state.id, log.state.last_seq, elicitations.key, elicitations.attempt)
-        log.publish_delta(ToolProgress(*where, self.scope.node, tool.name, tool.server, progress))
+        log.publish_delta(ToolProgress(*where, self.scope.spec.name, tool.name, tool.server, progress))
 
 
 def _one_at_a_time(server: Server) -> None:

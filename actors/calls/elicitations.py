@@ -25,10 +25,10 @@ from ..approvals.asked import Asked
 from ..approvals.elicitation_approval import ElicitationQuestion, answer_of
 from ..log import keys
 from ..log.log import ConversationLog
+from ..run.scopes import CallScope
 from ..tools.elicitation import unaskable
 from ..tools.slots import HeldSlot, outside
 from ..tools.tool import Elicitation, ElicitationAnswer
-from .call_scope import CallScope
 from .recorded import DECLINE, answers_so_far
 
 CANCEL = ElicitationAnswer("cancel")
@@ -61,7 +61,7 @@ class ElicitationAsker:
 
         decision = await scope.log.decision(question, put, scope.work_timers)
         acts = in_flight and started.effect == "once" and decision.agrees
-        return CANCEL if acts and scope.halts.latest.lapses(decision.halts) else answer_of(decision)
+        return CANCEL if acts and scope.services.halts.latest.lapses(decision.halts) else answer_of(decision)
 
     async def answers(self, key: str) -> None:
         """Put the questions that the server of the call `key` asked at its last attempt, each once, and

@@ -16,9 +16,9 @@ from ..approvals.yes_or_no import Approved
 from ..log import keys
 from ..log.log import ConversationLog
 from ..log.record import CallRecord, Run
+from ..run.scopes import CallScope
 from ..tools.delegation import SERVER, RemoteAnswer, RemoteItem
 from ..tools.needs import NeedsDecisions
-from .call_scope import CallScope
 
 
 @attrs.frozen(eq=False)

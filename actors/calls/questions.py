@@ -14,9 +14,9 @@ from ..approvals.requirement import Requirement
 from ..approvals.tool_approval import ToolQuestion
 from ..log import keys
 from ..log.void import replace
+from ..run.scopes import CallScope
 from ..tools.registry import Resolved
 from ..tools.tool import Tool
-from .call_scope import CallScope
 from .recorded import approvals_of
 from .repeated import rejected_earlier
 from .steps import Ask, AskOutcome, AwaitDecision, Replace

@@ -27,6 +27,7 @@ from ..gate.halt import Departure
 from ..log import events as e
 from ..log.deltas import ToolProgress
 from ..log.past import NOT_SENT
+from ..run.scopes import CallScope
 from ..tools import needs
 from ..tools.delegation import (
     MESSAGE,
@@ -43,7 +44,6 @@ from ..tools.registry import RemoteServer, bearer_for
 from ..tools.slots import HeldSlot
 from ..tools.tool import Progress, Tool, ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .call_end import save_cancelled, save_ends
-from .call_scope import CallScope
 from .proxies import answers_in, items_left
 
 REMOTE_GRACE = 8.0
@@ -244,5 +244,5 @@ class RemoteExchange:
         log = self._scope.log
         where = (log.state.id, log.state.last_seq, self._key, self._attempt)
         log.publish_delta(
-            ToolProgress(*where, self._scope.node, self._tool.name, self._tool.server, progress)
+            ToolProgress(*where, self._scope.spec.name, self._tool.name, self._tool.server, progress)
         )

@@ -21,11 +21,11 @@ from ..log.outcomes import NotSent
 from ..log.record import CallOutcome
 from ..log.void import save_and_void
 from ..models.messages import ToolCall
+from ..run.scopes import CallScope
 from ..tools.registry import Resolved
 from .ask_order import AskPosition
 from .call_end import save_ends
 from .call_judge import CallJudge, invalid
-from .call_scope import CallScope
 from .dispatch import Dispatch
 from .elicitations import ElicitationAsker
 from .facts import Judgement, LocalState, Missing
@@ -132,7 +132,7 @@ class CallRunner:
         resends: int | None = None
         while True:
             record, approvals = record_of(log, key, scope.token(key)), approvals_of(log, key)
-            local = LocalState(resends, scope.draining.is_set(), scope.halts.latest)
+            local = LocalState(resends, scope.draining.is_set(), scope.services.halts.latest)
             match next_step(key, record, judgement, approvals, local):
                 case Judge():
                     found, judgement = await judge.judge(approvals, record.sent)
@@ -157,7 +157,7 @@ class CallRunner:
     async def _send(self, key: str, send: Send, found: Resolved | None, halt: Halt) -> bool:
         """Make an attempt. False if it was not made, so that the next step has to be decided anew."""
         assert found is not None
-        limit = self.scope.max_calls
+        limit = self.scope.services.config.limits.max_tool_calls
         if send.is_first and not self.scope.log.take("tool_calls", limit):
             text = f"the run stopped after {limit} tool calls (limits.max_tool_calls)"
             raise NodeFailed("limit_reached", text, fatal=True)
@@ -224,7 +224,7 @@ class CallRunner:
         await save_and_void(
             self.scope.log,
             *(e.ToolUnknown(key, attempt, INTERRUPTED) for attempt in lost),
-            e.StepFinished.of(key, "call", self.scope.node, not_sent),
+            e.StepFinished.of(key, "call", self.scope.spec.name, not_sent),
             where=lambda asked: asked.key == key,
             why="the call it was about has ended",
             settle=[SettleIntent(key, attempt, "unknown") for attempt in lost],

@@ -19,7 +19,7 @@ from ...runtime.journal.summary import Among, Row
 from ..common.errors import AgentError
 from ..log import stored
 from ..log.inbox import Create, Say
-from ..nodes.services import Services
+from ..run.services import Services
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class Allowance:
         found: set[str] = set()
         cursor: str | None = None
         while True:
-            page = await self._services.journal.list(among=Among(principal), limit=PAGE, cursor=cursor)
+            page = await self._services.logs.journal.list(among=Among(principal), limit=PAGE, cursor=cursor)
             found.update(row.stream for row in page.rows if _has_live_run(row, principal))
             cursor = page.next_cursor
             if cursor is None:
@@ -113,9 +113,9 @@ class Allowance:
 
     async def _is_live(self, conversation: str, principal: str) -> bool:
         """Whether a conversation has a live run of the principal, or a command that starts one."""
-        log, journal = await self._services.owned(conversation), self._services.journal
+        log, journal = await self._services.logs.owned(conversation), self._services.logs.journal
         if log is not None and log.state.live_run is not None:
-            return log.state.live_run.requester == principal
+            return log.state.live_run.started.by == principal
         waiting = await stored.inbox(journal, conversation, skip_damaged=True)
         if any(isinstance(each.command, Create | Say) and each.command.by == principal for each in waiting):
             return True

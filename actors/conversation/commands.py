@@ -39,7 +39,6 @@ from ...runtime.journal.errors import JournalError, QuestionTaken, Reading
 from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Json
 from ...runtime.journal.question import CloseQuestion
-from ..calls.call_scope import hop_of
 from ..common.errors import ErrorCode
 from ..log import events as e
 from ..log import stored
@@ -62,7 +61,8 @@ from ..log.record import CallRecord, Run
 from ..log.topics import ConversationTopic, Idle
 from ..log.trace_ids import trace_id_of
 from ..log.void import closed, save_and_void
-from ..nodes.services import Services
+from ..run.scopes import hop_of
+from ..run.services import Services
 from ..tools.delegation import CancelRemote
 from ..tools.needs import Wanted
 from ..tools.registry import RemoteServer, Resolve, Resolved, bearer_for
@@ -108,7 +108,7 @@ class Commands:
 
     async def look(self) -> None:
         """Execute the commands in the inbox, then start the run if it is not being executed."""
-        if self.deleted or self._services.active_runs.draining.is_set():
+        if self.deleted or self._services.logs.active_runs.draining.is_set():
             return  # the next start executes them
         waiting: list[Received] = []
         self.left = set()
@@ -118,7 +118,7 @@ class Commands:
                 return
             if received.key in acked:
                 continue
-            if received.has_token and received.member != self._services.journal.member:
+            if received.has_token and received.member != self._services.logs.journal.member:
                 self._log.sent_elsewhere[received.key] = received.member
             if self._log.state.read_only and not isinstance(received.command, Delete):
                 await self._refuse_read_only(received)
@@ -138,12 +138,12 @@ class Commands:
             self._start()
         if not self._log.branches.active:
             self._services.tokens.look(state.id, state.last_seq)
-            self._services.bus.publish(ConversationTopic(state.id), Idle())
+            self._services.logs.bus.publish(ConversationTopic(state.id), Idle())
 
     async def _inbox(self) -> Sequence[Received]:
-        """The open commands. Raises `Fenced` if another member owns the conversation, because its commands
-        may be about things that are not in the log of this activation."""
-        journal = self._services.journal
+        """The open commands. Raises `Fenced` if another member owns the conversation, because its commands may
+        be about things that are not in the log of this activation."""
+        journal = self._services.logs.journal
         inbox = await until_available(partial(stored.inbox, journal, self._log.state.id))
         await self._log.tenure.check(journal)  # after the reading, so that it held before it
         return inbox
@@ -277,7 +277,7 @@ class Commands:
         if head is None or not waiting:
             return
         if head.state == "auth_required":
-            for received in (each for each in waiting if each.by == self._log.run.requester):
+            for received in (each for each in waiting if each.by == self._log.run.started.by):
                 tried = (head.id, received.key)
                 has_token = self._services.tokens.get(received.stream, received.key) is not None
                 if has_token and tried not in self._tried:
@@ -323,7 +323,7 @@ class Commands:
             await self._close(lambda run: e.RunCancelled(run.id, tuple(run.unsettled)))
         await erase(self._services, self._log.tenure.fence, self._log.state.last_seq, self._log.state.head)
         self.deleted = True
-        del self._services.live[self._log.state.id]
+        del self._services.logs.live[self._log.state.id]
 
     # --------------------------------------------------------------------- runs
 
@@ -350,8 +350,7 @@ class Commands:
     def _names(self) -> Trace:
         """The names of the run in the lines of the log, also in those of the actors that it asks."""
         state, run = self._log.state, self._log.run
-        traceparent = None if run.origin is None else run.origin.traceparent
-        trace = trace_id_of(run.id, traceparent)
+        trace = trace_id_of(run.id, run.traceparent)
         return {"conversation": state.id, "sid": state.head.session_id, "trace": trace}
 
     async def _stop_run(self) -> None:

@@ -35,9 +35,9 @@ from ..common import errors
 from ..log import stored
 from ..log.head import Head
 from ..log.inbox import Delete
-from ..log.log import ConversationLog, open_log
+from ..log.log import ConversationLog
 from ..log.topics import ConversationTopic, Idle, ReplyTopic
-from ..nodes.services import Services
+from ..run.services import Services
 from .commands import Commands
 from .deletion import erase
 from .result import refusal
@@ -81,22 +81,11 @@ def poisoned(services: Services) -> Callable[[str, Exception], Behaviour[Wake]]:
 
 
 async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Exception | None) -> None:
-    journal = services.journal
-    if services.lease.can_be_lost and services.active_runs.draining.is_set():
+    logs = services.logs
+    if logs.lease.can_be_lost and logs.active_runs.draining.is_set():
         return  # other members go on
     try:
-        log = await open_log(
-            journal,
-            id,
-            services.lease,
-            bus=services.bus,
-            active_runs=services.active_runs,
-            flusher=services.flusher,
-            wall=services.wall,
-            observer=services.observer,
-            start_soon=ctx.start_soon,
-            progress=ctx.progress,
-        )
+        log = await logs.open(id, start_soon=ctx.start_soon, progress=ctx.progress)
     except UnknownStream:  # deleted before this wake, or about to be created again
         await ctx.serve(partial(_restart_if_recreated, ctx, services, id), idle_timeout=IDLE)
         return
@@ -104,13 +93,13 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
         await _serve_damaged(ctx, services, id, damage)
         return
     if log is None:  # the member that owns it finds the commands itself
-        services.bus.publish(ConversationTopic(id), Idle())
+        logs.bus.publish(ConversationTopic(id), Idle())
         return
     commands = Commands(ctx, log, services)
     is_released = False
     try:
-        await services.relay.load(log)
-        services.live[id] = log  # without a checkpoint in between, so that no event is published twice
+        await logs.relay.load(log)
+        logs.live[id] = log  # without a checkpoint in between, so that no event is published twice
         if crash is not None:
             await commands.give_up(crash)
 
@@ -124,25 +113,25 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
         await log.branches.wait_inactive()  # at a shutdown, calls in flight get the grace period
         await log.flush()
         _unload(services, log, commands)
-        if not await journal.release(log.tenure.fence, commands.left):
+        if not await logs.journal.release(log.tenure.fence, commands.left):
             services.wake(id)
         is_released = True
     finally:
         _unload(services, log, commands)
-        if services.lease.can_be_lost and not is_released:
-            services.unreleased.append(log.tenure.fence)
+        if logs.lease.can_be_lost and not is_released:
+            logs.unreleased.append(log.tenure.fence)
 
 
 def _unload(services: Services, log: ConversationLog, commands: Commands) -> None:
     log.close()
-    if services.live.pop(log.state.id, None) is not None and not commands.deleted:
-        services.relay.unload(log)
+    if services.logs.live.pop(log.state.id, None) is not None and not commands.deleted:
+        services.logs.relay.unload(log)
 
 
 async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage: StreamDamaged) -> None:
     """Refuse the commands of a conversation that cannot be read. Its events stay until it is deleted."""
     logger.error("conversation %s is broken: %s", id, damage.why)
-    journal = services.journal
+    journal = services.logs.journal
     error = errors.broken(damage.why)
     reply = refusal("conversation_broken", error.message, error.hint)
     deleted = False
@@ -167,14 +156,14 @@ async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage
         services.tokens.drop(id, keys)
         await journal.save(Commit(fence, row.last_seq, refuse=dict.fromkeys(keys, reply)))
         for key in keys:
-            services.bus.publish(ReplyTopic(id, key), reply)
-        services.bus.publish(ConversationTopic(id), Idle())
+            services.logs.bus.publish(ReplyTopic(id, key), reply)
+        services.logs.bus.publish(ConversationTopic(id), Idle())
 
     await ctx.serve(look, idle_timeout=IDLE)
 
 
 async def _restart_if_recreated(ctx: Context[Wake], services: Services, id: str, _: Wake) -> None:
     """End this activation, and wake the next, if the deleted conversation has been created again."""
-    if await services.journal.row(id) is not None:
+    if await services.logs.journal.row(id) is not None:
         ctx.stop()
         services.wake(id)

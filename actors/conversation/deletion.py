@@ -7,17 +7,17 @@ from ...runtime.journal.protocol import Event, NewEvent
 from ..log import events as e
 from ..log.head import Head
 from ..log.topics import EVERYTHING, ConversationTopic, Published, ReplyTopic
-from ..nodes.services import Services
+from ..run.services import Services
 
 
 async def erase(services: Services, fence: Fence, last_seq: int, head: Head) -> None:
     """Delete a conversation; notify its followers, and the senders of commands without an answer."""
-    id, bus = fence.stream, services.bus
-    unanswered = await services.journal.delete(fence)
+    id, bus = fence.stream, services.logs.bus
+    unanswered = await services.logs.journal.delete(fence)
     services.tokens.forget(id)
-    is_news = services.relay.forget(id)
+    is_news = services.logs.relay.forget(id)
     bus.publish(ConversationTopic(id), NewEvent(e.CONVERSATION_DELETED, {}))
-    deleted = Event(id, last_seq + 1, e.CONVERSATION_DELETED, services.wall(), {})
+    deleted = Event(id, last_seq + 1, e.CONVERSATION_DELETED, services.logs.wall(), {})
     if is_news:
         bus.publish(EVERYTHING, Published(deleted, head.status, head.owner))
     for key in unanswered:

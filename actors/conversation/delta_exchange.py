@@ -13,8 +13,8 @@ import attrs
 
 from ...runtime.event_bus import Subscription
 from ..log.deltas import AnyDelta
+from ..log.logs import Logs
 from ..log.topics import DELTAS, EVERY_DELTA, ConversationTopic
-from ..nodes.services import Services
 
 BUFFER = 1000
 """Deltas that wait for a slow member, before the oldest are dropped."""
@@ -34,18 +34,18 @@ class WantedDeltas:
 
 @attrs.frozen(eq=False)
 class DeltaExchange:
-    _services: Services
+    _logs: Logs
 
     def wanted(self) -> WantedDeltas:
         """The deltas that watchers at this member want, and that other members may have."""
-        topics, live = self._services.bus.topics, self._services.live
+        topics, live = self._logs.bus.topics, self._logs.live
         watched = (topic.conversation for topic in topics if isinstance(topic, ConversationTopic))
         return WantedDeltas(frozenset(id for id in watched if id not in live), EVERY_DELTA in topics)
 
     def deltas(self, wants: Callable[[str], bool]) -> AbstractContextManager[Subscription]:
         """Subscribe to the deltas of conversations at this member. `wants` takes the id of a conversation."""
-        return self._services.bus.subscribe(DELTAS, BUFFER, lambda delta: wants(delta.conversation))
+        return self._logs.bus.subscribe(DELTAS, BUFFER, lambda delta: wants(delta.conversation))
 
     async def take(self, delta: AnyDelta) -> None:
         """Pass a delta of another member to the watchers at this member. Raises `JournalError`."""
-        await self._services.relay.pass_on(delta)
+        await self._logs.relay.pass_on(delta)

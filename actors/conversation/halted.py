@@ -25,7 +25,7 @@ from ..common import errors
 from ..gate.gate import effect_class
 from ..gate.halt import said
 from ..log import stored
-from ..nodes.services import Services
+from ..run.services import Services
 from ..tools.registry import Resolve, Resolved
 
 
@@ -43,7 +43,7 @@ async def refuse_if_halted(approval: Approval, decision: Decided, services: Serv
                 return
         case ElicitationQuestion() as asked:
             with errors.journal_as_agent_error():
-                run = (await stored.read(services.journal, approval.stream)).live_run
+                run = (await stored.read(services.logs.journal, approval.stream)).live_run
             record = None if run is None else run.calls.get(asked.key)
             if record is not None and record.started is not None and record.started.effect != "once":
                 return

@@ -35,7 +35,7 @@ from ...runtime.journal.errors import JournalError
 from ...runtime.journal.ownership import HINTS_LOST, Hint
 from ...runtime.message import Message
 from ..log.topics import EVERYTHING, Changed, ConversationTopic, Missed, ReplyTopic, Unanswered
-from ..nodes.services import Services
+from ..run.services import Services
 from .silent_members import SilentMembers
 from .startup import AT_ONCE
 
@@ -68,7 +68,7 @@ class OtherMembers:
     _living: frozenset[str] = frozenset()
     """The members that lived at the last look, without those that have told their end."""
     _silent: SilentMembers = attrs.field(
-        init=False, default=attrs.Factory(lambda self: SilentMembers(self._services.journal.member), True)
+        init=False, default=attrs.Factory(lambda self: SilentMembers(self._services.logs.journal.member), True)
     )
 
     def actor(self) -> Behaviour[Message[Any]]:
@@ -81,11 +81,11 @@ class OtherMembers:
         return behaviour
 
     async def _listen(self) -> None:
-        with self._services.journal.watch() as hints:
+        with self._services.logs.journal.watch() as hints:
             async for each in hints:
                 hint = cast(Hint, each)
                 if hints.take_missed() or hint == HINTS_LOST:
-                    self._services.bus.publish(EVERYTHING, Missed())
+                    self._services.logs.bus.publish(EVERYTHING, Missed())
                 if not hint.stream:
                     self._living -= {hint.member}
                     continue
@@ -103,9 +103,9 @@ class OtherMembers:
             try:
                 await self._release()
                 await self._resume()
-                for each in {id for topic in services.bus.topics if (id := _conversation(topic))}:
+                for each in {id for topic in services.logs.bus.topics if (id := _conversation(topic))}:
                     await self._look(each, None)
-                await services.relay.look_again()
+                await services.logs.relay.look_again()
                 for each in services.tokens.conversations:
                     await self._use_tokens(each)
                 level = logging.WARNING
@@ -121,48 +121,48 @@ class OtherMembers:
                 suppress(JournalError),  # `_poll` logs it
                 trio.move_on_at(max(trio.current_time() + LOOK, reached + UNREACHED)),
             ):
-                living = await self._services.journal.living()
+                living = await self._services.logs.journal.living()
                 self._notice_deaths(frozenset(living))
                 await self._tell_senders(self._silent.look(living))
                 reached = trio.current_time()
             if trio.current_time() - reached >= UNREACHED:
                 for topic in self._awaited():
-                    self._services.bus.publish(topic, Unanswered("journal"))
+                    self._services.logs.bus.publish(topic, Unanswered("journal"))
 
     def _awaited(self) -> Sequence[ReplyTopic]:
         """The topics of the commands whose senders wait here."""
-        return [topic for topic in self._services.bus.topics if isinstance(topic, ReplyTopic)]
+        return [topic for topic in self._services.logs.bus.topics if isinstance(topic, ReplyTopic)]
 
     async def _tell_senders(self, silent: Collection[str]) -> None:
         """Tell the senders of commands that only a silent member could answer now."""
         awaited = self._awaited() if silent else ()
         if not awaited:
             return
-        owners = await self._services.journal.owners({topic.conversation for topic in awaited})
+        owners = await self._services.logs.journal.owners({topic.conversation for topic in awaited})
         for topic in awaited:
             if owners.get(topic.conversation) in silent:
-                self._services.bus.publish(topic, Unanswered("member"))
+                self._services.logs.bus.publish(topic, Unanswered("member"))
 
     def _notice_deaths(self, living: frozenset[str]) -> None:
         """A member that dies between a commit and its hint does not tell the others of the events."""
         if self._living - living:
-            self._services.bus.publish(EVERYTHING, Missed())
+            self._services.logs.bus.publish(EVERYTHING, Missed())
         self._living = living
 
     async def _release(self) -> None:
         """Give up the streams of activations that ended early. `_resume` finds those with open commands."""
-        unreleased = self._services.unreleased
+        unreleased = self._services.logs.unreleased
         while unreleased:
-            await self._services.journal.release(unreleased[0])
+            await self._services.logs.journal.release(unreleased[0])
             unreleased.pop(0)
 
     async def _resume(self) -> None:
         """Wake the conversations with work that this member may do, at most `AT_ONCE` in one poll. A
         conversation whose work stays is woken again after ever longer pauses."""
         services, now = self._services, trio.current_time()
-        if not services.lease.holds:
+        if not services.logs.lease.holds:
             return  # it could not claim them
-        work = await services.journal.open_work(but=services.live)
+        work = await services.logs.journal.open_work(but=services.logs.live)
         self._tries = {id: self._tries.get(id, _Try()) for id in work}
         due = [id for id, each in self._tries.items() if each.due <= now]
         for id in sorted(due, key=lambda id: self._tries[id].due)[:AT_ONCE]:
@@ -171,15 +171,15 @@ class OtherMembers:
             services.wake(id)
 
     async def _use_tokens(self, id: str) -> None:
-        """Wake a conversation that may wait for a token of this member. Forget the tokens of one whose run
-        has ended on another member."""
-        services, topics = self._services, self._services.bus.topics
+        """Wake a conversation that may wait for a token of this member. Forget the tokens of one whose run has
+        ended on another member."""
+        services, topics = self._services, self._services.logs.bus.topics
         # Not those of commands that are being delivered.
         delivered = [key for key in services.tokens.commands(id) if ReplyTopic(id, key) not in topics]
-        if id in services.live:
+        if id in services.logs.live:
             return
-        inbox = await services.journal.inbox(id, skip_damaged=True)
-        row = await services.journal.row(id)
+        inbox = await services.logs.journal.inbox(id, skip_damaged=True)
+        row = await services.logs.journal.row(id)
         if row is not None and row.summary is not None and row.summary.rests:
             if services.tokens.last_look(id) != row.last_seq:
                 services.wake(id)
@@ -188,13 +188,13 @@ class OtherMembers:
 
     async def _look(self, id: str, after: int | None) -> None:
         """Look at a conversation. `after` is its last event before the change; None: it is not known."""
-        services, topics = self._services, self._services.bus.topics
-        if id in services.live:
+        services, topics = self._services, self._services.logs.bus.topics
+        if id in services.logs.live:
             services.wake(id)
         for topic in topics:
             if _conversation(topic) == id:
-                services.bus.publish(topic, Changed())
-        await services.relay.look(id, after)
+                services.logs.bus.publish(topic, Changed())
+        await services.logs.relay.look(id, after)
 
 
 def _conversation(topic: object) -> str | None:

@@ -34,8 +34,8 @@ from ..log.step import ReplayMismatch
 from ..log.void import closed
 from ..nodes.behaviours import node
 from ..nodes.child import run_root
-from ..nodes.node import Execute, RunScope
-from ..nodes.services import Services
+from ..run.scopes import Execute, RunScope
+from ..run.services import Services
 from ..tools.needs import Wanted
 from . import result as results
 from .result import Result, reply_of
@@ -62,9 +62,9 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
         return tree
     run = log.run
     scope = RunScope(
-        services, log, run.turn, run.text, tuple(log.state.turns), node, frozenset(keys_left(tree))
+        services, log, run.started.turn, run.text, tuple(log.state.turns), node, frozenset(keys_left(tree))
     )
-    root = Execute(keys.root(run.turn), (), {}, services.policy_scope)
+    root = Execute(keys.root(run.started.turn), (), {}, services.policy_scope)
     await services.authorization.present(services.tokens.get(log.state.id, run.driving_command))
     try:
         return (await _within_limit(ctx, scope, tree, root)).text
@@ -108,14 +108,14 @@ def internal_error(error: BaseException) -> Failure:
 
 def _tree(log: ConversationLog, services: Services) -> Node | Failure:
     run = log.run
-    if run.replay_version != e.REPLAY_VERSION:
+    if run.started.replay_version != e.REPLAY_VERSION:
         return Failure(
             "replay_mismatch",
-            f"The run was started by a version with replay version {run.replay_version}; this one has"
+            f"The run was started by a version with replay version {run.started.replay_version}; this one has"
             f" {e.REPLAY_VERSION}. Nothing further was sent.",
         )
     try:
-        return services.tree(run.tree_id, log.state.trees[run.tree_id])
+        return services.tree(run.started.tree_id, log.state.trees[run.started.tree_id])
     except ConfigError as error:
         return Failure("tree_unavailable", f"The tree this run started with cannot be read today: {error}")
 

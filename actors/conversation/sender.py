@@ -30,7 +30,7 @@ from ..common import errors
 from ..common.errors import AgentError
 from ..log.inbox import AnyCommand, body_of
 from ..log.topics import ReplyTopic, Unanswered
-from ..nodes.services import Services
+from ..run.services import Services
 from ..tools.tokens import Token
 from . import follow
 from .allowance import Allowance
@@ -84,7 +84,7 @@ class Sender:
         Returns `NotAccepted` if `unless` names the status "waiting_approval" and the conversation has it.
         Raises `AgentError`.
         """
-        journal = self._services.journal
+        journal = self._services.logs.journal
         key = key or str(uuid.uuid4())
 
         async def deliver() -> SendOutcome:
@@ -120,7 +120,7 @@ class Sender:
         key = key or str(uuid.uuid4())
 
         async def decide() -> SendOutcome:
-            return await services.journal.decide(
+            return await services.logs.journal.decide(
                 question.id, decision, key, adds=adds, vote=vote, follow=True
             )
 
@@ -140,7 +140,7 @@ class Sender:
             raise
 
     def _refuse_when_draining(self) -> None:
-        if self._services.active_runs.draining.is_set():
+        if self._services.logs.active_runs.draining.is_set():
             raise errors.shutting_down(accepted=False)
 
     async def _send(
@@ -158,7 +158,7 @@ class Sender:
         is_stored = self._store_token(id, key, token)
         # Subscribe first, because the reply may be published right after the commit. For two items, so that
         # one piece of news does not hide another.
-        with services.bus.subscribe(ReplyTopic(id, key), buffer=2) as replies:
+        with services.logs.bus.subscribe(ReplyTopic(id, key), buffer=2) as replies:
             needed = False
             try:
                 with errors.journal_as_agent_error():
@@ -198,7 +198,7 @@ class Sender:
         self._waits.add(replies)
         try:
             with errors.journal_as_agent_error():
-                reply = await follow.reply(replies, self._services.journal, id, key)
+                reply = await follow.reply(replies, self._services.logs.journal, id, key)
         except follow.Deleted as error:
             raise errors.no_conversation(id) from error
         finally:

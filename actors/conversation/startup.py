@@ -8,7 +8,7 @@ from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Event, NewEvent
 from ..log.events import AT_REST
 from ..log.topics import ConversationTopic, Idle
-from ..nodes.services import Services
+from ..run.services import Services
 
 AT_ONCE = 32
 """The number of conversations that are resumed at the same time."""
@@ -21,7 +21,7 @@ PATIENCE = 60.0
 async def resume_all(services: Services) -> None:
     """Wake every conversation that has open work, `AT_ONCE` at a time."""
     limiter = trio.CapacityLimiter(AT_ONCE)
-    open_work = await until_available(services.journal.open_work)
+    open_work = await until_available(services.logs.journal.open_work)
     async with trio.open_nursery() as nursery:
         for id in open_work:
             # Acquired here, for the task, so that there are never more tasks than that.
@@ -32,7 +32,7 @@ async def resume_all(services: Services) -> None:
 @trio.lowlevel.enable_ki_protection
 async def _resume(services: Services, id: str, limiter: trio.CapacityLimiter) -> None:
     try:
-        with services.bus.subscribe(ConversationTopic(id)) as live, trio.move_on_after(PATIENCE):
+        with services.logs.bus.subscribe(ConversationTopic(id)) as live, trio.move_on_after(PATIENCE):
             services.wake(id)
             async for item in live:
                 if isinstance(item, Idle | NewEvent) or (isinstance(item, Event) and item.type in AT_REST):

@@ -31,22 +31,20 @@ import trio
 
 from ...runtime.clock import WallClock
 from ...runtime.event_bus import EventBus
-from ...runtime.journal.lease import Lease
 from ...runtime.journal.protocol import Commit, Event, Journal, Json, NewEvent, NewIntent, SettleIntent
 from ...runtime.journal.question import CloseQuestion, NewQuestion
 from ..approvals.asked import Asked
 from ..approvals.decided import D, Expired
 from ..approvals.proxy_approval import ProxyQuestion
 from . import events as e
-from .branches import ActiveRuns, Branches, WorkTimer, WorkTimers
+from .branches import Branches, WorkTimer, WorkTimers
 from .deltas import AnyDelta
 from .event_json import encode
 from .head import Head, fold_head
 from .observer import Observer
 from .record import Run
 from .state import Conversation
-from .stored import read
-from .tenure import Tenure, claim
+from .tenure import Tenure
 from .topics import DELTAS, EVERYTHING, EXPIRIES, ConversationTopic, Published, ReplyTopic
 from .write_behind import Flusher, PendingWrites
 
@@ -358,41 +356,3 @@ class ConversationLog:
         """Whether only a human or a token can move the run on, and that is not on record yet."""
         run = self.state.head.run
         return self.branches.blocked and run is not None and run.state == "running"
-
-
-async def open_log(
-    journal: Journal,
-    conversation: str,
-    lease: Lease,
-    *,
-    bus: EventBus,
-    active_runs: ActiveRuns,
-    flusher: Flusher,
-    wall: WallClock,
-    observer: Observer,
-    start_soon: Callable[[Callable[[], Awaitable[object]]], object],
-    progress: Callable[[], None],
-) -> ConversationLog | None:
-    """Become the conversation's writer: claim its stream, then fold it. None if another member owns it, or if
-    this member has lost its lease.
-
-    Raises:
-        UnknownStream: the conversation does not exist, or was deleted.
-        StreamDamaged: the conversation cannot be read.
-    """
-    tenure = await claim(journal, conversation, lease)
-    if tenure is None:
-        return None
-    state = await read(journal, conversation)
-    return ConversationLog(
-        journal=journal,
-        bus=bus,
-        branches=Branches(active_runs=active_runs),
-        flusher=flusher,
-        wall=wall,
-        observer=observer,
-        tenure=tenure,
-        state=state,
-        start_soon=start_soon,
-        progress=progress,
-    )

@@ -19,7 +19,7 @@ from ..tools.delegation import RemoteItem, RemoteTask
 from ..tools.needs import Need, NeedsAnswers
 from ..tools.pictures import Picture, pictures_of, surplus
 from ..tools.tool import ToolResult
-from .events import BatchFinished, Origin, StepFinished, ToolStarted
+from .events import BatchFinished, Origin, RunStarted, StepFinished, ToolStarted
 
 CallOutcome: TypeAlias = Literal["succeeded", "failed", "rejected"]
 
@@ -170,26 +170,16 @@ class CallRecord:
 class Run:
     """The record of a run: the input of a replay."""
 
-    id: str
-    turn: int
+    started: RunStarted
+    started_at: float
+    """The time of `started`, in UTC seconds."""
     text: str
-    tree_id: str
-    replay_version: int
     driving_command: str
     """The key of the command whose bearer token the run uses, except for calls with a token of their own."""
     token: bool
     """Whether that command came with a token."""
     pictures: tuple[Picture, ...] = ()
     """The pictures of the message."""
-    message_id: str | None = None
-    """As in `RunStarted`, like `origin`."""
-    origin: Origin | None = None
-    requester: str | None = None
-    """The id of the principal that sent the message; None without authentication."""
-    program: bool = False
-    """As in `RunStarted`."""
-    started: float = 0.0
-    """The time of its `RunStarted`, in UTC seconds."""
     unsettled: list[str] = attrs.field(factory=list)
     """Commands whose senders have no answer yet."""
     commands: list[str] = attrs.field(factory=list)
@@ -211,6 +201,19 @@ class Run:
     """Statistics of the replies with calls that have not ended, by key."""
     worked: dict[str, float] = attrs.field(factory=dict)
     """Seconds of work, up to the last wait, of the executions with a time limit, by key."""
+
+    @property
+    def id(self) -> str:
+        return self.started.run
+
+    @property
+    def origin(self) -> Origin | None:
+        return self.started.origin
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace of the message (W3C Trace Context)."""
+        return None if self.origin is None else self.origin.traceparent
 
     def show_pictures(self, record: CallRecord, result: ToolResult) -> None:
         """Take the pictures of a result, and leave out the oldest of the run beyond the bounds."""

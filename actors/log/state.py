@@ -349,21 +349,14 @@ def _start_run(c: Conversation, at: float, event: e.RunStarted) -> None:
     if event.prompt is not None:
         c.messages[0] = c.messages[0]._replace(content=event.prompt)
     c.live_run = Run(
-        id=event.run,
-        turn=event.turn,
+        event,
+        at,
         text=c.messages[-1].content,
-        pictures=tuple(c.messages[-1].pictures),
-        tree_id=event.tree_id,
-        replay_version=event.replay_version,
         driving_command=event.command,
         token=event.token,
+        pictures=tuple(c.messages[-1].pictures),
         unsettled=[event.command],
         commands=[event.command],
-        message_id=event.message_id,
-        origin=event.origin,
-        requester=event.by,
-        program=event.program,
-        started=at,
     )
 
 

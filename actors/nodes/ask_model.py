@@ -35,7 +35,7 @@ from ..models.messages import (
     ToolCall,
 )
 from ..models.usage import NOTHING, Spent, reached, spent_by
-from .node import Execute, RunScope
+from ..run.scopes import Execute, RunScope
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ async def ask_model(
         before=before,
         iteration=max(1, execute.iteration),
         step=keys.reply(execute.key, call),
-        message_id=scope.log.run.message_id or "",
+        message_id=scope.log.run.started.message_id or "",
         trimmed=any(not isinstance(each, AssistantMessage) and each.left_out for each in messages),
     )
     chain = chain_of(spec.model or config.llm.model, spec.fallbacks, config.llm, config.models)
@@ -132,7 +132,7 @@ class _Asking:
         model = await self.scope.services.model(name)
         self._within_limits(name, model.prices)
         request = self._fitted(name, model.context, images=model.images)
-        call = ModelCall(name, request, self.scope.services.wall())
+        call = ModelCall(name, request, self.scope.log.wall())
         try:
             reply = await model.ref.ask(AskModel(request, partial(self._tell, name, self.tries)))
         except ModelFailed as error:
@@ -181,9 +181,9 @@ class _Asking:
     def _end(self, call: ModelCall) -> None:
         """Count the tokens and the cost of a call of a model, and report it."""
         self.spent = self.spent.plus(call.spent.usage)
-        services, log = self.scope.services, self.scope.log
-        services.spending.add(log.run.requester, call.spent.cost_usd)
-        services.observer.model_called(log.state, attrs.evolve(call, ended=services.wall()))
+        log = self.scope.log
+        self.scope.services.spending.add(log.run.started.by, call.spent.cost_usd)
+        log.observer.model_called(log.state, attrs.evolve(call, ended=log.wall()))
 
     def _tell(self, name: str, before: int, attempt: int, delta: Delta) -> None:
         state, request = self.scope.log.state, self.request

@@ -15,10 +15,10 @@ from ...config.nodes import (
     SequentialNode,
 )
 from ...runtime.context import Behaviour
+from ..run.scopes import Execute, RunScope
 from .checkpoint import checkpoint
 from .llm import llm
 from .loop import loop
-from .node import Execute, RunScope
 from .parallel import parallel
 from .remote_agent import remote_agent
 from .router import router

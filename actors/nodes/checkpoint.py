@@ -14,14 +14,8 @@ from ..common.errors import NodeFailed
 from ..gate.gate import descend
 from ..log import keys
 from ..log.outcomes import NodeEnd
-from .node import (
-    Execute,
-    RunScope,
-    execute_once,
-    expiry,
-    occasion,
-    placed_values,
-)
+from ..run.scopes import Execute, RunScope
+from .node import execute_once, placed_values
 
 
 def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
@@ -48,10 +42,10 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
 def _question(spec: CheckpointNode, scope: RunScope, execute: Execute) -> CheckpointQuestion:
     policy_scope = descend(execute.policy_scope, spec)
     return CheckpointQuestion.about(
-        occasion(scope, spec, execute, keys.permission(execute.key, 0)),
+        scope.occasion(spec, execute, keys.permission(execute.key, 0)),
         message=spec.message,
         values=placed_values(spec.message, scope, execute),
         requires=requirement_of(spec),
-        expires=expiry(scope, policy_scope),
+        expires=scope.expiry(policy_scope),
         on_expiry=policy_scope.policy.on_expiry,
     )

@@ -16,7 +16,7 @@ from ..log import events as e
 from ..log import keys
 from ..log.outcomes import Ended, NodeEnd, StepFailed
 from ..log.step import attempt_failed, recorded_failure, step
-from .node import Execute, RunScope
+from ..run.scopes import Execute, RunScope
 
 
 async def run_child(ctx: Context[Any], scope: RunScope, spec: Node, message: Execute) -> NodeEnd:
@@ -85,11 +85,11 @@ class _Attempts:
     async def _execute(self, message: Execute) -> NodeEnd:
         name = f"{self.ctx.ref.name}.{message.path[-1] if message.path else 'run'}"
         behaviour = self.scope.node(self.spec, self.scope)
-        services = self.scope.services
-        services.observer.node_started(self.scope.log.state, message.key, self.spec, services.wall())
+        log = self.scope.log
+        log.observer.node_started(log.state, message.key, self.spec, log.wall())
         if self.spec.timeout is None:
             return await self.ctx.ask_new(name, behaviour, message)
-        with self.scope.log.limit_work_time(message.key, self.spec.timeout) as work_timer:
+        with log.limit_work_time(message.key, self.spec.timeout) as work_timer:
             timed = attrs.evolve(message, work_timers=(*message.work_timers, work_timer))
             return await self.ctx.ask_new(name, behaviour, timed)
         raise NodeFailed(

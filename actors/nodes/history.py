@@ -10,8 +10,8 @@ import attrs
 from ...config.nodes import LlmNode
 from ..log import keys, past
 from ..models.messages import AssistantMessage, ChatMessage, ToolMessage, UserMessage, pictures_in
+from ..run.scopes import Execute, RunScope
 from ..tools.pictures import surplus
-from .node import Execute, RunScope
 
 
 def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:

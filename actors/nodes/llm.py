@@ -11,13 +11,14 @@ from ..gate.gate import PolicyScope, descend
 from ..log import keys
 from ..log.outcomes import NodeEnd, Replied
 from ..models.messages import ModelTool
+from ..run.offers import Offer
+from ..run.scopes import Execute, RunScope
 from ..tools.needs import Wanted
 from ..tools.tokens import Token
 from .ask_model import ask_model
 from .history import earlier_turns, exchange, newest_pictures, this_turn
-from .node import Execute, RunScope, execute_once, fill
+from .node import execute_once, fill
 from .node_calls import run_calls
-from .offers import Offer
 
 EXIT_TOOL = ModelTool(
     EXIT_LOOP,

@@ -9,7 +9,8 @@ from ...runtime.context import Behaviour, Context
 from ..gate.gate import child_scope
 from ..log import keys
 from ..log.outcomes import NodeEnd
-from .node import Execute, RunScope, execute_once
+from ..run.scopes import Execute, RunScope
+from .node import execute_once
 from .sequential import run_in_order
 
 

@@ -13,8 +13,9 @@ from ..gate.gate import child_scope
 from ..log import keys
 from ..log.branches import BranchLimiter
 from ..log.outcomes import NodeEnd
+from ..run.scopes import Execute, RunScope
 from .child import in_place_of_answer, rejection, run_child
-from .node import Execute, RunScope, execute_once
+from .node import execute_once
 
 
 def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:

@@ -13,8 +13,9 @@ from ..log import keys
 from ..log.outcomes import Delegation, NodeEnd, StepFailed
 from ..log.step import step
 from ..models.messages import ToolCall
+from ..run.scopes import Execute, RunScope
 from ..tools.delegation import MESSAGE
-from .node import Execute, RunScope, execute_once, fill
+from .node import execute_once, fill
 from .node_calls import run_calls
 
 

@@ -19,9 +19,10 @@ from ..log import keys
 from ..log.outcomes import Chosen, NodeEnd
 from ..log.step import step
 from ..models.messages import UserMessage
+from ..run.scopes import Execute, RunScope
 from .ask_model import ask_model
 from .child import run_child
-from .node import Execute, RunScope, execute_once, fill
+from .node import execute_once, fill
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,9 @@ from ...runtime.context import Behaviour, Context
 from ..gate.gate import child_scope
 from ..log import keys
 from ..log.outcomes import NodeEnd
+from ..run.scopes import Execute, RunScope
 from .child import run_child
-from .node import Execute, RunScope, execute_once
+from .node import execute_once
 
 
 def sequential(spec: SequentialNode, scope: RunScope) -> Behaviour[Execute]:

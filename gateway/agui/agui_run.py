@@ -205,7 +205,7 @@ class AGUIRun:
         self._used.clear()
         yield ag.StateSnapshot(snapshot=dict(self._session))
         if (run := self.conversation.live_run) is not None:
-            yield from self._enter(keys.root(run.turn))
+            yield from self._enter(keys.root(run.started.turn))
 
     def _step(self, step: e.StepFinished) -> Iterator[ag.AGUIEvent]:
         yield from self._enter(step.key)
@@ -344,7 +344,7 @@ class AGUIRun:
 
     def _inside(self, key: str) -> Sequence[Execution]:
         run = self.conversation.live_run
-        tree = None if run is None else self.conversation.trees.get(run.tree_id)
+        tree = None if run is None else self.conversation.trees.get(run.started.tree_id)
         return executions(key, tree or {})
 
     def _owner(self, key: str) -> str | None:

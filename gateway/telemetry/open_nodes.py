@@ -57,7 +57,7 @@ def _start_of_node(conversation: Conversation, run: Run, key: str, at: float) ->
     if not run.steps:
         return at
     if keys.around(key) is None:
-        return run.started
+        return run.started_at
     records = (record for call, record in run.calls.items() if keys.is_within(call, key))
     return min((conversation.messages[each.message].created for each in records), default=at)
 
@@ -77,7 +77,7 @@ def _unfinished(conversation: Conversation, run: Run, at: float) -> dict[str, Op
     for key in nodes_around((*run.steps, *run.calls, *run.asked)):
         if has_ended(key):
             continue
-        node = conversation.trees[run.tree_id]
+        node = conversation.trees[run.started.tree_id]
         for index in keys.places(key):
             node = node["agents"][index]
         found[key] = OpenNode(_start_of_node(conversation, run, key, at), node["type"], node["name"])

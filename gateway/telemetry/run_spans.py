@@ -185,7 +185,7 @@ def _run(now: _Moment, event: e.RunEnd, config: AgentConfig) -> Span:
         "gen_ai.usage.input_tokens": head.usage.input_tokens,
         "gen_ai.usage.output_tokens": head.usage.output_tokens,
         "stopgo.run": now.run.id,
-        "stopgo.turn": now.run.turn,
+        "stopgo.turn": now.run.started.turn,
         "stopgo.outcome": event.type.removeprefix("run."),
         "stopgo.cost_usd": head.usage.cost_usd,
     }
@@ -193,7 +193,7 @@ def _run(now: _Moment, event: e.RunEnd, config: AgentConfig) -> Span:
     if not isinstance(event, e.RunFinished):
         error = event.code if isinstance(event, e.RunFailed) else CANCELLED
     name = f"invoke_agent {config.name}"
-    return now.span(name, now.trace.root, now.trace.parent, now.run.started, attributes, error=error)
+    return now.span(name, now.trace.root, now.trace.parent, now.run.started_at, attributes, error=error)
 
 
 def _stopped(now: _Moment, key: str, node: OpenNode, error: str | None) -> Span:

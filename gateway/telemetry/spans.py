@@ -95,7 +95,7 @@ class RunTrace:
     @classmethod
     def of(cls, run: Run) -> RunTrace:
         """A trace that begins with the run is exported."""
-        parent = None if run.origin is None else Place.parse(run.origin.traceparent)
+        parent = Place.parse(run.traceparent)
         trace = int(trace_id_of(run.id, None), 16) if parent is None else parent.trace
         return cls(run.id, trace, parent, parent is None or parent.sampled)
 

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.usefixtures("ctrl_c")
     [
         open_agent.open_agent,
         open_agent._run,
+        open_agent._journal,
         supervisor.open_cast,
         supervision.open_supervisor,
         sqlite.open_sqlite,

@@ -13,12 +13,12 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent import Agent
-from stopgo.actors.conversation import conversation
 from stopgo.actors.conversation.commands import Commands
 from stopgo.actors.conversation.conversation import IDLE
 from stopgo.actors.conversation.other_members import POLL
 from stopgo.actors.conversation.run import _crash
 from stopgo.actors.conversation.watch import Announced, Gap, Watched
+from stopgo.actors.log.logs import Logs
 from stopgo.actors.tools.delegation import Delegate, Delegated, RemoteAgentMessage, RemoteTask
 from stopgo.actors.tools.tool import ToolResult, ToolUnavailable
 from stopgo.config.a2a import RemoteAgentConfig
@@ -292,7 +292,7 @@ async def test_watchers_of_all_conversations_hear_once_that_a_damaged_one_was_de
         with b.all_events(types=["conversation.deleted"]) as watched:
             id = (await a.start_conversation()).conversation.id
             await trio.sleep(2 * IDLE)
-            monkeypatch.setattr(conversation, "open_log", damaged)
+            monkeypatch.setattr(Logs, "open", damaged)
             await b.delete(id)
             await trio.sleep(2 * POLL)
             assert isinstance(await anext(watched), Announced)
@@ -480,7 +480,7 @@ async def test_message_that_was_withheld_during_a_gap_in_the_lease_is_sent(
         assert isinstance(message, Delegate)
         if not allowed:
             members.members["a"].suspended += 2 * LEASE
-            await a._cast.services.lease.renew()
+            await a._cast.services.logs.lease.renew()
         allowed.append(message.may_leave())
         if not allowed[-1]:
             raise ToolUnavailable("it was withheld")
@@ -518,7 +518,7 @@ async def test_call_whose_intent_was_committed_during_a_gap_in_the_lease(
             if commit.intents:
                 with trio.CancelScope(shield=True):
                     members.members["a"].suspended += 2 * LEASE
-                    await a._cast.services.lease.renew()
+                    await a._cast.services.logs.lease.renew()
                     await trio.sleep(seconds)
             return saved
 

@@ -335,8 +335,8 @@ async def test_an_idle_conversation_leaves_memory_and_comes_back(
         assert answer(await agent.decide(question, {"approved": True})).response == "done"
         await trio.sleep(10)
         assert not agent._cast.conversations.active
-        assert agent._cast.services.active_runs.count == 0
-        assert not agent._cast.services.live
+        assert agent._cast.services.logs.active_runs.count == 0
+        assert not agent._cast.services.logs.live
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 

@@ -10,10 +10,8 @@ import pytest
 
 from stopgo.actors.agent import Agent
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.log.branches import ActiveRuns
-from stopgo.actors.log.log import open_log
+from stopgo.actors.log.logs import Logs
 from stopgo.actors.log.observer import Observer
-from stopgo.actors.log.write_behind import Flusher
 from stopgo.runtime.clock import system_clock
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.lease import Lease
@@ -48,18 +46,8 @@ async def test_activation_of_a_long_conversation(tmp_path: Path) -> None:
         with no_collection():
             for _ in range(ROUNDS):
                 began = time.process_time()
-                log = await open_log(
-                    journal,
-                    id,
-                    lease,
-                    bus=EventBus(),
-                    active_runs=ActiveRuns(),
-                    flusher=Flusher(),
-                    wall=system_clock,
-                    observer=Observer(),
-                    start_soon=lambda work: None,
-                    progress=lambda: None,
-                )
+                logs = Logs(journal, lease, EventBus(), system_clock, Observer())
+                log = await logs.open(id, start_soon=lambda work: None, progress=lambda: None)
                 assert log is not None
                 assert await journal.inbox(id) == ()
                 taken.append((time.process_time() - began) * 1000)

@@ -97,7 +97,7 @@ class Client:
         return True
 
     async def _listen(self, *, task_status: trio.TaskStatus[None]) -> None:
-        bus = self.agent._cast.services.bus
+        bus = self.agent._cast.services.logs.bus
         with bus.subscribe(None, buffer=10_000) as live:
             task_status.started()
             async for item in live:
@@ -351,7 +351,7 @@ class Client:
 
     async def rest(self) -> None:
         """Wait until nothing moves by itself any more, answering what only the ledger can answer."""
-        with self.agent._cast.services.bus.subscribe(None, buffer=10_000) as live:
+        with self.agent._cast.services.logs.bus.subscribe(None, buffer=10_000) as live:
             while True:
                 await self._answer_unknowns()
                 conversation = await self.agent.get(self.conversation)

@@ -509,7 +509,7 @@ DELEGATED = (
         "a message lends its token to the run of another principal",
         Edit(
             "actors.conversation.commands:Commands._answer_waiting",
-            "(each for each in waiting if each.by == self._log.run.requester)",
+            "(each for each in waiting if each.by == self._log.run.started.by)",
             "waiting",
         ),
         "tests/actors/conversation/test_credentials.py",
@@ -756,9 +756,9 @@ VOTED = (
     (
         "who uses a relay approves",
         Edit(
-            "actors.nodes.node:occasion",
-            "None if scope.log.run.program else scope.log.run.requester",
-            "scope.log.run.requester",
+            "actors.run.scopes:RunScope.occasion",
+            "None if run.started.program else run.started.by",
+            "run.started.by",
         ),
     ),
     ("a program votes", Edit("actors.access.principal:Principal.is_known_person", "self.is_person", "True")),
@@ -1415,12 +1415,12 @@ MEMBERS = (
     ),
     (
         "members: events of a stopped member are not published to watchers of all",
-        Edit("actors.conversation.conversation:_serve", "await services.relay.load(log)", ""),
+        Edit("actors.conversation.conversation:_serve", "await logs.relay.load(log)", ""),
         ("tests/actors/test_lost_members.py",),
     ),
     (
         "members: an unloaded conversation is no longer followed for watchers of all",
-        Edit("actors.conversation.conversation:_unload", "services.relay.unload(log)", "pass"),
+        Edit("actors.conversation.conversation:_unload", "services.logs.relay.unload(log)", "pass"),
         ("tests/actors/test_lost_members.py",),
     ),
     (
@@ -1474,8 +1474,8 @@ MEMBERS = (
         "members: without hints, nothing is noticed",
         Edit(
             "actors.conversation.other_members:OtherMembers._poll",
-            "{id for topic in services.bus.topics if (id := _conversation(topic))}",
-            "() and {id for topic in services.bus.topics if (id := _conversation(topic))}",
+            "{id for topic in services.logs.bus.topics if (id := _conversation(topic))}",
+            "() and {id for topic in services.logs.bus.topics if (id := _conversation(topic))}",
         ),
         (OTHER_MEMBERS,),
     ),

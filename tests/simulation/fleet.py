@@ -386,7 +386,7 @@ class FleetSimulation(Simulation):
         """Every member publishes the same events."""
         assert member.agent is not None
         services, rng = member.agent._cast.services, self.plan.rng("listener", member.killing.member)
-        with services.bus.subscribe(None, buffer=10_000) as heard:
+        with services.logs.bus.subscribe(None, buffer=10_000) as heard:
             task_status.started()
             async for item in heard:
                 if isinstance(item, Crashed) and not (
@@ -411,7 +411,7 @@ class FleetSimulation(Simulation):
         assert self.world.store is not None
         if member.journal.lost_answers:
             return
-        for id, log in list(member.agent._cast.services.live.items()):
+        for id, log in list(member.agent._cast.services.logs.live.items()):
             events = await self.world.store.events_since(id, 0)
             if member.killing.dead or not cast(LocalMember, self.world.store)._owners.holds(log.tenure.fence):
                 continue
@@ -435,10 +435,12 @@ class FleetSimulation(Simulation):
                 f"a watcher at {member.killing.member}: {each}" for each in member.watcher.mistakes(committed)
             ]
             cast_ = member.agent._cast
-            if cast_.conversations.active or cast_.services.live:
-                self.world.wrongs.append(f"conversations are still in memory: {list(cast_.services.live)}")
-            if cast_.services.active_runs.count:
-                self.world.wrongs.append(f"{cast_.services.active_runs.count} runs count as moving")
+            if cast_.conversations.active or cast_.services.logs.live:
+                self.world.wrongs.append(
+                    f"conversations are still in memory: {list(cast_.services.logs.live)}"
+                )
+            if cast_.services.logs.active_runs.count:
+                self.world.wrongs.append(f"{cast_.services.logs.active_runs.count} runs count as moving")
             if cast_.services.tokens._held:
                 self.world.wrongs.append(f"tokens are still held: {cast_.services.tokens._held}")
 

@@ -189,7 +189,7 @@ class Simulation:
         """Receive all events, and compare live and stored state now and then."""
         rng = self.plan.rng("listener", self.world.number)
         services = agent._cast.services
-        with services.bus.subscribe(None, buffer=10_000) as heard:
+        with services.logs.bus.subscribe(None, buffer=10_000) as heard:
             task_status.started()
             async for item in heard:
                 if isinstance(item, Crashed):
@@ -214,9 +214,9 @@ class Simulation:
 
     async def _compare(self, agent: Agent) -> None:
         assert self.world.store is not None
-        for id, log in list(agent._cast.services.live.items()):
+        for id, log in list(agent._cast.services.logs.live.items()):
             events = await self.world.store.events_since(id, 0)
-            live, now = log.state, agent._cast.services.live.get(id)
+            live, now = log.state, agent._cast.services.logs.live.get(id)
             if self.world.journal_is_dead:
                 return  # what unwinds does not matter any more
             if now is log and len(events) >= live.last_seq and (told := difference(live, events)):
@@ -230,10 +230,10 @@ class Simulation:
             await person.check_answers(agent)
         await trio.sleep(30.0)
         cast, wrongs = agent._cast, self.world.wrongs
-        if cast.conversations.active or cast.services.live:
+        if cast.conversations.active or cast.services.logs.live:
             wrongs.append(f"{cast.conversations.active} conversations are still in memory")
-        if cast.services.active_runs.count:
-            wrongs.append(f"{cast.services.active_runs.count} runs count as moving")
+        if cast.services.logs.active_runs.count:
+            wrongs.append(f"{cast.services.logs.active_runs.count} runs count as moving")
         if cast.services.tokens._held:
             wrongs.append(f"tokens are still held: {list(cast.services.tokens._held.values())}")
         assert self.world.store is not None
@@ -247,7 +247,7 @@ class Simulation:
                 wrongs.append(f"{person.name}: {key} was accepted and never answered")
 
     async def _check_nothing_left(self, agent: Agent) -> None:
-        topics = {topic for topic in agent._cast.services.bus._by_topic if topic is not None}
+        topics = {topic for topic in agent._cast.services.logs.bus._by_topic if topic is not None}
         if topics:
             self.world.wrongs.append(f"somebody still listens to {topics}")
         await trio.lowlevel.checkpoint()

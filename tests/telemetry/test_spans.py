@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.log.events import Origin
+from stopgo.actors.log.events import Origin, RunStarted
 from stopgo.actors.log.record import Run
 from stopgo.gateway.telemetry.spans import Place, RunTrace, nodes_around
 
-RUN = Run("run", 1, "", "tree", 1, "command", False)
+STARTED = RunStarted("run", 1, "command", "tree", 1, token=False)
+
+
+def run_of(**changed: Any) -> Run:
+    return Run(attrs.evolve(STARTED, **changed), 0.0, "", "command", token=False)
 
 
 def test_nodes_around_are_those_of_every_key() -> None:
@@ -24,7 +30,7 @@ PLACE = st.builds(Place, st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), 
 @given(PLACE)
 def test_a_place_survives_its_traceparent(place: Place) -> None:
     assert Place.parse(place.traceparent) == place
-    trace = RunTrace.of(attrs.evolve(RUN, origin=Origin((), place.traceparent)))
+    trace = RunTrace.of(run_of(origin=Origin((), place.traceparent)))
     assert (trace.id, trace.parent, trace.sampled) == (place.trace, place, place.sampled)
     assert trace.root.trace == place.trace
 
@@ -37,15 +43,15 @@ TOO_LONG = [f"00-{'1' * 32}-{'1' * 16}-011"]
 def test_any_stored_text_gives_a_trace(stored: str) -> None:
     """Stored texts may come from other versions."""
     assert Place.parse(stored) is None
-    trace = RunTrace.of(attrs.evolve(RUN, origin=Origin((), stored)))
-    assert (trace.id, trace.parent, trace.sampled) == (RunTrace.of(RUN).id, None, True)
+    trace = RunTrace.of(run_of(origin=Origin((), stored)))
+    assert (trace.id, trace.parent, trace.sampled) == (RunTrace.of(run_of()).id, None, True)
     assert 0 < trace.id < 2**128
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), unique=True))
 def test_ids_are_those_of_the_run_and_the_key(pairs: list[tuple[str, str]]) -> None:
     def places() -> list[Place]:
-        return [RunTrace.of(attrs.evolve(RUN, id=run)).place(key) for run, key in pairs]
+        return [RunTrace.of(run_of(run=run)).place(key) for run, key in pairs]
 
     assert places() == places()
     assert all(0 < place.span < 2**64 for place in places())

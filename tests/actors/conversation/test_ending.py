@@ -214,10 +214,10 @@ async def test_cancel_at_any_moment(world: World, autojump_clock: MockClock, tic
         if "run.cancelled" in await types(world.journal, id):  # else the message came after the cancel
             assert len(world.ledger) == sent
         assert all(intent.state != "started" for intent in await intents_of(world.journal, id))
-        assert agent._cast.services.active_runs.count == 0
+        assert agent._cast.services.logs.active_runs.count == 0
         assert answer(await agent.send(id, "again")).response == "c done"
         assert fold(id, await events(world.journal, id)).live_run is None
-        assert agent._cast.services.active_runs.count == 0
+        assert agent._cast.services.logs.active_runs.count == 0
 
 
 # ------------------------------------------------------------------------------ complete

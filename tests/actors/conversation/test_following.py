@@ -103,7 +103,7 @@ async def test_reader_gets_last_events_that_the_bus_dropped(world: World, autoju
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
         seen: list[str] = []
-        bus = agent._cast.services.bus
+        bus = agent._cast.services.logs.bus
         async with aclosing(agent.events(id)) as stream:
             async for event in stream:
                 seen.append(event.type)
@@ -175,7 +175,7 @@ async def test_readers_leave_no_subscriptions(world: World, autojump_clock: Mock
             nursery.cancel_scope.cancel()
         assert answer(await agent.send(id, "more")).state == "finished"
         await trio.sleep(10)
-        assert not agent._cast.services.bus._by_topic.keys() - {None, EXPIRIES}
+        assert not agent._cast.services.logs.bus._by_topic.keys() - {None, EXPIRIES}
 
 
 async def test_following_does_not_activate_the_conversation(world: World, autojump_clock: MockClock) -> None:
@@ -229,7 +229,7 @@ async def test_follower_ignores_other_publications(world: World, autojump_clock:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collect, agent, id, seen)
             await trio.testing.wait_all_tasks_blocked()
-            agent._cast.services.bus.publish(ConversationTopic(id), object())
+            agent._cast.services.logs.bus.publish(ConversationTopic(id), object())
             await agent.complete(id)
     assert [event.type for event in seen] == ["conversation.created", "conversation.completed"]
     assert not isinstance(seen[-1], NewEvent)

@@ -92,7 +92,7 @@ async def test_error_in_a_cancelled_branch_is_no_crash(world: World, autojump_cl
     for node in ("one", "two", "three"):
         world.plan(node, after(5, say("late")))
     async with world.agent() as agent:
-        with agent._cast.services.bus.subscribe(None, buffer=1000) as heard:
+        with agent._cast.services.logs.bus.subscribe(None, buffer=1000) as heard:
             assert answer(await agent.start_conversation("go")).code == "timed_out"
             await trio.sleep(10)
         assert [item async for item in heard if isinstance(item, Crashed)] == []

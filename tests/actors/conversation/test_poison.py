@@ -110,7 +110,7 @@ async def test_an_event_of_a_newer_version_makes_a_conversation_read_only(
 async def test_unknown_command_is_refused(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         id = (await agent.start_conversation("one")).conversation.id
-        with agent._cast.services.bus.subscribe(ReplyTopic(id, "k")) as replies:
+        with agent._cast.services.logs.bus.subscribe(ReplyTopic(id, "k")) as replies:
             await world.journal.deliver(NewCommand(id, "k", "dance", {}))
             agent._cast.services.wake(id)
             refused: Any = await anext(replies)
@@ -215,7 +215,7 @@ async def test_occasional_crashes_are_survived(
         assert world.called("put") == 1
         assert [*await types(world.journal, id)].count("run.finished") == 1
         await trio.sleep(10)
-        assert agent._cast.services.active_runs.count == 0
+        assert agent._cast.services.logs.active_runs.count == 0
 
 
 async def test_run_that_always_crashes_is_failed(

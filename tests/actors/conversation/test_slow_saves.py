@@ -53,7 +53,7 @@ def journal(world: World) -> Slow:
 async def unharmed(world: World) -> AsyncIterator[Agent]:
     """An agent in which nothing may crash."""
     async with world.agent() as agent:
-        with agent._cast.services.bus.subscribe(ACTORS, buffer=1000) as heard:
+        with agent._cast.services.logs.bus.subscribe(ACTORS, buffer=1000) as heard:
             yield agent
         assert not [item async for item in heard if isinstance(item, Crashed)]
 

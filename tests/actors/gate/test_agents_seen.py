@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from stopgo.actors.gate.gate import judge, offered, policy_scopes, root_scope
-from stopgo.actors.nodes.offers import tool_offers
+from stopgo.actors.run.offers import tool_offers
 from stopgo.actors.tools.catalogue import catalogue
 from stopgo.actors.tools.tool import Tool
 from stopgo.config.agent_config import AgentConfig

@@ -191,7 +191,7 @@ async def test_missed_events_are_read_again_when_only_deltas_follow(
                     last = (await agent.send(id, "hi")).conversation.last_seq
                     piece = ModelDelta(id, last, "1/:2", "n", "m", 1, TextDelta("x"))
                     for _ in range(1000):
-                        agent._cast.services.bus.publish(ConversationTopic(id), piece)
+                        agent._cast.services.logs.bus.publish(ConversationTopic(id), piece)
         assert seen == [event.type for event in await events(world.journal, id)]
 
 

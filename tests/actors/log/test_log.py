@@ -20,7 +20,8 @@ from stopgo.actors.conversation.run import announce
 from stopgo.actors.log import events as e
 from stopgo.actors.log.branches import ActiveRuns, BranchLimiter
 from stopgo.actors.log.deltas import ModelDelta
-from stopgo.actors.log.log import ConversationLog, open_log
+from stopgo.actors.log.log import ConversationLog
+from stopgo.actors.log.logs import Logs
 from stopgo.actors.log.observer import Observer
 from stopgo.actors.log.outcomes import Ended, NodeEnd, Replied, StepFailed
 from stopgo.actors.log.step import ReplayMismatch, step
@@ -73,18 +74,10 @@ class Bench:
     async def open(self) -> ConversationLog:
         lease = Lease(self.journal)
         await lease.renew()
-        log = await open_log(
-            self.journal,
-            ID,
-            lease,
-            bus=self.bus,
-            active_runs=self.active_runs,
-            flusher=self.flusher,
-            wall=lambda: self.now,
-            observer=Observer(),
-            start_soon=self.started.append,
-            progress=lambda: None,
+        logs = Logs(
+            self.journal, lease, self.bus, lambda: self.now, Observer(), self.active_runs, self.flusher
         )
+        log = await logs.open(ID, start_soon=self.started.append, progress=lambda: None)
         assert log is not None
         return log
 

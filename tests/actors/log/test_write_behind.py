@@ -274,7 +274,7 @@ async def test_failing_flush_does_not_stop_other_flushes(world: World, autojump_
     world.plan("bad", *4 * [say("poison")])
     world.plan("busy", *4 * [once(saving, use(call("change", name="a")))])
     async with world.agent() as agent:
-        with agent._cast.services.bus.subscribe(ACTORS, buffer=1000) as heard:
+        with agent._cast.services.logs.bus.subscribe(ACTORS, buffer=1000) as heard:
             assert answer(await agent.start_conversation("go")).code == "internal_error"
             world.plan("bad", once(thinks, say("good")))
             world.plan("busy", say("done"))
