@@ -75,10 +75,7 @@ def run(args: argparse.Namespace) -> int:
         if name not in _TAKES[args.action]:
             return wrong(args, f"{args.action} does not take --{name}")
 
-    try:
-        bearer = token_of(args)
-    except ValueError as error:
-        return wrong(args, str(error))
+    bearer = token_of(args)
 
     from .approvals_process import run_approvals
 

@@ -51,10 +51,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Print the processes. Exit codes: see the help."""
-    try:
-        bearer = token_of(args)
-    except ValueError as error:
-        return wrong(args, str(error))
+    bearer = token_of(args)
 
     from .agent_client import JsonObject, ServerError, open_client
     from .deciding import tell_refusal

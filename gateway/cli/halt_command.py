@@ -36,10 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Halt, unhalt or read. Exit codes: see the help."""
     if args.status and args.reason is not None:
         return wrong(args, "--status takes no --reason")
-    try:
-        bearer = token_of(args)
-    except ValueError as error:
-        return wrong(args, str(error))
+    bearer = token_of(args)
 
     from .halt_process import run_halt
 
