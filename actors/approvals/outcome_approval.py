@@ -11,11 +11,9 @@ from attrs.validators import optional
 from .asked import Asked, Occasion, Settled
 from .decided import TEXT, Decided, Expired, named, text_of
 from .description import describe_call
-from .replies import NotUnderstood, TypedDecision, TypedReply
 from .requirement import Requirement
 
 _HINT = 'Send {"action": "retry"}, {"action": "done", "result"?: "..."} or {"action": "failed"}.'
-_WORDS = {"r": "retry", "d": "done", "f": "failed"}
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +49,6 @@ class OutcomeQuestion(Asked[OutcomeDecision]):
     kind: ClassVar = "outcome_unknown"
     decisions: ClassVar[tuple[type[OutcomeDecision], ...]] = (Retry, Done, Failed)
     field_names: ClassVar = ("action", "result")
-    prompt: ClassVar = "What is it? r: retry, d [result]: done, f [reason]: failed, ?: show all >"
 
     @classmethod
     def about(
@@ -105,17 +102,6 @@ class OutcomeQuestion(Asked[OutcomeDecision]):
 
     def _decision_text(self, decision: OutcomeDecision) -> str:
         return f"outcome: {decision.marker[1]}"
-
-    def _understand(self, word: str, rest: str) -> TypedReply:
-        match _WORDS.get(word, word):
-            case "retry" if not rest:
-                return TypedDecision({"action": "retry"})
-            case "done":
-                return TypedDecision({"action": "done", **({"result": rest} if rest else {})})
-            case "failed":
-                return TypedDecision({"action": "failed", **({"reason": rest} if rest else {})})
-            case _:
-                return NotUnderstood()
 
     def example(self) -> dict[str, Any]:
         return {"action": "done"}

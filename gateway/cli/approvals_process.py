@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from .deciding import decision_text, tell_refusal
 from .halt_process import halt_of
 from .options import FAILED, WRONG
 from .terminal import Terminal
-from .with_agent import with_agent
+from .with_agent import InWords, with_agent
 
 TOO_LATE = 4
 """Exit code: the approval was already decided, has expired or is void."""
@@ -60,9 +60,7 @@ def run_approvals(args: argparse.Namespace, given: Mapping[str, Any]) -> int:
     return with_agent(args, partial(_carried_out, args, given), refused)
 
 
-async def _carried_out(
-    args: argparse.Namespace, given: Mapping[str, Any], client: AgentClient
-) -> tuple[JsonObject, Iterable[str]]:
+async def _carried_out(args: argparse.Namespace, given: Mapping[str, Any], client: AgentClient) -> InWords:
     action: str = args.action
     if action == "list":
         if not args.json and (line := await halt_of(client)) is not None:

@@ -19,7 +19,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from .agent_client import AgentClient, JsonObject
+    from .agent_client import AgentClient
+    from .with_agent import InWords
 
 _ROW = "{:<14}{:<24}{:<10}{:>9}{:>15}{:>6}  {}"
 
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the processes. Exit codes: see the help."""
     from .with_agent import with_agent
 
-    async def request(client: AgentClient) -> tuple[JsonObject, Iterator[str]]:
+    async def request(client: AgentClient) -> InWords:
         fleet = await client.get("/fleet")
         return fleet, lines_of(fleet)
 

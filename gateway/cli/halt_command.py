@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .options import add_token_option, add_url_option, wrong
 
 if TYPE_CHECKING:
-    from .agent_client import AgentClient, JsonObject
+    from .agent_client import AgentClient
+    from .with_agent import InWords
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from .halt_process import lines_of
     from .with_agent import with_agent
 
-    async def request(client: AgentClient) -> tuple[JsonObject, Iterator[str]]:
+    async def request(client: AgentClient) -> InWords:
         if args.status:
             state = await client.get("/halt")
         else:

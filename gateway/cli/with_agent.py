@@ -13,12 +13,14 @@ from .interrupt import run_until_interrupted
 from .options import FAILED, token_of
 from .terminal import Terminal, printable
 
-Work: TypeAlias = Callable[[AgentClient], Awaitable[tuple[JsonObject, Iterable[str]]]]
-"""The requests. The result is that of the HTTP API, and the same in words."""
+InWords: TypeAlias = tuple[JsonObject, Iterable[str]]
+"""An answer of the HTTP API, and its lines for a person."""
 
 
 def with_agent(
-    args: argparse.Namespace, work: Work, refused: Callable[[ServerError], int] | None = None
+    args: argparse.Namespace,
+    work: Callable[[AgentClient], Awaitable[InWords]],
+    refused: Callable[[ServerError], int] | None = None,
 ) -> int:
     """Carry out `work`, print its result in words or, with `--json`, as JSON, and return the exit code.
 
@@ -29,7 +31,7 @@ def with_agent(
     """
     bearer, terminal = token_of(args), Terminal.of_this_process()
 
-    async def run() -> tuple[JsonObject, Iterable[str]]:
+    async def run() -> InWords:
         async with open_client(args.url, bearer) as client:
             return await work(client)
 
