@@ -15,7 +15,6 @@ from ..common.errors import AgentError
 from ..common.stored_json import from_json, to_json, write_whole
 from .decided import D, Decided, Expired, suggesting, with_common
 from .description import call_text, shortened
-from .replies import ShowAll, TypedReply
 from .requirement import Requirement
 
 
@@ -59,8 +58,6 @@ class Asked(Occasion, ABC, Generic[D]):
     """The classes in `D`."""
     field_names: ClassVar[tuple[str, ...]]
     """The fields of a decision in a request, besides `COMMON`."""
-    prompt: ClassVar[str]
-    """The prompt of the command line, with the words to type."""
     is_of_call: ClassVar[bool] = True
     """Whether it is about a tool call."""
 
@@ -181,11 +178,6 @@ class Asked(Occasion, ABC, Generic[D]):
         return f"{self.description}\n\nPlease answer using the approval UUID: {self.id}"
 
     @property
-    def words(self) -> str:
-        """The question in the words of the server or the agent that asks; empty if this agent asks."""
-        return ""
-
-    @property
     def line(self) -> str:
         """The subject in one line."""
         return call_text(self.tool_name, self.tool_args)
@@ -198,36 +190,6 @@ class Asked(Occasion, ABC, Generic[D]):
 
     @abstractmethod
     def _decision_text(self, decision: D) -> str: ...
-
-    def all_of(self, expires: str | None) -> str:
-        """Describe all fields for a person. `expires` is the displayed time of the expiry."""
-        rows = [
-            ("approval", self.id),
-            ("in place of", self.replaces),
-            ("node", self.node),
-            ("tool", self.tool_name if self.is_of_call else None),
-            ("server", self.server),
-            ("why it asks", self.rule),
-            ("expires", expires),
-            ("the user said", self.user_message),
-            ("the question", self.words),
-            *(("state", f"{key}: {value}") for key, value in self.session_state.items()),
-        ]
-        told = [f"{name}: {value}" for name, value in rows if value]
-        if self.is_of_call:
-            told.append(f"arguments: {json.dumps(self.tool_args, ensure_ascii=False, indent=2)}")
-        return "\n".join(told)
-
-    # ---------------------------------------------------------------- the command line
-
-    def understand(self, line: str) -> TypedReply:
-        """Interpret a typed line. Only an exact word decides."""
-        word, _, rest = line.strip().partition(" ")
-        word, rest = word.lower(), rest.strip()
-        return ShowAll() if word == "?" and not rest else self._understand(word, rest)
-
-    @abstractmethod
-    def _understand(self, word: str, rest: str) -> TypedReply: ...
 
     @abstractmethod
     def example(self) -> dict[str, Any]:

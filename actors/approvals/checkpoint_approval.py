@@ -20,7 +20,6 @@ class CheckpointQuestion(YesOrNo):
 
     kind: ClassVar = "checkpoint"
     is_of_call: ClassVar = False
-    prompt: ClassVar = "Go on? y: yes, n [reason]: no, ?: show all >"
 
     @classmethod
     def about(

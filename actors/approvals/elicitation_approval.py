@@ -8,14 +8,13 @@ from typing import Any, ClassVar, Self, TypeAlias
 import attrs
 
 from ..common.errors import AgentError
-from ..tools.elicitation import completed, misformed
+from ..tools.elicitation import completed, misformed, required_fields
 from ..tools.json_schema import Checker, Uncheckable
 from ..tools.schema_check import find_mistakes
 from ..tools.tool import Elicitation, ElicitationAnswer
 from .asked import Asked, Occasion
 from .decided import Decided, named, object_of, unfit
 from .description import describe_elicitation
-from .replies import Field, Fill, NotUnderstood, TypedDecision, TypedReply, fields
 
 _HINT = 'Send {"action": "accept", "content": {...}}, {"action": "decline"} or {"action": "cancel"}.'
 
@@ -50,7 +49,6 @@ class ElicitationQuestion(Asked[FormAnswer]):
     kind: ClassVar = "elicitation"
     decisions: ClassVar[tuple[type[FormAnswer], ...]] = (Accept, Decline, CancelForm)
     field_names: ClassVar = ("action", "content")
-    prompt: ClassVar = "Answer it? a: accept, d: decline, c: cancel, ?: show all >"
 
     message: str
     """The text of the question, as the server wrote it."""
@@ -109,30 +107,11 @@ class ElicitationQuestion(Asked[FormAnswer]):
             await check_answer(content, self.input_schema)
         return attrs.evolve(decision, content=content)
 
-    @property
-    def words(self) -> str:
-        return self.message
-
     def _decision_text(self, decision: FormAnswer) -> str:
         return f"answer: {decision.marker[1]}"
 
-    @property
-    def _form(self) -> tuple[Field, ...]:
-        return tuple(fields(self.input_schema or {}))
-
-    def _understand(self, word: str, rest: str) -> TypedReply:
-        match word:
-            case "a" | "accept" if not rest:
-                return Fill(self._form)
-            case "d" | "decline" if not rest:
-                return TypedDecision({"action": "decline"})
-            case "c" | "cancel" if not rest:
-                return TypedDecision({"action": "cancel"})
-            case _:
-                return NotUnderstood()
-
     def example(self) -> dict[str, Any]:
-        content = {field.name: "..." for field in self._form if field.required}
+        content = dict.fromkeys(required_fields(self.input_schema or {}), "...")
         return {"action": "accept", **({"content": content} if content else {})}
 
 

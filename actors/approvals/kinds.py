@@ -1,4 +1,5 @@
-"""The kinds of approvals. To add one, add a file to this package and a name to `AnyQuestion`."""
+"""The kinds of approvals. To add one, add a file to this package, a name to `AnyQuestion`, and its prompt to
+`gateway/cli/typed_reply.py`."""
 
 from __future__ import annotations
 

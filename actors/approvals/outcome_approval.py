@@ -10,11 +10,9 @@ import attrs
 from .asked import Asked, Occasion, Settled
 from .decided import Decided, Expired, named, text_of
 from .description import describe_call
-from .replies import NotUnderstood, TypedDecision, TypedReply
 from .requirement import Requirement
 
 _HINT = 'Send {"action": "retry"}, {"action": "done", "result"?: "..."} or {"action": "failed"}.'
-_WORDS = {"r": "retry", "d": "done", "f": "failed"}
 
 
 @attrs.frozen(kw_only=True)
@@ -50,7 +48,6 @@ class OutcomeQuestion(Asked[OutcomeDecision]):
     kind: ClassVar = "outcome_unknown"
     decisions: ClassVar[tuple[type[OutcomeDecision], ...]] = (Retry, Done, Failed)
     field_names: ClassVar = ("action", "result")
-    prompt: ClassVar = "What is it? r: retry, d [result]: done, f [reason]: failed, ?: show all >"
 
     @classmethod
     def about(
@@ -104,17 +101,6 @@ class OutcomeQuestion(Asked[OutcomeDecision]):
 
     def _decision_text(self, decision: OutcomeDecision) -> str:
         return f"outcome: {decision.marker[1]}"
-
-    def _understand(self, word: str, rest: str) -> TypedReply:
-        match _WORDS.get(word, word):
-            case "retry" if not rest:
-                return TypedDecision({"action": "retry"})
-            case "done":
-                return TypedDecision({"action": "done", **({"result": rest} if rest else {})})
-            case "failed":
-                return TypedDecision({"action": "failed", **({"reason": rest} if rest else {})})
-            case _:
-                return NotUnderstood()
 
     def example(self) -> dict[str, Any]:
         return {"action": "done"}

@@ -41,7 +41,6 @@ class ProxyQuestion(YesOrNo):
         Decline,
         CancelForm,
     )
-    prompt: ClassVar = "Let it go on? y: yes, n [reason]: no, ?: show all >"
 
     remote_task_id: str
     """The id of the task at the other agent."""
@@ -166,14 +165,6 @@ class ProxyQuestion(YesOrNo):
     def waits(self) -> str:
         original = self.original
         return super().waits if original is self else original.waits
-
-    @property
-    def words(self) -> str:
-        return self.remote_description
-
-    def all_of(self, expires: str | None) -> str:
-        told = super().all_of(expires)
-        return told if self.unshown is None else f"{told}\nnot all is shown: {self.unshown}"
 
     @property
     def line(self) -> str:

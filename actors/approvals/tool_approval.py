@@ -15,7 +15,6 @@ from ..tools.tool import Tool
 from .asked import Occasion, Settled
 from .decided import NOT_IN_TIME, NOTHING_DONE, Expired, object_of, unfit
 from .description import describe_call, describe_delegation, shortened
-from .replies import Edit, TypedReply
 from .requirement import Requirement
 from .yes_or_no import Approved, Rejected, YesOrNo
 
@@ -29,7 +28,6 @@ class ToolQuestion(YesOrNo):
     """The question before a tool call: may it run? It is decided with yes or no."""
 
     kind: ClassVar = "tool"
-    prompt: ClassVar = "Run it? y: yes, n [reason]: no, e: edit the arguments, ?: show all >"
 
     server: str
     input_schema: Mapping[str, Any]
@@ -113,9 +111,6 @@ class ToolQuestion(YesOrNo):
         call = super().line if self.facade is None else f"{super().line} of {shortened(self.server)}"
         call = call if self.replaces is None else f"{call}, in place of {self.replaces}"
         return call if self.rejected_before is None else f"{call}, rejected before"
-
-    def _understand(self, word: str, rest: str) -> TypedReply:
-        return Edit() if word in ("e", "edit") and not rest else super()._understand(word, rest)
 
 
 def _description(tool: str, server: str, facade: str | None, arguments: Mapping[str, Any]) -> str:

@@ -11,7 +11,6 @@ from ..common.errors import AgentError
 from .asked import Asked
 from .decided import Decided
 from .description import edits_text
-from .replies import NotUnderstood, TypedDecision, TypedReply
 
 _YES_ACTIONS = frozenset({"approve", "approved", "yes"})
 _NO_ACTIONS = frozenset({"reject", "rejected", "no"})
@@ -69,11 +68,6 @@ class YesOrNo(Asked[Approved | Rejected]):
         if decision.arguments is None:
             return "approved"
         return f"approved, edited: {edits_text(self.tool_args, decision.arguments)}"
-
-    def _understand(self, word: str, rest: str) -> TypedReply:
-        if word in ("n", "no"):
-            return TypedDecision({"approved": False, **({"reason": rest} if rest else {})})
-        return TypedDecision({"approved": True}) if word in ("y", "yes") and not rest else NotUnderstood()
 
     def example(self) -> dict[str, Any]:
         return {"approved": True}

@@ -59,6 +59,15 @@ def completed(content: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str
     return given
 
 
+def required_fields(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the fields that an answer has to fill in: the required ones without a default."""
+    fields, required = schema.get("properties"), schema.get("required")
+    if not isinstance(fields, Mapping) or not isinstance(required, list):
+        return ()
+    optional = {name for name, field in fields.items() if isinstance(field, Mapping) and "default" in field}
+    return tuple(name for name in fields if name in required and name not in optional)
+
+
 def misformed(content: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
     """Return the values that do not have the `format` of their field. JSON Schema does not validate formats,
     but forms need them for dates and addresses (MCP 2025-11-25, "Elicitation", names these four)."""

@@ -62,19 +62,12 @@ def show_card(args: argparse.Namespace) -> int:
     """Print the card of an agent."""
     from .agent_card_report import run_card
 
-    try:
-        config = _config(args)
-    except ValueError as error:
-        return wrong(args, str(error))
-    return run_card(config, as_json=args.json)
+    return run_card(_config(args), as_json=args.json)
 
 
 def send_message(args: argparse.Namespace) -> int:
     """Send a message and follow its task."""
-    try:
-        config, bearer = _config(args), token_of(args)
-    except ValueError as error:
-        return wrong(args, str(error))
+    config, bearer = _config(args), token_of(args)
     if bearer is not None and authorizes(config.headers):
         return wrong(args, "--token-env and an Authorization header exclude each other")
     if not args.message.strip():
@@ -88,7 +81,7 @@ def send_message(args: argparse.Namespace) -> int:
 def _config(args: argparse.Namespace) -> RemoteAgentConfig:
     """The entry that an agent file would have for the agent, with the host as its name.
 
-    Raises ValueError if the variable of the API key has no valid key.
+    Raises WrongUsage if the variable of the API key has no valid key.
     """
     from ...config.a2a import EXCHANGE_TIMEOUT, RemoteAgentConfig
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .options import add_token_option, add_url_option, token_of, wrong
+from .options import add_token_option, add_url_option, wrong
 
 _EPILOG = (
     "The command ends when the decision is stored; it does not wait for the run. Exit codes: 0 done, 1 "
@@ -75,14 +75,9 @@ def run(args: argparse.Namespace) -> int:
         if name not in _TAKES[args.action]:
             return wrong(args, f"{args.action} does not take --{name}")
 
-    try:
-        bearer = token_of(args)
-    except ValueError as error:
-        return wrong(args, str(error))
-
     from .approvals_process import run_approvals
 
-    return run_approvals(args.url, bearer, args.action, args.id, given, as_json=args.json)
+    return run_approvals(args, given)
 
 
 def _arguments(text: str) -> dict[str, Any]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-import attrs
-
 from ...actors.approvals.description import call_text, shortened
-from .agent_client import AgentClient, JsonObject, ServerError, UnknownId, full_id, open_client
+from .agent_client import AgentClient, JsonObject, ServerError, UnknownId, full_id
 from .deciding import decision_text, tell_refusal
 from .halt_process import halt_of
-from .interrupt import run_until_interrupted
 from .options import FAILED, WRONG
-from .terminal import Terminal, printable
+from .terminal import Terminal
+from .with_agent import InWords, with_agent
 
 TOO_LATE = 4
 """Exit code: the approval was already decided, has expired or is void."""
@@ -48,67 +47,45 @@ _ROWS = (
 )
 
 
-def run_approvals(
-    url: str, bearer: str | None, action: str, id: str, given: Mapping[str, Any], *, as_json: bool
-) -> int:
-    """Carry out `action` and return the exit code. `given` are the options of a decision."""
-    terminal = Terminal.of_this_process()
-    work = _Listing(url, bearer, id, given, as_json)
-    try:
-        run_until_interrupted(partial(work.run, action))
-    except UnknownId as error:
-        terminal.tell(error.message, "bad")
-        return WRONG
-    except ServerError as error:
-        if as_json and error.details:
+def run_approvals(args: argparse.Namespace, given: Mapping[str, Any]) -> int:
+    """Carry out the action and return the exit code. `given` are the options of a decision."""
+
+    def refused(error: ServerError) -> int:
+        if args.json and error.details:
             print(json.dumps(error.details))
-        tell_refusal(terminal, error, given)
-        return _CODES.get(error.details.get("code", ""), FAILED)
-    return 0
+        tell_refusal(Terminal.of_this_process(), error, given)
+        wrong = isinstance(error, UnknownId)
+        return WRONG if wrong else _CODES.get(error.details.get("code", ""), FAILED)
+
+    return with_agent(args, partial(_carried_out, args, given), refused)
 
 
-@attrs.frozen
-class _Listing:
-    url: str
-    bearer: str | None = attrs.field(repr=False)
-    id: str
-    given: Mapping[str, Any]
-    as_json: bool
+async def _carried_out(args: argparse.Namespace, given: Mapping[str, Any], client: AgentClient) -> InWords:
+    action: str = args.action
+    if action == "list":
+        if not args.json and (line := await halt_of(client)) is not None:
+            Terminal.of_this_process().tell(line, "bad")
+        page = await pending(client)
+        return page, list_lines(page)
+    approval = await _approval(client, args.id)
+    if action == "show":
+        return {"approval": approval}, all_lines(approval)
+    words = words_of(approval, action, given)
+    turn = await client.post(f"/approvals/{approval['uuid']}", words, wait=False)
+    made = approval | {"tool_args": words.get("arguments", approval["tool_args"])}
+    about = line_of(made) if action in _DONE else call_text(made["tool_name"], made["tool_args"])
+    return turn, [f"{_DONE.get(action, action)}: {about}"]
 
-    async def run(self, action: str) -> None:
-        async with open_client(self.url, self.bearer) as client:
-            match action:
-                case "list":
-                    if not self.as_json and (line := await halt_of(client)) is not None:
-                        Terminal.of_this_process().tell(line, "bad")
-                    self._print(await pending(client), list_lines)
-                case "show":
-                    approval = await self._approval(client)
-                    self._print({"approval": approval}, lambda _: all_lines(approval))
-                case _:
-                    approval = await self._approval(client)
-                    words = words_of(approval, action, self.given)
-                    turn = await client.post(f"/approvals/{approval['uuid']}", words, wait=False)
-                    made = approval | {"tool_args": words.get("arguments", approval["tool_args"])}
-                    about = (
-                        line_of(made) if action in _DONE else call_text(made["tool_name"], made["tool_args"])
-                    )
-                    done = f"{_DONE.get(action, action)}: {about}"
-                    self._print(turn, lambda _: [done])
 
-    def _print(self, body: JsonObject, lines: Callable[[JsonObject], Iterable[str]]) -> None:
-        for line in [json.dumps(body)] if self.as_json else map(printable, lines(body)):
-            print(line)
+async def _approval(client: AgentClient, text: str) -> JsonObject:
+    """The approval with this id, which may be abbreviated if the approval is pending."""
 
-    async def _approval(self, client: AgentClient) -> JsonObject:
-        """The approval with the id, which may be abbreviated if the approval is pending."""
+    async def ids() -> list[str]:
+        return [each["uuid"] for each in (await pending(client))["approvals"]]
 
-        async def ids() -> list[str]:
-            return [each["uuid"] for each in (await pending(client))["approvals"]]
-
-        id = await full_id(self.id, ids, "pending approvals")
-        approval: JsonObject = (await client.get(f"/approvals/{id}"))["approval"]
-        return approval
+    id = await full_id(text, ids, "pending approvals")
+    approval: JsonObject = (await client.get(f"/approvals/{id}"))["approval"]
+    return approval
 
 
 async def pending(client: AgentClient) -> JsonObject:

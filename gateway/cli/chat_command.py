@@ -35,16 +35,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Chat until the person leaves. Exit codes: see the help."""
-    try:
-        bearer = token_of(args)
-        if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
-            raise ValueError(
-                "stdin and stdout must be a terminal; otherwise use `stopgo run` and `stopgo approvals`"
-            )
-        if os.environ.get("TERM", "dumb") == "dumb":
-            raise ValueError("TERM must name a terminal with cursor control")
-    except ValueError as error:
-        return wrong(args, str(error))
+    bearer = token_of(args)
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+        terminal = "stdin and stdout must be a terminal"
+        return wrong(args, f"{terminal}; otherwise use `stopgo run` and `stopgo approvals`")
+    if os.environ.get("TERM", "dumb") == "dumb":
+        return wrong(args, "TERM must name a terminal with cursor control")
 
     from .chat_process import run_chat
 

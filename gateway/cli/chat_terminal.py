@@ -19,11 +19,11 @@ from prompt_toolkit.document import Document
 from rich.console import Console
 
 from ...actors.approvals.asked import Asked
-from ...actors.approvals.replies import TypedDecision, edited
 from .key_reader import END_OF_INPUT, KeyReader, quiet_keys
 from .line_input import LineInput
 from .markdown_stream import MarkdownStream
 from .terminal import Style, colourful, printable, styled
+from .typed_reply import PROMPTS, TypedDecision, edited, understand
 from .word_wrap import wrapped
 
 _TAKES = re.compile(r"(\w) \[(\w+)\]")
@@ -105,10 +105,11 @@ class ChatTerminal:
     async def ask_reply(self, question: Asked[Any]) -> str | None:
         """A reply of a single key, followed by text if the key takes some; None if the person leaves."""
         self.typed.clear()
-        while (key := await self.key(question.prompt)) != END_OF_INPUT:
-            if not isinstance(question.understand(f"{key} words"), TypedDecision):
+        prompt = PROMPTS[question.kind]
+        while (key := await self.key(prompt)) != END_OF_INPUT:
+            if not isinstance(understand(question, f"{key} words"), TypedDecision):
                 return key
-            texts: dict[str, str] = dict(_TAKES.findall(question.prompt))
+            texts: dict[str, str] = dict(_TAKES.findall(prompt))
             rest = await self.ask(f"{texts.get(key, 'text').capitalize()}, or press Enter >")
             if rest is not None:
                 return f"{key} {rest}"

@@ -76,12 +76,8 @@ def print_schema(args: argparse.Namespace) -> int:
 
 
 def check_file(args: argparse.Namespace) -> int:
-    """Check a file. Exit code 2 if an agent would not start with it in this environment."""
-    try:
-        config = load_config(args.file)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return WRONG
+    """Check a file. Exit code 2 if an agent would not start with it here. Raises ConfigError."""
+    config = load_config(args.file)
     assert config.source is not None
     file = config.source
     if config.packaged:
@@ -102,16 +98,12 @@ def check_file(args: argparse.Namespace) -> int:
 
 
 def import_file(args: argparse.Namespace) -> int:
-    """Import a file. Exit code 2 if it has no servers, 1 if the agent file cannot be written."""
+    """Import a file. Exit code 1 if the agent file cannot be written. Raises ConfigError."""
     file: Path = args.file
-    try:
-        value, problems = compose(jsonc_to_yaml(read_text(file)), str(file))
-        if problems:
-            raise ConfigError(problems)
-        pasted = read_pasted(plain(value), str(file), keep_secrets=args.keep_secrets)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return WRONG
+    value, problems = compose(jsonc_to_yaml(read_text(file)), str(file))
+    if problems:
+        raise ConfigError(problems)
+    pasted = read_pasted(plain(value), str(file), keep_secrets=args.keep_secrets)
     text = agent_file(pasted, file.name)
     if args.output is None:
         print(text, end="")

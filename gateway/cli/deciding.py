@@ -8,12 +8,12 @@ from typing import Any, Protocol, assert_never
 
 from ...actors.approvals.asked import Asked
 from ...actors.approvals.description import edits_text, is_shortened
-from ...actors.approvals.replies import Edit, Field, Fill, NotUnderstood, ShowAll, TypedDecision
 from ...actors.common.errors import AgentError
 from ...runtime.journal.question import Question
 from ..views import timestamp
 from .agent_client import ServerError
 from .terminal import Style
+from .typed_reply import Edit, Field, Fill, NotUnderstood, ShowAll, TypedDecision, all_of, understand
 
 TYPED = ("reason", "result", "arguments", "content")
 """The fields of a decision that a person types."""
@@ -29,7 +29,7 @@ class Person(Teller, Protocol):
         """The line typed after `prompt`; None without one."""
 
     async def ask_reply(self, question: Asked[Any]) -> str | None:
-        """A reply, for `Asked.understand`; None if the person leaves."""
+        """A reply, for `understand`; None if the person leaves."""
 
     async def edit(self, asked: Asked[Any]) -> Mapping[str, Any] | None:
         """Arguments that replace those of the question; None if the person gives none."""
@@ -41,7 +41,7 @@ async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] 
     hash = {} if asked.requires is None else {"hash": asked.hash}
     unread = is_shortened(asked.description)
     while (line := await person.ask_reply(question)) is not None:
-        match question.understand(line):
+        match understand(question, line):
             case TypedDecision({"approved": True} | {"action": "retry"}) | Fill() if unread:
                 person.tell("A part is left out above. Type ? to read all of it first.", "bad")
             case TypedDecision(words):
@@ -54,7 +54,7 @@ async def ask_for_words(person: Person, asked: Asked[Any]) -> dict[str, object] 
                     return {"action": "accept", "content": content}
             case ShowAll():
                 expires = None if asked.expires is None else timestamp(asked.expires)
-                person.tell(asked.all_of(expires))
+                person.tell(all_of(asked, expires))
                 unread = False
             case NotUnderstood():
                 person.tell("That is not a valid answer.", "bad")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .options import (
     FAILED,
@@ -16,9 +15,12 @@ from .options import (
     add_token_option,
     add_url_option,
     is_installed,
-    token_of,
     wrong,
 )
+
+if TYPE_CHECKING:
+    from .agent_client import AgentClient
+    from .with_agent import InWords
 
 _ROW = "{:<14}{:<24}{:<10}{:>9}{:>15}{:>6}  {}"
 
@@ -51,28 +53,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Print the processes. Exit codes: see the help."""
-    try:
-        bearer = token_of(args)
-    except ValueError as error:
-        return wrong(args, str(error))
+    from .with_agent import with_agent
 
-    from .agent_client import JsonObject, ServerError, open_client
-    from .deciding import tell_refusal
-    from .interrupt import run_until_interrupted
-    from .terminal import Terminal, printable
+    async def request(client: AgentClient) -> InWords:
+        fleet = await client.get("/fleet")
+        return fleet, lines_of(fleet)
 
-    async def request() -> JsonObject:
-        async with open_client(args.url, bearer) as client:
-            return await client.get("/fleet")
-
-    try:
-        fleet = run_until_interrupted(request)
-    except ServerError as error:
-        tell_refusal(Terminal.of_this_process(), error)
-        return FAILED
-    for line in [json.dumps(fleet)] if args.json else map(printable, lines_of(fleet)):
-        print(line)
-    return 0
+    return with_agent(args, request)
 
 
 def rotate_key(args: argparse.Namespace) -> int:

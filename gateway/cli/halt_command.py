@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from .options import add_token_option, add_url_option, token_of, wrong
+from .options import add_token_option, add_url_option, wrong
+
+if TYPE_CHECKING:
+    from .agent_client import AgentClient
+    from .with_agent import InWords
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -36,12 +41,15 @@ def run(args: argparse.Namespace) -> int:
     """Halt, unhalt or read. Exit codes: see the help."""
     if args.status and args.reason is not None:
         return wrong(args, "--status takes no --reason")
-    try:
-        bearer = token_of(args)
-    except ValueError as error:
-        return wrong(args, str(error))
+    from .halt_process import lines_of
+    from .with_agent import with_agent
 
-    from .halt_process import run_halt
+    async def request(client: AgentClient) -> InWords:
+        if args.status:
+            state = await client.get("/halt")
+        else:
+            body = {} if args.reason is None else {"reason": args.reason}
+            state = await client.post(f"/{args.action}", body, wait=False)
+        return state, lines_of(state)
 
-    action = "status" if args.status else args.action
-    return run_halt(args.url, bearer, action, args.reason, as_json=args.json)
+    return with_agent(args, request)

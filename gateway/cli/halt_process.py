@@ -1,37 +1,12 @@
-"""Requests and output of `stopgo halt` and `stopgo unhalt`."""
+"""The emergency stop of a running agent, for a person."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from .agent_client import AgentClient, JsonObject, ServerError, open_client
-from .deciding import tell_refusal
-from .interrupt import run_until_interrupted
-from .options import FAILED
-from .terminal import Terminal, printable
-
-
-def run_halt(url: str, bearer: str | None, action: str, reason: str | None, *, as_json: bool) -> int:
-    """Carry out `action` (`halt`, `unhalt` or `status`) and return the exit code."""
-
-    async def request() -> JsonObject:
-        async with open_client(url, bearer) as client:
-            if action == "status":
-                return await client.get("/halt")
-            return await client.post(f"/{action}", {} if reason is None else {"reason": reason}, wait=False)
-
-    terminal = Terminal.of_this_process()
-    try:
-        state = run_until_interrupted(request)
-    except ServerError as error:
-        tell_refusal(terminal, error)
-        return FAILED
-    for line in [json.dumps(state)] if as_json else map(printable, lines_of(state)):
-        print(line)
-    return 0
+from .agent_client import AgentClient, ServerError
 
 
 def lines_of(state: Mapping[str, Any]) -> Iterator[str]:

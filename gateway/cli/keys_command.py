@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from .options import FAILED, WRONG, add_config_option, add_journal_option, agent_config, path, wrong
+from .options import FAILED, add_config_option, add_journal_option, agent_config, path, wrong
 
 if TYPE_CHECKING:
     from ...config.agent_config import AgentConfig
@@ -82,8 +82,6 @@ def add_key(args: argparse.Namespace) -> int:
     from ..auth.key_file import KeyFileError
 
     config = agent_config(args, with_overrides=True)
-    if config is None:
-        return WRONG
     known = all_grants(config.auth.roles if config.auth else {})
     for role in args.role:
         if role not in known:
@@ -116,8 +114,6 @@ def list_keys(args: argparse.Namespace) -> int:
     from ..auth.key_file import KeyFileError
 
     config = agent_config(args, with_overrides=True)
-    if config is None:
-        return WRONG
     try:
         keys = _read(args, config)
     except (KeyFileError, JournalError, OSError) as error:
@@ -140,8 +136,6 @@ def revoke_keys(args: argparse.Namespace) -> int:
     from ..auth.key_file import KeyFileError
 
     config = agent_config(args, with_overrides=True)
-    if config is None:
-        return WRONG
     now = system_clock()
 
     def change(keys: list[StoredKey]) -> list[StoredKey]:

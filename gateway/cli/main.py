@@ -17,8 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         leave_init()
     try:
         try:
-            args = _parser().parse_args(argv)
-            code: int = args.run(args)
+            code = _run(_parser().parse_args(argv))
         finally:
             # Flush here, because a failure at exit would print a traceback.
             if sys.stdout is not None:
@@ -30,6 +29,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = None  # otherwise it would be flushed again at exit
         if not isinstance(error, BrokenPipeError):  # then the reader has closed the pipe on purpose
             print(f"stopgo: {error.strerror or error}", file=sys.stderr)
+    return code
+
+
+def _run(args: argparse.Namespace) -> int:
+    from ...config.errors import ConfigError
+    from .options import WRONG, WrongUsage, wrong
+
+    try:
+        code: int = args.run(args)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        code = WRONG
+    except WrongUsage as error:
+        code = wrong(args, str(error))
     return code
 
 

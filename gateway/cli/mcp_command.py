@@ -63,8 +63,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def list_servers(args: argparse.Namespace) -> int:
     """Print a line for each server."""
     config = agent_config(args)
-    if config is None:
-        return WRONG
     rows = [
         (server.name, transport(server), server.as_written, _remarks(server)) for server in config.mcp_servers
     ]
@@ -79,8 +77,7 @@ def list_servers(args: argparse.Namespace) -> int:
 
 def show_server(args: argparse.Namespace) -> int:
     """Print the settings of a server."""
-    config = agent_config(args)
-    server = None if config is None else _find(config, args.name)
+    server = _find(agent_config(args), args.name)
     if server is None:
         return WRONG
     for key, value in _settings(server):
@@ -91,8 +88,6 @@ def show_server(args: argparse.Namespace) -> int:
 def test_servers(args: argparse.Namespace) -> int:
     """Connect to servers and print the outcome."""
     config = agent_config(args)
-    if config is None:
-        return WRONG
     servers = config.enabled_servers
     if args.name is not None:
         server = _find(config, args.name)
@@ -108,8 +103,8 @@ def test_servers(args: argparse.Namespace) -> int:
 def call_tool(args: argparse.Namespace) -> int:
     """Call a tool and print its result."""
     config = agent_config(args)
-    server = None if config is None else _find(config, args.name)
-    if config is None or server is None:
+    server = _find(config, args.name)
+    if server is None:
         return WRONG
 
     from .mcp_session import run_call

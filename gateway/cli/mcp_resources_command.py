@@ -44,14 +44,9 @@ def run(args: argparse.Namespace) -> int:
     """Serve until stdin ends or a signal arrives. Exit code 1: it cannot start; 2: the file is invalid."""
     db, address = args.db, args.http
     if args.config is not None:
-        from ...config.errors import ConfigError
         from ...config.resources_config import load_resources_config
 
-        try:
-            config = load_resources_config(args.config)
-        except ConfigError as error:
-            print(error, file=sys.stderr)
-            return WRONG
+        config = load_resources_config(args.config)
         db, address = db or config.db_path, address or (config.host, config.port)
     if db is None:
         args.command.error("--db or --config is required")

@@ -36,21 +36,19 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def agent_config(args: argparse.Namespace, *, with_overrides: bool = False) -> AgentConfig | None:
-    """The agent file of `--config`; None after a mistake in it, which is printed.
+def agent_config(args: argparse.Namespace, *, with_overrides: bool = False) -> AgentConfig:
+    """The agent file of `--config`.
 
     Args:
         with_overrides: whether the command has `--data-dir` and `--model`.
+
+    Raises:
+        ConfigError: `main` prints it.
     """
-    from ...config.errors import ConfigError
     from ...config.load import load_config
 
     overrides = {"data_dir": args.data_dir, "model": args.model} if with_overrides else {}
-    try:
-        return load_config(args.config, mcp=getattr(args, "mcp", ()), **overrides)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return None
+    return load_config(args.config, mcp=getattr(args, "mcp", ()), **overrides)
 
 
 def add_override_options(parser: argparse.ArgumentParser) -> None:
@@ -116,6 +114,10 @@ def warn_if_reachable(
             f"reaches it can {danger}",
             file=sys.stderr,
         )
+
+
+class WrongUsage(ValueError):
+    """A command line or a variable that cannot be used; the text says why, and `main` prints it."""
 
 
 def wrong(args: argparse.Namespace, why: str) -> int:
@@ -184,10 +186,10 @@ API_KEY = "STOPGO_API_KEY"
 
 
 def api_key() -> str | None:
-    """The API key to send. Raises ValueError if the variable has no valid key."""
+    """The API key to send. Raises WrongUsage if the variable has no valid key."""
     key = os.environ.get(API_KEY, "").strip()
     if key and not re.fullmatch("[!-~]+", key):
-        raise ValueError(f"the environment variable {API_KEY} does not contain a valid key")
+        raise WrongUsage(f"the environment variable {API_KEY} does not contain a valid key")
     return key or None
 
 
@@ -198,15 +200,15 @@ def credential_headers() -> dict[str, str]:
 
 
 def token_of(args: argparse.Namespace) -> str | None:
-    """The bearer token to send. Raises ValueError if the variable has no valid token, and as `api_key`."""
+    """The bearer token to send. Raises WrongUsage if the variable has no valid token, and as `api_key`."""
     api_key()
     if args.token_env is None:
         return None
     token = os.environ.get(args.token_env)
     if not token:
-        raise ValueError(f"the environment variable {args.token_env} is not set")
+        raise WrongUsage(f"the environment variable {args.token_env} is not set")
     if not re.fullmatch("[!-~]+", token):
-        raise ValueError(f"the environment variable {args.token_env} does not contain a valid token")
+        raise WrongUsage(f"the environment variable {args.token_env} does not contain a valid token")
     return token
 
 

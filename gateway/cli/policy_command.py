@@ -54,7 +54,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def explain_call(args: argparse.Namespace) -> int:
     """Explain a call. Exit code 2 if the configuration or an option is wrong; see the help for the others."""
-    from ...config.errors import ConfigError
     from ...config.load import load_config
 
     try:
@@ -68,9 +67,6 @@ def explain_call(args: argparse.Namespace) -> int:
             raise _UnusableCall(
                 f"--server is needed: {' or '.join(servers)} (stopgo mcp test says which tools they have)"
             )
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return WRONG
     except _UnusableCall as error:
         print(f"stopgo policy explain: {error}", file=sys.stderr)
         return WRONG

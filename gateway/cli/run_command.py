@@ -42,8 +42,6 @@ def run(args: argparse.Namespace) -> int:
     """Run one turn of a conversation, which is kept in the data directory. Exit codes: see the help."""
     make_undumpable()
     config = agent_config(args, with_overrides=True)
-    if config is None:
-        return WRONG
 
     # Imported here, because the agent takes a second to import.
     from .run_process import run_process

@@ -105,8 +105,6 @@ def run(args: argparse.Namespace) -> int:
     """
     make_undumpable()
     config = agent_config(args, with_overrides=True)
-    if config is None:
-        return WRONG
     host = config.host if args.host is None else args.host
     port = config.port if args.port is None else args.port
     if (why := refusal(config, host, insecure=args.insecure)) is not None:

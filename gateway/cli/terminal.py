@@ -15,8 +15,8 @@ import attrs
 import trio
 
 from ...actors.approvals.asked import Asked
-from ...actors.approvals.replies import edited
 from ...runtime.visible_text import visible
+from .typed_reply import PROMPTS, edited
 from .word_wrap import WordWrap, wrapped
 
 Style: TypeAlias = Literal["plain", "quiet", "question", "bad", "verbatim"]
@@ -134,8 +134,8 @@ class Terminal:
         return None if line is None else line.decode("utf-8", "replace").strip()
 
     async def ask_reply(self, question: Asked[Any]) -> str | None:
-        """A reply, for `Asked.understand`; None if the input has ended."""
-        return await self.ask(question.prompt)
+        """A reply, for `understand`; None if the input has ended."""
+        return await self.ask(PROMPTS[question.kind])
 
     async def edit(self, asked: Asked[Any]) -> Mapping[str, Any] | None:
         """Arguments that replace those of the question; None if the person gives none."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .options import WRONG, add_config_option, agent_config
+from .options import add_config_option, agent_config
 
 if TYPE_CHECKING:
     from ...actors.gate.gate import PolicyScope
@@ -34,10 +34,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def print_tree(args: argparse.Namespace) -> int:
-    """Print the tree. Exit code 2 if the agent file cannot be used."""
+    """Print the tree. Raises ConfigError."""
     config = agent_config(args)
-    if config is None:
-        return WRONG
     for warning in config.warnings:
         print(f"stopgo tree: warning: {warning}", file=sys.stderr)
     contacts: Mapping[str, str] = {}

@@ -6,7 +6,7 @@ import argparse
 import sys
 from io import TextIOWrapper
 
-from .options import WRONG, add_listen_options, add_log_options, path, warn_if_reachable
+from .options import add_listen_options, add_log_options, path, warn_if_reachable
 from .undumpable import make_undumpable
 
 
@@ -34,15 +34,10 @@ def run(args: argparse.Namespace) -> int:
     Exit codes: 0 after a graceful shutdown, 128 + signal after an immediate one, 2 if the file cannot be
     used, 1 if listening fails.
     """
-    from ...config.errors import ConfigError
     from ...config.web_config import load_web_config
 
     make_undumpable()
-    try:
-        config = load_web_config(args.config)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return WRONG
+    config = load_web_config(args.config)
     host = config.host if args.host is None else args.host
     port = config.port if args.port is None else args.port
 

@@ -1,19 +1,14 @@
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 from stopgo.config.schema import json_schema
-from stopgo.gateway.cli import config_command
+from stopgo.gateway.cli.main import main
 
 
 def run(*words: str) -> int:
-    parser = argparse.ArgumentParser(prog="stopgo")
-    config_command.register(parser.add_subparsers(required=True))
-    args = parser.parse_args(["config", *words])
-    code: int = args.run(args)
-    return code
+    return main(["config", *words])
 
 
 GOOD = "llm: {model: 'offline:rules'}"

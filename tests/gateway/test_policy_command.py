@@ -1,11 +1,10 @@
-import argparse
 from pathlib import Path
 
 import pytest
 
 from stopgo.actors.tools.known import KnownTools
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.gateway.cli import policy_command
+from stopgo.gateway.cli.main import main
 from stopgo.runtime.journal.sqlite import open_sqlite
 
 FILE = """
@@ -36,11 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def explain(*words: str | Path) -> int:
-    parser = argparse.ArgumentParser(prog="stopgo")
-    policy_command.register(parser.add_subparsers(required=True))
-    args = parser.parse_args(["policy", "explain", *map(str, words)])
-    code: int = args.run(args)
-    return code
+    return main(["policy", "explain", *map(str, words)])
 
 
 @pytest.mark.parametrize(("setting", "effect", "code"), [("ask", "once", 3), ("read_only", "read", 0)])

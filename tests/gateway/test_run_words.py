@@ -13,15 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stopgo.actors.approvals.description import MAX_LINE, call_text
-from stopgo.actors.approvals.replies import (
-    Edit,
-    Fill,
-    NotUnderstood,
-    ShowAll,
-    TypedDecision,
-    edited,
-    fields,
-)
+from stopgo.actors.approvals.kinds import KINDS
 from stopgo.actors.approvals.yes_or_no import Approved, Rejected
 from stopgo.actors.common.errors import Fault
 from stopgo.actors.log import events as e
@@ -31,6 +23,17 @@ from stopgo.actors.tools.tool import ToolResult
 from stopgo.config.nodes import LlmNode, RouterNode, SequentialNode
 from stopgo.gateway.cli.progress import ProgressView, routers
 from stopgo.gateway.cli.terminal import colourful, printable
+from stopgo.gateway.cli.typed_reply import (
+    PROMPTS,
+    Edit,
+    Fill,
+    NotUnderstood,
+    ShowAll,
+    TypedDecision,
+    edited,
+    fields,
+    understand,
+)
 from stopgo.runtime.journal.protocol import Event
 from tests.questions import asked
 
@@ -75,13 +78,17 @@ WORDS = sorted(frozenset[str]().union(*DECIDING.values()))
     ],
 )
 def test_replies(kind: str, line: str, reply: object) -> None:
-    assert asked(kind).understand(line) == reply
+    assert understand(asked(kind), line) == reply
+
+
+def test_each_kind_has_a_prompt() -> None:
+    assert PROMPTS.keys() == KINDS.keys()
 
 
 @given(st.sampled_from(sorted(DECIDING)), st.text() | st.sampled_from(WORDS))
 def test_only_a_clear_word_decides(kind: str, line: str) -> None:
     question = asked(kind)
-    reply = question.understand(line)
+    reply = understand(question, line)
 
     if isinstance(reply, TypedDecision):
         question.parse(reply.words)  # and it is one that the agent understands

@@ -1,4 +1,3 @@
-import argparse
 import socket
 import subprocess
 import sys
@@ -6,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.gateway.cli import agent_contacts, tree_command
+from stopgo.gateway.cli import agent_contacts
+from stopgo.gateway.cli.main import main
 from tests.canary import KEY
 from tests.gateway.card_server import CARD, card_server
 from tests.waiting import LIMIT
@@ -76,11 +76,7 @@ root  [sequential]
 
 
 def tree(*words: str | Path) -> int:
-    parser = argparse.ArgumentParser(prog="stopgo")
-    tree_command.register(parser.add_subparsers(required=True))
-    args = parser.parse_args(["tree", *map(str, words)])
-    code: int = args.run(args)
-    return code
+    return main(["tree", *map(str, words)])
 
 
 def test_a_tree_is_drawn_with_all_that_holds_in_it(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import signal
@@ -21,7 +20,7 @@ from stopgo.actors.mcp.http import http_client
 from stopgo.actors.mcp.stdio import StdioTransport
 from stopgo.actors.mcp.streamable import StreamableHttp
 from stopgo.actors.mcp.wire import result_from_wire
-from stopgo.gateway.cli.mcp_resources_command import register
+from stopgo.gateway.cli.main import main
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import resource_server
 from stopgo.gateway.servers.serving import MAX_MESSAGE
@@ -309,14 +308,10 @@ def refused(port: int) -> None:
 
 def run(*args: str) -> int:
     """Run the command in this process; return its exit code."""
-    parser = argparse.ArgumentParser()
-    register(parser.add_subparsers())
     try:
-        parsed = parser.parse_args(["mcp-resources", *args])
-        code: int = parsed.run(parsed)
+        return main(["mcp-resources", *args])
     except SystemExit as error:
         return int(str(error.code))
-    return code
 
 
 def test_invalid_config_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
