@@ -141,8 +141,8 @@ class Commands:
             self._services.logs.bus.publish(ConversationTopic(state.id), Idle())
 
     async def _inbox(self) -> Sequence[Received]:
-        """The open commands. Raises `Fenced` if another member owns the conversation, because its commands may
-        be about things that are not in the log of this activation."""
+        """The open commands. Raises `Fenced` if another member owns the conversation, because its commands
+        may be about things that are not in the log of this activation."""
         journal = self._services.logs.journal
         inbox = await until_available(partial(stored.inbox, journal, self._log.state.id))
         await self._log.tenure.check(journal)  # after the reading, so that it held before it

@@ -68,7 +68,8 @@ class OtherMembers:
     _living: frozenset[str] = frozenset()
     """The members that lived at the last look, without those that have told their end."""
     _silent: SilentMembers = attrs.field(
-        init=False, default=attrs.Factory(lambda self: SilentMembers(self._services.logs.journal.member), True)
+        init=False,
+        default=attrs.Factory(lambda self: SilentMembers(self._services.logs.journal.member), True),
     )
 
     def actor(self) -> Behaviour[Message[Any]]:
@@ -171,8 +172,8 @@ class OtherMembers:
             services.wake(id)
 
     async def _use_tokens(self, id: str) -> None:
-        """Wake a conversation that may wait for a token of this member. Forget the tokens of one whose run has
-        ended on another member."""
+        """Wake a conversation that may wait for a token of this member. Forget the tokens of one whose run
+        has ended on another member."""
         services, topics = self._services, self._services.logs.bus.topics
         # Not those of commands that are being delivered.
         delivered = [key for key in services.tokens.commands(id) if ReplyTopic(id, key) not in topics]

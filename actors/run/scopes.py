@@ -9,8 +9,8 @@ from typing import TypeAlias
 import attrs
 import trio
 
-from ...config.nodes import BaseNode, LlmNode, Node, RemoteAgentNode
-from ...config.placeholders import ITERATION, USER_MESSAGE
+from ...config.nodes import ITERATION, BaseNode, LlmNode, Node, RemoteAgentNode
+from ...config.placeholders import USER_MESSAGE
 from ...runtime.context import Behaviour
 from ...runtime.message import Request
 from ..approvals.asked import Occasion
