@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .matrix import each, kill_once, kill_twice, live_undisturbed, over_files
+from .matrix import each, in_parts, kill_once, kill_twice, live_undisturbed, over_files
 from .scenarios import MAIN, SCENARIOS, VARIATIONS
 from .story import Scenario
 
@@ -23,8 +23,9 @@ def test_killed_once(scenario: Scenario) -> None:
 
 @pytest.mark.crash
 @each([scenario for scenario in SCENARIOS if scenario not in VARIATIONS])
-def test_killed_twice(scenario: Scenario) -> None:
-    kill_twice(scenario)
+@in_parts
+def test_killed_twice(scenario: Scenario, part: int) -> None:
+    kill_twice(scenario, part)
 
 
 @pytest.mark.crash

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .a2a_scenarios import BY_A2A
-from .matrix import each, kill_once, kill_twice, live_undisturbed
+from .matrix import each, in_parts, kill_once, kill_twice, live_undisturbed
 from .story import Scenario
 
 pytestmark = pytest.mark.crash
@@ -22,5 +22,6 @@ def test_killed_once(scenario: Scenario) -> None:
 
 
 @each(BY_A2A)
-def test_killed_twice(scenario: Scenario) -> None:
-    kill_twice(scenario)
+@in_parts
+def test_killed_twice(scenario: Scenario, part: int) -> None:
+    kill_twice(scenario, part)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .matrix import each, kill_once, kill_twice, live_undisturbed, over_files
+from .matrix import each, in_parts, kill_once, kill_twice, live_undisturbed, over_files
 from .question_scenarios import AMID_ACCEPTED, AMID_APPROVED, APPROVED_ASKED, QUESTIONS, VISITED
 from .story import Scenario
 from .token_scenarios import (
@@ -45,8 +45,9 @@ def test_killed_once(scenario: Scenario) -> None:
         AMID_APPROVED,
     ]
 )
-def test_killed_twice(scenario: Scenario) -> None:
-    kill_twice(scenario)
+@in_parts
+def test_killed_twice(scenario: Scenario, part: int) -> None:
+    kill_twice(scenario, part)
 
 
 @pytest.mark.crash

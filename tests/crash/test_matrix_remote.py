@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .matrix import each, kill_once, kill_twice, live_undisturbed, over_files
+from .matrix import each, in_parts, kill_once, kill_twice, live_undisturbed, over_files
 from .remote_question_scenarios import (
     APPROVED,
     ASKED,
@@ -41,8 +41,9 @@ def test_others_killed_once(scenario: Scenario) -> None:
 
 @pytest.mark.crash
 @each([EDIT_REFUSED, LAST_FIRST])
-def test_killed_twice(scenario: Scenario) -> None:
-    kill_twice(scenario)
+@in_parts
+def test_killed_twice(scenario: Scenario, part: int) -> None:
+    kill_twice(scenario, part)
 
 
 @pytest.mark.crash

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .matrix import each, kill_once, kill_twice, live_undisturbed
+from .matrix import each, in_parts, kill_once, kill_twice, live_undisturbed
 from .story import Scenario
 from .tree_scenarios import (
     EDIT_ASKED_AGAIN,
@@ -40,5 +40,6 @@ def test_a_rejection_killed_once_in_every_nesting(scenario: Scenario) -> None:
 
 @pytest.mark.crash
 @each([LOOP_APPROVED, EDIT_ASKED_AGAIN, EXPIRED_OVERNIGHT, TOOL_CHANGED])
-def test_killed_twice(scenario: Scenario) -> None:
-    kill_twice(scenario)
+@in_parts
+def test_killed_twice(scenario: Scenario, part: int) -> None:
+    kill_twice(scenario, part)

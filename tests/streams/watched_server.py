@@ -173,9 +173,16 @@ def write_agent(folder: Path, agent: str = AGENT, prompt: str = "Be brief.", gra
 
 @asynccontextmanager
 async def watched_server(
-    servers: Servers, folder: Path, agent: str = AGENT, *, prompt: str = "Be brief.", grace: float = GRACE
+    servers: Servers,
+    folder: Path,
+    agent: str = AGENT,
+    *,
+    prompt: str = "Be brief.",
+    grace: float = GRACE,
+    program: str = "",
 ) -> AsyncIterator[WatchedServer]:
-    start = partial(servers, folder / "data", config=write_agent(folder, agent, prompt, grace))
+    config = write_agent(folder, agent, prompt, grace)
+    start = partial(servers, folder / "data", config=config, program=program)
     server = await trio.to_thread.run_sync(start)
     async with http_client(
         base_url=server.run.url,
