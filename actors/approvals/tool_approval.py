@@ -31,7 +31,7 @@ class ToolQuestion(YesOrNo):
     kind: ClassVar = "tool"
     prompt: ClassVar = "Run it? y: yes, n [reason]: no, e: edit the arguments, ?: show all >"
 
-    server: str
+    server: str = attrs.field()
     input_schema: Mapping[str, Any]
     """JSON Schema of edited arguments."""
     tool_fingerprint: str
