@@ -11,7 +11,7 @@ from .nodes import CheckpointNode
 from .placeholders import placed_nodes
 from .reader import Reader
 from .unknown_names import rule_lists
-from .values import KeyPath, Scalar, Table, Value, entry, items, quoted
+from .values import KeyPath, Scalar, Table, Value, entry, mark_of, placed, quoted
 from .wording import nearest
 
 SUBJECT = "subject:"
@@ -24,8 +24,7 @@ def check_approvers(reader: Reader, root: Table, config: AgentConfig) -> None:
     for owner, written, path in _owners(config, root):
         given = [key for key in _KEYS if isinstance(written, Table) and key in written.entries]
         for key in given:
-            value, at = entry(written, key), (*path, key)
-            mark = None if value is None else value.mark
+            mark, at = mark_of(entry(written, key)), (*path, key)
             if isinstance(owner, Rule) and owner.then != "ask":
                 message = f"only a rule with then: ask has {key}"
                 reader.report("conflicting_keys", message, mark, at)
@@ -50,15 +49,14 @@ def _check_names(
 ) -> None:
     approvers = owner.approvers or ()
     known = [*ROLES, *(config.auth.roles if config.auth else ())]
-    for index, (name, value) in enumerate(zip(approvers, items(entry(written, "approvers")), strict=True)):
+    for name, value, at in placed(approvers, written, path, "approvers"):
         if name in known or (name.startswith(SUBJECT) and name != SUBJECT):
             continue
         text = str(value.value) if isinstance(value, Scalar) else ""
         hint = nearest(text, known) or f"for a principal, write {SUBJECT}NAME"
         message = f"no role is called {quoted(text)}"
-        reader.report("unknown_role", message, value.mark, (*path, "approvers", index), hint=hint)
+        reader.report("unknown_role", message, value.mark, at, hint=hint)
     persons = {each for each in approvers if each.startswith(SUBJECT)}
     if len(persons) == len(set(approvers)) < owner.quorum:
-        named = entry(written, "approvers")
         message = f"a quorum of {owner.quorum} needs more approvers than {len(persons)}"
-        reader.report("out_of_range", message, None if named is None else named.mark, (*path, "approvers"))
+        reader.report("out_of_range", message, mark_of(entry(written, "approvers")), (*path, "approvers"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .agent_config import AgentConfig
 from .auth import ROLES, TrustedProxyConfig
 from .reader import Reader
-from .values import KeyPath, Table, Value, entry
+from .values import KeyPath, Table, Value, entry, mark_of
 from .wording import nearest
 
 _RESERVED = frozenset(
@@ -32,8 +32,7 @@ def check_auth(reader: Reader, root: Table, config: AgentConfig) -> None:
         given = entry(entry(written, "oidc"), "group_roles")
         for group, role in auth.oidc.group_roles.items():
             if role not in ROLES and role not in auth.roles:
-                value = entry(given, group)
-                where = None if value is None else value.mark
+                where = mark_of(entry(given, group))
                 near = nearest(role, (*ROLES, *auth.roles))
                 path: KeyPath = ("auth", "oidc", "group_roles", group)
                 reader.report("unknown_role", f"there is no role {role}", where, path, hint=near)
@@ -43,11 +42,10 @@ def check_auth(reader: Reader, root: Table, config: AgentConfig) -> None:
 
 def _check_proxy(reader: Reader, proxy: TrustedProxyConfig, written: Value | None) -> None:
     path: KeyPath = ("auth", "proxy")
-    mark = None if written is None else written.mark
+    mark = mark_of(written)
 
     def report(key: str, message: str) -> None:
-        value = entry(written, key)
-        reader.report("conflicting_keys", message, mark if value is None else value.mark, (*path, key))
+        reader.report("conflicting_keys", message, mark_of(entry(written, key) or written), (*path, key))
 
     if proxy.secret is None and proxy.socket is None:
         message = "secret or socket is required; otherwise any client could send the headers"

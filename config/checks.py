@@ -19,7 +19,20 @@ from .reader import Reader
 from .shape import Flag
 from .tree import nodes_of
 from .unknown_names import unknown_names
-from .values import KeyPath, Mark, Scalar, Table, Value, as_list, dotted, entry, items, quoted
+from .values import (
+    KeyPath,
+    Scalar,
+    Table,
+    Value,
+    as_list,
+    dotted,
+    entries,
+    entry,
+    items,
+    mark_of,
+    placed,
+    quoted,
+)
 from .wording import nearest
 
 S = TypeVar("S", bound=McpServerConfig | RemoteAgentConfig)
@@ -51,13 +64,11 @@ def _check_exits(reader: Reader, node: Value, path: KeyPath, *, in_loop: bool) -
 def _check_routes(reader: Reader, node: Table, path: KeyPath) -> None:
     named: list[tuple[Value, KeyPath]] = []
     for index, route in enumerate(items(entry(node, "routes"))):
-        if isinstance(route, Table) and "agent" in route.entries:
-            named.append((route.entries["agent"], (*path, "routes", index, "agent")))
+        if (agent := entry(route, "agent")) is not None:
+            named.append((agent, (*path, "routes", index, "agent")))
     if "default" in node.entries:
         named.append((node.entries["default"], (*path, "default")))
-    children = [
-        child.entries.get("name") for child in items(entry(node, "agents")) if isinstance(child, Table)
-    ]
+    children = [entry(child, "name") for child in items(entry(node, "agents"))]
     written = [str(name.value) for name in children if isinstance(name, Scalar)]
     known = {reader.text_of(name) for name in children if name is not None}
     for name, at in named:
@@ -118,15 +129,12 @@ def check_prices(reader: Reader, root: Table, config: AgentConfig) -> None:
     if not unpriced:
         return
     limits = root.entries.get("limits")
-    conversation = limits.entries.get("conversation") if isinstance(limits, Table) else None
-    of_principals = entry(root.entries.get("auth"), "limits")
     for section, key, path in (
         (limits, "max_cost_usd", ("limits",)),
-        (conversation, "max_cost_usd", ("limits", "conversation")),
-        (of_principals, "cost_usd_per_day", ("auth", "limits")),
+        (entry(limits, "conversation"), "max_cost_usd", ("limits", "conversation")),
+        (entry(root.entries.get("auth"), "limits"), "cost_usd_per_day", ("auth", "limits")),
     ):
-        limit = section.entries.get(key) if isinstance(section, Table) else None
-        if limit is not None:
+        if (limit := entry(section, key)) is not None:
             message = f"there are no prices for {', '.join(map(quoted, unpriced))}"
             hint = "name the model under `models` and give its prices"
             reader.report("prices_missing", message, limit.mark, (*path, key), hint=hint)
@@ -137,8 +145,7 @@ def model_names(root: Table) -> Iterator[tuple[Value, KeyPath]]:
 
     A default, or a model from the command line, is one value at many nodes; it is yielded once.
     """
-    models = root.entries.get("models")
-    named = models.entries if isinstance(models, Table) else {}
+    named = entries(root.entries.get("models"))
     found = [
         *_models_of(root.entries.get("llm"), ("llm",)),
         *(each for name, model in named.items() for each in _fallbacks(model, ("models", name))),
@@ -152,8 +159,8 @@ def model_names(root: Table) -> Iterator[tuple[Value, KeyPath]]:
 
 
 def _models_of(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyPath]]:
-    if isinstance(value, Table) and "model" in value.entries:
-        yield value.entries["model"], (*path, "model")
+    if (model := entry(value, "model")) is not None:
+        yield model, (*path, "model")
     yield from _fallbacks(value, path)
 
 
@@ -164,8 +171,7 @@ def _fallbacks(value: Value | None, path: KeyPath) -> Iterator[tuple[Value, KeyP
 
 def misspelled(root: Table) -> Iterator[str]:
     """A warning for every name that counts as a model of Google, but does not look like one."""
-    models = root.entries.get("models")
-    named = models.entries if isinstance(models, Table) else {}
+    named = entries(root.entries.get("models"))
     for value, path in model_names(root):
         name = value.value if isinstance(value, Scalar) else None
         if not isinstance(name, str) or "${" in name or ":" in name or name in named:
@@ -226,18 +232,18 @@ def _check_bearers(
 def _entries(root: Table, section: str, servers: tuple[S, ...]) -> Iterator[tuple[S, Table, KeyPath]]:
     """The servers or agents of a section, with their entries in the file: a list or a mapping."""
     written = root.entries.get(section)
-    keys: tuple[str | int, ...] = tuple(written.entries) if isinstance(written, Table) else ()
-    entries = items(written) or (as_list(written).items if isinstance(written, Table) else ())
-    for index, (server, given) in enumerate(zip(servers, entries, strict=True)):
+    listed = root.with_entries({section: as_list(written)}) if isinstance(written, Table) else root
+    keys = tuple(entries(written))
+    for index, (server, given, path) in enumerate(placed(servers, listed, (), section)):
         if isinstance(given, Table):
-            yield server, given, (section, keys[index] if keys else index)
+            yield server, given, (section, keys[index]) if keys else path
 
 
 def check_delegates(reader: Reader, root: Table, config: AgentConfig) -> None:
     """Report names that mean two agents, and names of nodes that cannot be names of agents."""
     first: dict[str, ConfiguredDelegate] = {}
     for each in delegates(config, root):
-        mark, at = _mark_of_name(each), (*each.path, "name")
+        mark, at = mark_of(entry(each.written, "name")), (*each.path, "name")
         if not re.fullmatch(REMOTE_NAME["pattern"], each.agent.name):
             message = f"a node with a url gives its name to the agent; expected {REMOTE_NAME['meaning']}"
             reader.report("bad_name", message, mark, at, hint="or name the agent in the top-level a2a")
@@ -246,18 +252,13 @@ def check_delegates(reader: Reader, root: Table, config: AgentConfig) -> None:
         # Duplicate names in the top-level `a2a` have been reported already.
         if each.path[0] == "a2a" or not (differing := list(_differing(earlier.agent, each.agent))):
             continue
-        there = _mark_of_name(earlier)
+        there = mark_of(entry(earlier.written, "name"))
         line = f" than on line {there.line}" if there else ""
         message = (
             f"the agent {quoted(name_in_file(each.written))} has another {' and '.join(differing)}{line}"
         )
         hint = f"use another name, or the same {' and '.join(differing)}"
         reader.report("duplicate_name", message, mark, at, hint=hint)
-
-
-def _mark_of_name(delegate: ConfiguredDelegate) -> Mark | None:
-    name = entry(delegate.written, "name")
-    return None if name is None else name.mark
 
 
 def _differing(one: RemoteAgentConfig, other: RemoteAgentConfig) -> Iterator[str]:

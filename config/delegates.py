@@ -12,7 +12,7 @@ from .interpolate import parse
 from .nodes import RemoteAgentNode
 from .placeholders import placed_nodes
 from .secrets import secrets_of_variables, shown_address
-from .values import KeyPath, Scalar, Table, Value, entry, items
+from .values import KeyPath, Scalar, Table, Value, entry, placed
 
 
 @attrs.frozen
@@ -30,13 +30,13 @@ def delegates(config: AgentConfig, written: Table) -> Iterator[ConfiguredDelegat
 
     `written` is the file of `config`, with `a2a` as a list.
     """
-    for index, (agent, at) in enumerate(zip(config.a2a, items(entry(written, "a2a")), strict=True)):
-        yield ConfiguredDelegate(agent, at, ("a2a", index))
+    for agent, at, path in placed(config.a2a, written, (), "a2a"):
+        yield ConfiguredDelegate(agent, at, path)
     nodes = list(placed_nodes(config, written))
     for node, at, path in nodes:
-        for index, (named, value) in enumerate(zip(node.a2a or (), items(entry(at, "a2a")), strict=True)):
+        for named, value, place in placed(node.a2a or (), at, path, "a2a"):
             if named.url is not None:
-                yield ConfiguredDelegate(_agent(config, named, named.url), value, (*path, "a2a", index))
+                yield ConfiguredDelegate(_agent(config, named, named.url), value, place)
     for node, at, path in nodes:
         if isinstance(node, RemoteAgentNode) and node.url is not None:
             yield ConfiguredDelegate(_agent(config, node, node.url), at, path)

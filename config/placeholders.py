@@ -15,7 +15,7 @@ import attrs
 from .agent_config import AgentConfig
 from .interpolate import MalformedReference, parse
 from .nodes import ITERATION, LlmNode, Node, children_of
-from .values import KeyPath, Scalar, Sequence, Table, Value, dotted, quoted
+from .values import KeyPath, Scalar, Table, Value, dotted, entry, items, quoted
 
 Placed: TypeAlias = tuple[Node, Value, KeyPath]
 """A node, its value in the file, and its path."""
@@ -94,24 +94,25 @@ def with_those_below(top: Placed) -> Iterator[Placed]:
 
 def children_with_place(node: Node, written: Value, path: KeyPath) -> Iterator[Placed]:
     """The nodes directly below a node, each with its value in the file and its path."""
-    agents = _entry(written, "agents")
-    items = agents.items if isinstance(agents, Sequence) else ()
     # Not strict, because `agents` at a kind of node without children is reported as an unknown key.
-    for index, (child, item) in enumerate(zip(children_of(node), items, strict=False)):
+    for index, (child, item) in enumerate(
+        zip(children_of(node), items(entry(written, "agents")), strict=False)
+    ):
         yield child, item, (*path, "agents", index)
 
 
 def name_in_file(written: Value) -> str:
     """The name of a node as written in the file, for people, with variables unexpanded."""
-    name = _entry(written, "name")
+    name = entry(written, "name")
     return str(name.value) if isinstance(name, Scalar) else ""
 
 
-def _check(written: Value, entry: str, path: KeyPath, filled: frozenset[str], warnings: _Warnings) -> None:
-    for key, mark in _placeholders(_entry(written, entry)):
+def _check(written: Value, text: str, path: KeyPath, filled: frozenset[str], warnings: _Warnings) -> None:
+    """`text` is the key of a prompt or a message."""
+    for key, mark in _placeholders(entry(written, text)):
         if key in filled or (mark and key in warnings.keys):
             continue
-        where, node = dotted((*path, entry)), quoted(name_in_file(written))
+        where, node = dotted((*path, text)), quoted(name_in_file(written))
         why = (
             f"{node} is in no loop"
             if key == ITERATION
@@ -131,7 +132,3 @@ def _placeholders(prompt: Value | None) -> list[tuple[str, str]]:
         return []
     literal = "\0".join(part for part in parts if isinstance(part, str))
     return list(dict.fromkeys(PLACEHOLDER.findall(literal)))
-
-
-def _entry(written: Value, key: str) -> Value | None:
-    return written.entries.get(key) if isinstance(written, Table) else None

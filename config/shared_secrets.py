@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from .agent_config import AgentConfig
 from .errors import Problem
 from .secrets import is_word
-from .values import KeyPath, Table, Value, dotted, entry, items
+from .values import KeyPath, Table, Value, dotted, entry, mark_of, placed
 
 SHORTEST = 16
 """Characters: 64 bits of a secret in hexadecimal, too many to guess over a network."""
@@ -51,14 +51,14 @@ def weak_entrances(config: AgentConfig, written: Table, file: str) -> tuple[Prob
 
 def weak_exits(config: AgentConfig, written: Table, file: str) -> Iterator[Problem]:
     """The weak keys that let this agent into others, where they are written."""
-    for index, (agent, at) in enumerate(zip(config.a2a, items(written.entries.get("a2a")), strict=True)):
+    for agent, at, path in placed(config.a2a, written, (), "a2a"):
         why = None if agent.api_key is None else weakness(agent.api_key)
         if why is not None:
             message = f"the key of {agent.name} {why}; with it, a client can do there what this agent can"
-            yield _problem(message, file, entry(at, "api_key"), ("a2a", index, "api_key"))
+            yield _problem(message, file, entry(at, "api_key"), (*path, "api_key"))
 
 
 def _problem(message: str, file: str, at: Value | None, path: KeyPath) -> Problem:
-    line, column = (None, None) if at is None or at.mark is None else (at.mark.line, at.mark.column)
+    line, column = (mark.line, mark.column) if (mark := mark_of(at)) else (None, None)
     hint = "make one with `openssl rand -hex 32`"
     return Problem("weak_secret", message, file, line, column, dotted(path), hint=hint)

@@ -19,7 +19,7 @@ from .models import LlmConfig
 from .nodes import ROUTER_PROMPT, LlmNode, Node, RemoteAgentNode, RouterNode, children_of
 from .reader import Reader
 from .shape import keys_of, names_of
-from .values import KeyPath, Scalar, Sequence, Table, Value, from_plain
+from .values import KeyPath, Scalar, Sequence, Table, Value, entry, from_plain, items
 from .variables import Variables
 
 Defaults: TypeAlias = Mapping[str, Mapping[str, Value]]
@@ -99,10 +99,8 @@ def _name_alone(entry: Value) -> Value:
 def nodes_of(value: Value, path: KeyPath = ("agent",)) -> Iterator[tuple[Value, KeyPath]]:
     """Every node of a tree in the file, with its path, parents first."""
     yield value, path
-    agents = value.entries.get("agents") if isinstance(value, Table) else None
-    if isinstance(agents, Sequence):
-        for index, child in enumerate(agents.items):
-            yield from nodes_of(child, (*path, "agents", index))
+    for index, child in enumerate(items(entry(value, "agents"))):
+        yield from nodes_of(child, (*path, "agents", index))
 
 
 def with_paths(node: Node, path: str = "agent") -> Iterator[tuple[Node, str]]:

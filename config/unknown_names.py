@@ -16,7 +16,7 @@ from .approval import Rule
 from .delegates import delegates
 from .nodes import RemoteAgentNode
 from .placeholders import Placed, name_in_file, placed_nodes, with_those_below
-from .values import KeyPath, Mark, Scalar, Table, Value, entry, items, quoted
+from .values import KeyPath, Mark, Scalar, Table, Value, entry, items, mark_of, placed, quoted
 from .wildcards import has_wildcards, is_named
 from .wording import nearest
 
@@ -49,10 +49,9 @@ def unknown_names(config: AgentConfig, written: Table) -> Iterator[UnknownName]:
     servers = _servers(config, written)
     names = {name for name, _ in servers}
     for node, at, path in placed_nodes(config, written):
-        entries = items(entry(at, "mcp_servers"))
-        for index, (server, value) in enumerate(zip(node.mcp_servers or (), entries, strict=True)):
+        for server, value, place in placed(node.mcp_servers or (), at, path, "mcp_servers"):
             if server not in names:
-                yield _unknown("server", value, (*path, "mcp_servers", index), servers, is_mistake=True)
+                yield _unknown("server", value, place, servers, is_mistake=True)
         yield from _unknown_agents(config, written, (node, at, path))
     callees = [*servers, *_agent_ids(config, written)]
     yield from _unknown_receivers(config, written, callees)
@@ -78,10 +77,8 @@ def _unknown_receivers(config: AgentConfig, written: Table, callees: list[NamedA
     """Unknown servers and agents in `auth.forward_credential`."""
     names = {name for name, _ in callees}
     given = () if config.auth is None else config.auth.forward_credential
-    entries = items(entry(entry(written, "auth"), "forward_credential"))
-    for index, (name, value) in enumerate(zip(given, entries, strict=True)):
+    for name, value, path in placed(given, entry(written, "auth"), ("auth",), "forward_credential"):
         if name not in names:
-            path: KeyPath = ("auth", "forward_credential", index)
             yield _unknown("server", value, path, callees, is_mistake=True)
 
 
@@ -96,11 +93,7 @@ def rule_lists(config: AgentConfig, written: Table) -> Iterator[tuple[list[Place
 
 def _placed_rules(rules: tuple[Rule, ...], written: Value, path: KeyPath) -> list[PlacedRule]:
     """`written` and `path` belong to the node or file whose `approval` has the rules."""
-    entries = items(entry(entry(written, "approval"), "rules"))
-    return [
-        (rule, at, (*path, "approval", "rules", index))
-        for index, (rule, at) in enumerate(zip(rules, entries, strict=True))
-    ]
+    return [*placed(rules, entry(written, "approval"), (*path, "approval"), "rules")]
 
 
 def _servers(config: AgentConfig, written: Table) -> list[NamedAt]:
@@ -111,14 +104,12 @@ def _servers(config: AgentConfig, written: Table) -> list[NamedAt]:
     return [(server.name, text) for server, text in zip(config.mcp_servers, as_written, strict=True)]
 
 
-def _unknown_agents(config: AgentConfig, written: Table, placed: Placed) -> Iterator[UnknownName]:
+def _unknown_agents(config: AgentConfig, written: Table, of: Placed) -> Iterator[UnknownName]:
     """Unknown agents of one node. Bare names refer to the top-level `a2a`."""
-    node, at, path = placed
-    entries = items(entry(written, "a2a"))
-    known = [(agent.name, name_in_file(each)) for agent, each in zip(config.a2a, entries, strict=True)]
+    node, at, path = of
+    known = [(agent.name, name_in_file(each)) for agent, each, _ in placed(config.a2a, written, (), "a2a")]
     named: list[tuple[str, Value | None, KeyPath]] = []
-    for index, (agent, value) in enumerate(zip(node.a2a or (), items(entry(at, "a2a")), strict=True)):
-        place: KeyPath = (*path, "a2a", index)
+    for agent, value, place in placed(node.a2a or (), at, path, "a2a"):
         if agent.url is None and isinstance(value, Table):
             named.append((agent.name, value.entries["name"], (*place, "name")))
         elif agent.url is None:
@@ -145,5 +136,4 @@ def _unknown(
     words = [name for _, name in known]
     # A bare name means a tool server; suggest the agent of that name.
     hint = nearest(remote_id(text) if remote_id(text) in words else text, words) if text else None
-    mark = None if written is None else written.mark
-    return UnknownName(kind, message, hint, mark, path, is_mistake)
+    return UnknownName(kind, message, hint, mark_of(written), path, is_mistake)

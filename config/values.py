@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias, TypeVar
 
 import attrs
 
 from .interpolate import escape
 
+T = TypeVar("T")
 Plain: TypeAlias = str | int | float | bool | None
 
 
@@ -120,6 +121,25 @@ def entry(written: Value | None, key: str) -> Value | None:
 def items(written: Value | None) -> tuple[Value, ...]:
     """The items of a list; empty for other values."""
     return written.items if isinstance(written, Sequence) else ()
+
+
+def entries(written: Value | None) -> Mapping[str, Value]:
+    """The entries of a mapping; empty for other values."""
+    return written.entries if isinstance(written, Table) else {}
+
+
+def mark_of(written: Value | None) -> Mark | None:
+    """The position of a value that may be missing."""
+    return None if written is None else written.mark
+
+
+def placed(
+    read: Iterable[T], written: Value | None, path: KeyPath, key: str
+) -> Iterator[tuple[T, Value, KeyPath]]:
+    """What was read from the list at a key, each item with its value in the file and its path. `path` is that
+    of `written`, which has the key."""
+    for index, (item, at) in enumerate(zip(read, items(entry(written, key)), strict=True)):
+        yield item, at, (*path, key, index)
 
 
 def is_blank(value: Value) -> bool:

@@ -52,7 +52,7 @@ class ElicitationQuestion(Asked[FormAnswer]):
 
     message: str
     """The text of the question, as the server wrote it."""
-    in_flight: bool
+    in_flight: bool = attrs.field()
     """Whether the call is in flight, so that the answer is lost if the process ends."""
     url: str | None = None
     """The address that the person is asked to visit; None if the server asks for a form."""

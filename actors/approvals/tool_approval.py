@@ -29,7 +29,7 @@ class ToolQuestion(YesOrNo):
 
     kind: ClassVar = "tool"
 
-    server: str
+    server: str = attrs.field()
     input_schema: Mapping[str, Any]
     """JSON Schema of edited arguments."""
     tool_fingerprint: str

@@ -34,8 +34,8 @@ from stopgo.gateway.http import http_connection
 http_connection.SEND_TIMEOUT = float("inf")
 sys.exit(main())
 """
-"""A server that waits for slow clients for ever: on a busy machine, it takes longer than the usual limit until
-a buffer has overflowed."""
+"""A server that waits for slow clients for ever: on a busy machine, a buffer overflows only after the usual
+limit."""
 
 
 async def stalled(stack: AsyncExitStack, server: WatchedServer, path: str) -> RawSocket:
