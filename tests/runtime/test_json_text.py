@@ -196,8 +196,11 @@ def reads_json(path: Path) -> bool:
     if "json" not in (text := path.read_text()):
         return False  # parsing every file would take a second
     nodes = list(ast.walk(ast.parse(text)))
-    imported = {
-        name.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for name in node.names
+    imported = {  # from libraries: the `from_json` of pydantic reads text, that of `stored_json` does not
+        name.name
+        for node in nodes
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
+        for name in node.names
     }
     used = {
         node.attr
