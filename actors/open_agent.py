@@ -178,7 +178,7 @@ async def _journal(
         try:
             yield store
         finally:
-            # Otherwise other nodes wait for the end of the lease.
+            # Otherwise other members wait for the end of the lease.
             with trio.move_on_after(LEAVE, shield=True), suppress(JournalError):
                 await store.leave()
 

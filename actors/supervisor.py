@@ -105,7 +105,7 @@ class OpenRemoteAgent(Protocol):
 
 @attrs.frozen(eq=False, kw_only=True)
 class Setup:
-    """What `open_agent` hands over. By default, servers use MCP and other agents A2A."""
+    """The choices of a program that opens an agent. By default, servers use MCP and other agents A2A."""
 
     config: AgentConfig
     journal: Journal

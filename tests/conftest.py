@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Iterator
@@ -45,8 +46,11 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def database(postgres_server: PostgresServer) -> Iterator[Database]:
-    """A journal on PostgreSQL whose clock is set by hand."""
+def database(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """A journal on PostgreSQL whose clock is set by hand. It is waited for as long as it takes: on a busy
+    machine, one that is alive may be silent for seconds. Tests about silence set limits of their own."""
+    for limit in ("SILENCE", "LONGEST"):
+        monkeypatch.setattr(f"stopgo.runtime.journal.postgres.pool.{limit}", math.inf)
     with postgres_server.new_database() as database:
         yield database
 

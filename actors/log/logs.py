@@ -1,4 +1,4 @@
-"""The logs of the conversations of this process, and what they share."""
+"""The logs of the conversations of this process, and the parts that they share."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Logs:
         start_soon: Callable[[Callable[[], Awaitable[object]]], object],
         progress: Callable[[], None],
     ) -> ConversationLog | None:
-        """Become the conversation's writer: claim its stream, then fold it. None if another node owns it, or
-        if this node has lost its lease. `start_soon` and `progress` are as in `ConversationLog`.
+        """Become the conversation's writer: claim its stream, then fold it. None if another member owns it,
+        or if this member has lost its lease. `start_soon` and `progress` are as in `ConversationLog`.
 
         Raises:
             UnknownStream: the conversation does not exist, or was deleted.

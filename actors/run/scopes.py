@@ -1,4 +1,4 @@
-"""What the nodes of one run share, and what the calls of one of its nodes share."""
+"""The data that the nodes of one run share, and those that the calls of one node share."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class RunScope:
 
 @attrs.frozen(eq=False)
 class CallScope:
-    """The scope of the run, and what the calls of one execution of a node share."""
+    """The scope of the run, and the data that the calls of one execution of a node share."""
 
     run: RunScope
     spec: LlmNode | RemoteAgentNode

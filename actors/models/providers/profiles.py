@@ -1,4 +1,4 @@
-"""How each provider is reached, and what it accepts. Data, and the choice of a schema dialect. Pure.
+"""The address, the login and the peculiarities of each provider, and the choice of a schema dialect. Pure.
 
 A provider is a name in `Provider` and an entry here; type checkers report a name without one. A provider that
 speaks none of the formats of others is also a kind of its own, which `open_model` opens.
@@ -54,7 +54,7 @@ class ProviderProfile:
     kind: ProviderKind
     place: ProviderPlace
     dialect: SchemaDialect
-    """What it accepts in the schema of a tool."""
+    """The schemas of tools that it accepts."""
     apis: tuple[Api, ...] = ()
     """The choices for `api`, if there is more than one."""
     flavour: Flavour = Flavour()
