@@ -234,7 +234,7 @@ class ChatConversation:
     async def answer(self, nursery: trio.Nursery) -> bool:
         """Ask for a decision; false if the person leaves without one. After Ctrl-C, ask whether to cancel the
         run."""
-        asked, place = self.follower.next_approval, self.follower.place
+        asked, place = self.follower.next_approval, self.follower.progress.place
         assert asked is not None
 
         async def decide() -> Mapping[str, Any] | None:

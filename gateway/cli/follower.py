@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 import attrs
 
@@ -19,7 +19,10 @@ from ...actors.log.outcomes import Replied
 from ...actors.log.state import answer_of
 from ...runtime.journal.protocol import Event
 from .progress import ProgressView
-from .terminal import Style
+from .terminal import Style, Terminal
+
+if TYPE_CHECKING:
+    from .chat_terminal import ChatTerminal  # with prompt_toolkit, which `stopgo run` does not need
 
 MAX_ENTRIES = 500
 """Maximum number of messages and answers kept for `/history`."""
@@ -52,21 +55,7 @@ class AnswerText:
 OnScreen: TypeAlias = Line | Piece | AnswerText
 
 
-class Screen(Protocol):
-    def tell(self, text: str, style: Style = "plain") -> None:
-        """Show a line."""
-
-    def piece(self, node: str, text: str, *, begins: bool) -> None:
-        """Show the next piece of a text."""
-
-    def end_text(self) -> None:
-        """End the text that was shown in pieces."""
-
-    def answer(self, text: str) -> None:
-        """Show an answer."""
-
-
-def draw(shown: OnScreen, screen: Screen) -> None:
+def draw(shown: OnScreen, screen: Terminal | ChatTerminal) -> None:
     match shown:
         case Line(text, style):
             screen.tell(text, style)
@@ -142,25 +131,18 @@ class Follower:
     entries: deque[tuple[bool, str]] = attrs.field(factory=lambda: deque(maxlen=MAX_ENTRIES))
     """The history. True: a message from a person; false: an answer of the agent."""
     texts: StreamedText = attrs.field(factory=StreamedText)
-    _progress: ProgressView = attrs.field(factory=ProgressView)
+    progress: ProgressView = attrs.field(factory=ProgressView)
 
     def apply(self, stored: Event) -> tuple[e.LogEvent | None, OnScreen | None]:
         """Advance by an event. Return it and what to show for it; neither for an event up to `seen`, nor for
         one that this version cannot decode."""
         try:
-            event, line = decode(stored).event, self._progress.line(stored)
+            event, line = decode(stored).event, self.progress.line(stored)
         except (LookupError, TypeError, ValueError):
-            return None, None
+            event = line = None
         if event is None:
             return None, None
         self._fold(event)
-        match event:
-            case e.MessageAdded(text=text):
-                self.entries.append((True, text))
-            case e.RunFinished(text=text):
-                self.entries.append((False, text))
-            case _:
-                pass
         return (None, None) if stored.seq <= self.seen else (event, self._shown(event, line))
 
     def piece(self, node: str, key: str, attempt: int, text: str) -> Piece | None:
@@ -173,12 +155,9 @@ class Follower:
         """The next approval to decide."""
         return next((self.pending[id] for id in self.waiting_on if id in self.pending), None)
 
-    @property
-    def place(self) -> str:
-        """As in `ProgressView`."""
-        return self._progress.place
-
     def _fold(self, event: e.LogEvent) -> None:
+        if isinstance(event, e.MessageAdded | e.RunFinished):
+            self.entries.append((isinstance(event, e.MessageAdded), event.text))
         match event:
             case e.RunStarted() | e.RunResumed():
                 self.running, self.waiting_on = True, ()

@@ -21,7 +21,7 @@ from ...actors.log.state import answer_of
 from ...actors.models.messages import TextDelta
 from ...runtime.journal.protocol import Event
 from .deciding import ask_for_words, tell_refusal
-from .follower import Follower, OnScreen, draw
+from .follower import Follower, draw
 from .interrupt import TurnEnd
 from .progress import ProgressView, routers
 from .terminal import Terminal
@@ -53,7 +53,7 @@ class OneTurn:
     _last_text: str | None = None
     """The last text of a model on the screen."""
     _asking: _Prompting | None = None
-    _follower: Follower = attrs.field(factory=Follower)
+    _progress: ProgressView = attrs.field(factory=ProgressView)
 
     async def run(self, message: str, conversation: str | None = None) -> TurnEnd:
         """Send `message`, and follow the turn until it ends or waits for a person who is not at the terminal.
@@ -90,19 +90,13 @@ class OneTurn:
 
     async def _follow(self, id: str, seen: int, nursery: trio.Nursery) -> None:
         """Follow the run of the message. Events up to `seen` are not shown."""
-        progress = ProgressView(dict(routers(self.agent.config.agent)))
-        follower = self._follower = Follower(seen, streams=self.terminal.streams, progress=progress)
+        self._progress = ProgressView(dict(routers(self.agent.config.agent)))
+        follower = Follower(seen, streams=self.terminal.streams, progress=self._progress)
         async with aclosing(self.agent.events(id, deltas=self.terminal.streams)) as frames:
             async for frame in frames:
-                event: e.LogEvent | None = None
-                shown: OnScreen | None = None
-                match frame:
-                    case Event():
-                        event, shown = follower.apply(frame)
-                    case ModelDelta(node=node, key=key, attempt=attempt, delta=TextDelta(text=text)):
-                        shown = follower.piece(node, key, attempt, text)
-                    case _:
-                        pass
+                event, shown = follower.apply(frame) if isinstance(frame, Event) else (None, None)
+                if isinstance(frame, ModelDelta) and isinstance(frame.delta, TextDelta):
+                    shown = follower.piece(frame.node, frame.key, frame.attempt, frame.delta.text)
                 # The end of the run is told below; other runs may end before it begins.
                 if shown is not None and not isinstance(event, e.MessageAdded | e.RunEnd):
                     draw(shown, self.terminal)
@@ -176,7 +170,7 @@ class OneTurn:
         with asking.scope:
             approval = await self.agent.approval(asking.approval)
             self.terminal.forget_typed()
-            if place := self._follower.place:
+            if place := self._progress.place:
                 self.terminal.tell(f"\nApproval {place}", "quiet")
             self.terminal.tell(f"\n{approval.asked.description}\n")
             while approval.state == "pending":

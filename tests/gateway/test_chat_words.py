@@ -78,7 +78,7 @@ def test_what_can_be_said_next(told: list[e.LogEvent], running: bool, question: 
     ],
 )
 def test_question_has_its_place_among_those_that_wait(told: list[e.LogEvent], place: str) -> None:
-    assert taken_in(STARTED, *told)[0].place == place
+    assert taken_in(STARTED, *told)[0].progress.place == place
 
 
 @pytest.mark.parametrize(
