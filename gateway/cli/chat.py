@@ -12,9 +12,8 @@ from prompt_toolkit.document import Document
 
 from ...actors.approvals.description import shortened
 from .agent_client import AgentClient, JsonObject, ServerError, full_id
-from .chat_conversation import ChatConversation
+from .chat_conversation import ChatConversation, CtrlC
 from .chat_terminal import ChatTerminal
-from .ctrl_c import CtrlC
 from .deciding import tell_refusal
 from .halt_process import halt_of
 from .options import URL
@@ -124,29 +123,36 @@ class Chat:
 
     async def _talk(self, conversation: ChatConversation, nursery: trio.Nursery) -> Next:
         draft: Document | None = None
+        step: Next | None
         while conversation.ended is None:
             if conversation.busy:
                 if not await conversation.rest(nursery):
                     self.terminal.tell("The run continues without you.")
                     return "leave"
-            elif conversation.log.next_approval is not None:
+            elif conversation.follower.next_approval is not None:
                 if not await conversation.answer(nursery):
                     self.terminal.tell("The approval stays pending.")
                     return "leave"
             else:
                 line, draft = await conversation.line(draft)
-                if line is None and draft is None:
-                    return "leave"
-                if line is None:
-                    continue
-                if line.strip() == "/resume":
-                    conversation.resume(nursery)
-                elif message := message_of(line):
-                    conversation.say(message, nursery)
-                elif (step := await self._command(line)) is not None:
+                if line is not None:
+                    step = await self._take(line, conversation, nursery)
+                else:
+                    step = "leave" if draft is None else None
+                if step is not None:
                     return step
         self.terminal.tell(conversation.ended, "bad")
         return Open(None)
+
+    async def _take(self, line: str, conversation: ChatConversation, nursery: trio.Nursery) -> Next | None:
+        """Send a line, or execute it as a command; None: stay in the conversation."""
+        if line.strip() == "/resume":
+            conversation.resume(nursery)
+        elif message := message_of(line):
+            conversation.say(message, nursery)
+        else:
+            return await self._command(line)
+        return None
 
     async def _command(self, line: str) -> Next | None:
         """Execute a line that is a command; None: stay in the conversation."""
@@ -226,14 +232,14 @@ class Chat:
         return await full_id(id, ids, "recent conversations", "/open lists the latest ones.")
 
     def _show_history(self, limit: int | None) -> None:
-        entries = [] if self.current is None else list(self.current.log.entries)
+        entries = [] if self.current is None else list(self.current.follower.entries)
         if limit is not None and len(entries) > limit:
             self.terminal.tell("/history shows earlier messages", "quiet")
         for is_message, text in entries[-(limit or len(entries)) :]:
             if is_message:
                 self.terminal.tell(f"> {text}", "question")
             else:
-                self.terminal.show(text)
+                self.terminal.answer(text)
 
 
 def message_of(line: str) -> str | None:

@@ -6,8 +6,8 @@ the line from the screen; the line comes back unchanged when the run rests.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,22 +16,47 @@ import trio
 from prompt_toolkit.document import Document
 
 from ...actors.log import events as e
-from ...actors.log.outcomes import Replied
-from ...actors.log.state import answer_of
 from ...runtime.journal.protocol import Event
 from .agent_client import AgentClient, JsonObject, ServerError
-from .chat_log import ChatLog
 from .chat_terminal import ChatTerminal
 from .conversation_socket import ConversationSocket, Transient
-from .ctrl_c import CtrlC
 from .deciding import ask_for_words, tell_refusal, tell_typed
-from .streamed_text import StreamedText
+from .follower import Follower, Line, OnScreen, draw
 from .terminal import Style
 
 T = TypeVar("T")
 
 PROGRESS_INTERVAL = 1.0
 """Seconds between two lines about the progress of tools."""
+
+
+@attrs.define(eq=False)
+class CtrlC:
+    """The action of Ctrl-C at each moment of a chat."""
+
+    _action: Callable[[], None] | None = None
+    _pressed: bool = False
+
+    def press(self) -> None:
+        """Record that Ctrl-C was pressed, and run the action once."""
+        if self._action is not None and not self._pressed:
+            self._action()
+        self._pressed = True
+
+    def forget(self) -> None:
+        """Forget that Ctrl-C was pressed."""
+        self._pressed = False
+
+    @contextmanager
+    def means(self, action: Callable[[], None]) -> Iterator[None]:
+        """Set the action for the block. It runs at once if Ctrl-C was pressed before."""
+        self._action = action
+        if self._pressed:
+            action()
+        try:
+            yield
+        finally:
+            self._action, self._pressed = None, False
 
 
 @attrs.define(eq=False)
@@ -42,10 +67,9 @@ class ChatConversation:
     id: str
     history: int
     """The seq of the last event when it was opened."""
-    log: ChatLog = attrs.field(factory=ChatLog)
+    follower: Follower = attrs.field(init=False)
     ended: str | None = None
     """Why the conversation cannot be followed any more."""
-    _texts: StreamedText = attrs.field(factory=StreamedText)
     _socket: ConversationSocket = attrs.field(init=False)
     _connected: bool = True
     _posts: int = 0
@@ -63,6 +87,7 @@ class ChatConversation:
     _progress_at: float = -PROGRESS_INTERVAL
 
     def __attrs_post_init__(self) -> None:
+        self.follower = Follower(self.history, token_hint="; /resume sends the one of --token-env")
         self._socket = ConversationSocket(self.client, self.id, self._show_connection)
 
     # --------------------------------------------------------------------- events
@@ -83,15 +108,17 @@ class ChatConversation:
 
     async def _take_in(self, frame: Event | Transient) -> None:
         if isinstance(frame, Transient):
-            if self._socket.after >= self.history:
-                await self._show_transient(frame.frame)
-            return
-        event, line = self.log.apply(frame)
-        if frame.seq > self.history and event is not None:
-            await self._show(event, line)
+            shown = self._transient(frame.frame) if self._socket.after >= self.history else None
+        else:
+            event, shown = self.follower.apply(frame)
+            if isinstance(event, e.MessageAdded) and event.text == self._own:
+                self._own = shown = None
+        if shown is not None:
+            await self._take_screen()
+            draw(shown, self.terminal)
         self._notify()
 
-    async def _show_transient(self, frame: JsonObject) -> None:
+    def _transient(self, frame: JsonObject) -> OnScreen | None:
         match frame:
             case {
                 "type": "model.delta",
@@ -100,50 +127,15 @@ class ChatConversation:
                 "text": str(text),
                 "node": str(node),
             }:
-                if (piece := self._texts.piece(key, attempt, text)) is not None:
-                    await self._write(node, piece.text, piece.begins)
+                return self.follower.piece(node, key, attempt, text)
             case {"type": "tool.progress", "message": message, "node": node, "tool": tool}:
                 now = trio.current_time()
                 if now >= self._progress_at + PROGRESS_INTERVAL:
                     self._progress_at = now
-                    await self._tell(f"{node}: {tool}: {message}")
+                    return Line(f"{node}: {tool}: {message}")
             case _:
                 pass
-
-    async def _show(self, event: e.LogEvent, line: str | None) -> None:
-        match event:
-            case e.MessageAdded(text=text) if text == self._own:
-                self._own = None
-            case e.MessageAdded(text=text):
-                await self._tell(f"> {text}", "question")
-            case e.StepFinished(outcome=Replied(text=text)):
-                if (piece := self._texts.whole(event.key, text)) is not None:
-                    await self._write(event.node, piece.text, piece.begins)
-                    self.terminal.texts.end()
-            case e.RunFinished(text=text):
-                if text and text != self._texts.last:
-                    await self._take_screen()
-                    self.terminal.show(text)
-            case e.RunFailed():
-                await self._tell(answer_of(event), "bad")
-            case e.RunCancelled():
-                await self._tell("cancelled", "bad")
-            case e.RunAuthRequired(wanted=wanted):
-                await self._tell(
-                    f"{wanted.label} needs a bearer token; /resume sends the one of --token-env", "bad"
-                )
-            case e.RunStarted():
-                self._texts.last = None
-            case _ if line is not None:
-                await self._tell(line)
-            case _:
-                pass
-
-    async def _write(self, node: str, text: str, begins: bool) -> None:
-        await self._take_screen()
-        if text and (begins or not self.terminal.texts.is_open):
-            self.terminal.begin_text(node)
-        self.terminal.texts.write(text)
+        return None
 
     async def _tell(self, text: str, style: Style = "quiet") -> None:
         await self._take_screen()
@@ -162,7 +154,7 @@ class ChatConversation:
 
     async def _show_connection(self, why: str | None) -> None:
         if why is not None:
-            self._texts.lose()
+            self.follower.texts.lose()
         if self._connected != (why is None):
             self._connected = why is None
             await self._tell(
@@ -174,7 +166,7 @@ class ChatConversation:
     @property
     def busy(self) -> bool:
         """Whether the chat has to wait for the agent."""
-        return self.log.running or self._posts > 0 or self._socket.after < self._expected
+        return self.follower.running or self._posts > 0 or self._socket.after < self._expected
 
     def say(self, message: str, nursery: trio.Nursery) -> None:
         """Send a message."""
@@ -198,7 +190,7 @@ class ChatConversation:
             await self._take_screen()
             tell_refusal(self.terminal, error, body)
             if (settled := error.details.get("approval")) is not None:
-                self.log.pending.pop(settled["uuid"], None)
+                self.follower.pending.pop(settled["uuid"], None)
             self._expect(error.details)  # also of a message that was refused because an approval is pending
         else:
             self._expect(turn)
@@ -206,7 +198,7 @@ class ChatConversation:
             if "code" in result and result["state"] in ("waiting", "queued"):
                 self._own = None
                 if result["code"] == "vote_recorded":  # others have to approve, too
-                    self.log.pending.pop(path.rpartition("/")[2], None)
+                    self.follower.pending.pop(path.rpartition("/")[2], None)
                 await self._tell(result["response"], "bad")
         finally:
             self._posts -= 1
@@ -242,7 +234,7 @@ class ChatConversation:
     async def answer(self, nursery: trio.Nursery) -> bool:
         """Ask for a decision; false if the person leaves without one. After Ctrl-C, ask whether to cancel the
         run."""
-        asked, place = self.log.next_approval, self.log.place
+        asked, place = self.follower.next_approval, self.follower.progress.place
         assert asked is not None
 
         async def decide() -> Mapping[str, Any] | None:

@@ -65,11 +65,17 @@ class ChatTerminal:
     def _wrapped(self, text: str) -> str:
         return wrapped(printable(text), self.texts.console.size.width)
 
-    def begin_text(self, speaker: str) -> None:
-        """Begin a text of `speaker`."""
-        self.tell(f"{speaker}:", "quiet")
+    def piece(self, node: str, text: str, *, begins: bool) -> None:
+        """Show the next piece of a text of `node`."""
+        if text and (begins or not self.texts.is_open):
+            self.tell(f"{node}:", "quiet")
+        self.texts.write(text)
 
-    def show(self, markdown: str) -> None:
+    def end_text(self) -> None:
+        """End the text that was shown in pieces."""
+        self.texts.end()
+
+    def answer(self, markdown: str) -> None:
         """Show a whole text."""
         self._leave_line()
         self.texts.show(markdown)

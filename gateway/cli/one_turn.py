@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
+from typing import assert_never
 
 import attrs
 import trio
@@ -14,16 +15,15 @@ from ...actors.approvals.kinds import Approval
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import finished
 from ...actors.log import events as e
-from ...actors.log.deltas import AnyDelta, ModelDelta
-from ...actors.log.event_json import decode
+from ...actors.log.deltas import ModelDelta
 from ...actors.log.outcomes import Replied
 from ...actors.log.state import answer_of
 from ...actors.models.messages import TextDelta
 from ...runtime.journal.protocol import Event
 from .deciding import ask_for_words, tell_refusal
+from .follower import Follower, draw
 from .interrupt import TurnEnd
 from .progress import ProgressView, routers
-from .streamed_text import Piece, StreamedText
 from .terminal import Terminal
 
 
@@ -50,9 +50,10 @@ class OneTurn:
     """Idempotency key of the message."""
     _run: str | None = None
     """The run of the message, after its start."""
-    _texts: StreamedText = attrs.field(factory=StreamedText)
+    _last_text: str | None = None
+    """The last text of a model on the screen."""
     _asking: _Prompting | None = None
-    _progress: ProgressView = attrs.field(factory=lambda: ProgressView({}))
+    _progress: ProgressView = attrs.field(factory=ProgressView)
 
     async def run(self, message: str, conversation: str | None = None) -> TurnEnd:
         """Send `message`, and follow the turn until it ends or waits for a person who is not at the terminal.
@@ -88,77 +89,70 @@ class OneTurn:
         await self.agent.cancel(id)
 
     async def _follow(self, id: str, seen: int, nursery: trio.Nursery) -> None:
-        """Follow the run of the message. Events up to `seen` are not shown, but later ones refer to them."""
-        progress = self._progress = ProgressView(dict(routers(self.agent.config.agent)))
-        async with aclosing(self.agent.events(id, deltas=self.terminal.streams)) as events:
-            async for event in events:
-                if not isinstance(event, Event):
-                    self._stream(event)
-                    continue
-                line = progress.line(event)
-                if event.seq <= seen:
-                    continue
-                if not self._show_text(event) and line is not None:
-                    self.terminal.tell(line, "quiet")
-                outcome = await self._take_in(event, nursery)
+        """Follow the run of the message. Events up to `seen` are not shown."""
+        self._progress = ProgressView(dict(routers(self.agent.config.agent)))
+        follower = Follower(seen, streams=self.terminal.streams, progress=self._progress)
+        async with aclosing(self.agent.events(id, deltas=self.terminal.streams)) as frames:
+            async for frame in frames:
+                event, shown = follower.apply(frame) if isinstance(frame, Event) else (None, None)
+                if isinstance(frame, ModelDelta) and isinstance(frame.delta, TextDelta):
+                    shown = follower.piece(frame.node, frame.key, frame.attempt, frame.delta.text)
+                # The end of the run is told below; other runs may end before it begins.
+                if shown is not None and not isinstance(event, e.MessageAdded | e.RunEnd):
+                    draw(shown, self.terminal)
+                outcome = None if event is None else await self._take_in(event, id, nursery)
                 if outcome is not None:
                     self._outcome = outcome
                     return
 
-    def _stream(self, told: AnyDelta) -> None:
-        if isinstance(told, ModelDelta) and isinstance(told.delta, TextDelta):
-            self._show_piece(told.node, self._texts.piece(told.key, told.attempt, told.delta.text))
-
-    def _show_text(self, event: Event) -> bool:
-        """Show the rest of a model's text if texts are streamed; return whether there was one."""
-        step = decode(event).event if self.terminal.streams else None
-        if not (isinstance(step, e.StepFinished) and isinstance(step.outcome, Replied) and step.outcome.text):
-            return False
-        self._show_piece(step.node, self._texts.whole(step.key, step.outcome.text))
-        self.terminal.end_text()
-        return True
-
-    def _show_piece(self, node: str, piece: Piece | None) -> None:
-        if piece is not None:
-            if piece.begins:
-                self.terminal.tell(f"{node}:", "quiet")
-            self.terminal.piece(piece.text)
-
-    async def _take_in(self, event: Event, nursery: trio.Nursery) -> TurnEnd | None:
+    async def _take_in(self, event: e.LogEvent, id: str, nursery: trio.Nursery) -> TurnEnd | None:
         """Handle an event; the outcome if it is the last event of the turn."""
-        match decode(event).event:
-            case e.ApprovalResolved(id=id) | e.ApprovalExpired(id=id) | e.ApprovalVoid(id=id):
-                if self._asking is not None and self._asking.approval == id:
+        match event:
+            case e.StepFinished(outcome=Replied(text=text)) if text and self.terminal.streams:
+                self._last_text = text
+            case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
+                if self._asking is not None and self._asking.approval == event.id:
                     self._asking.scope.cancel()
             case e.RunStarted(run=run, command=self._key):
                 self._run = run
-            case e.RunWaiting(on=on) if not self.terminal.can_ask:
-                return None if await self._dismissed(on) else "waiting"
             case e.RunWaiting(on=on):
-                # One at a time: after each decision, `run.waiting` comes again for the rest.
-                if self._asking is None or self._asking.approval not in on:
-                    self._asking = _Prompting(on[0])
-                    nursery.start_soon(self._ask, self._asking, nursery.cancel_scope)
-            case e.RunAuthRequired(wanted=wanted):
-                self.terminal.tell(f"{wanted.label} needs a bearer token", "bad")
+                return await self._wait(on, nursery)
+            case e.RunAuthRequired():
                 return "waiting"
-            case e.RunFinished(run=self._run, text=text):
-                head = (await self.agent.get(event.stream)).head.run
-                assert head is not None
-                answer = finished(head, text).response
-                if answer != self._texts.last:  # otherwise it is on the screen
-                    self.terminal.answer(answer)
-                return "finished"
-            case e.RunFailed(run=self._run) as end:
-                self.terminal.tell(answer_of(end), "bad")
-                return "failed"
-            case e.RunCancelled(run=self._run):
-                return "cancelled"
+            case e.RunFinished(run=self._run) | e.RunFailed(run=self._run) | e.RunCancelled(run=self._run):
+                return await self._end(event, id)
             case _:
                 pass
         return None
 
-    async def _dismissed(self, approvals: Iterable[str]) -> bool:
+    async def _wait(self, on: Sequence[str], nursery: trio.Nursery) -> TurnEnd | None:
+        """Ask about the first of these approvals, or leave the run waiting."""
+        if not self.terminal.can_ask:
+            return None if await self._dismissed(on) else "waiting"
+        # One at a time: after each decision, `run.waiting` comes again for the rest.
+        if self._asking is None or self._asking.approval not in on:
+            self._asking = _Prompting(on[0])
+            nursery.start_soon(self._ask, self._asking, nursery.cancel_scope)
+        return None
+
+    async def _end(self, end: e.RunEnd, id: str) -> TurnEnd:
+        match end:
+            case e.RunFinished(text=text):
+                head = (await self.agent.get(id)).head.run
+                assert head is not None
+                answer = finished(head, text).response
+                if answer != self._last_text:  # otherwise it is on the screen
+                    self.terminal.answer(answer)
+                return "finished"
+            case e.RunFailed():
+                self.terminal.tell(answer_of(end), "bad")
+                return "failed"
+            case e.RunCancelled():
+                return "cancelled"
+            case _:
+                assert_never(end)
+
+    async def _dismissed(self, approvals: Sequence[str]) -> bool:
         """Cancel the elicitations of in-flight calls, which cannot outlive this process; return whether there
         were any. Their calls continue, and so does the run."""
         in_flight = [

@@ -22,12 +22,23 @@ def routers(node: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield from routers(child)
 
 
+def stored_routers(tree: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield each router of a stored tree, with the names of its agents."""
+    agents = [agent for agent in tree.get("agents") or () if isinstance(agent, Mapping)]
+    if tree.get("type") == "router":
+        yield str(tree.get("name")), [str(agent.get("name")) for agent in agents]
+    for agent in agents:
+        yield from stored_routers(agent)
+
+
 class ProgressView:
     """Needs all events from the start of a run, because events refer to earlier ones."""
 
-    def __init__(self, routers: Mapping[str, Sequence[str]]) -> None:
-        """`routers`: the names of the agents of each router."""
-        self._routers = routers
+    def __init__(self, routers: Mapping[str, Sequence[str]] | None = None) -> None:
+        """`routers`: the names of the agents of routers, if they are known before the events; stored trees
+        have names as they are written in the file."""
+        self._known = routers or {}
+        self._routers = dict(self._known)
         self._calls: dict[str, tuple[str, str]] = {}
         """Node and tool, by the key of the call."""
         self._asked: dict[str, Asked[Any]] = {}
@@ -48,7 +59,8 @@ class ProgressView:
         match decode(event).event:
             case e.ConversationCreated():
                 return f"conversation {event.stream}"
-            case e.RunStarted():
+            case e.RunStarted(tree=tree):
+                self._routers |= {**dict(stored_routers(tree or {})), **self._known}
                 self._pending.clear()
                 return None
             case e.StepFinished() as step:

@@ -101,8 +101,10 @@ class Terminal:
         text = text if style == "verbatim" else _wrapped(text, sys.stderr)
         print(styled(text, style, self.colour), file=sys.stderr, flush=True)
 
-    def piece(self, text: str) -> None:
-        """Print the next piece of a text."""
+    def piece(self, node: str, text: str, *, begins: bool) -> None:
+        """Print the next piece of a text of `node`."""
+        if begins:
+            self.tell(f"{node}:", "quiet")
         if not self._prompting:
             self._wrap = WordWrap(columns(sys.stdout))
         print(self._wrap.write(printable(text)), end="", flush=True)

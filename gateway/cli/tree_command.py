@@ -115,34 +115,39 @@ def _condition(condition: Condition) -> str:
 
 def _facts(node: Node, policy_scope: PolicyScope, agents: Sequence[Tool]) -> Iterator[str]:
     """The lines below a node's name."""
-    from ...actors.gate.gate import offered
-    from ...config.a2a import remote_id
-    from ...config.nodes import CheckpointNode, LlmNode, RemoteAgentNode, RouterNode
-
     if settings := _settings(node):
         yield settings
-    if isinstance(node, RouterNode):
-        for route in node.routes or ():
-            held = (f"{name} {_condition(each)}" for name, each in route.when.items())
-            yield f"when {' and '.join(held)}: {route.agent}"
-    if isinstance(node, LlmNode):
-        delegating = [tool for tool in agents if offered(tool, policy_scope)]
-        none = "no tools of servers" if delegating else "no tools"
-        yield none if () in (policy_scope.servers, policy_scope.tools) else _asks(policy_scope)
-        for tool in delegating:
-            yield f"may delegate with {tool.name}: {_verdict(tool, policy_scope)}"
-    if isinstance(node, CheckpointNode):
-        yield "asks a person"
-    if isinstance(node, RemoteAgentNode):
-        for tool in agents:
-            if tool.server == remote_id(node.remote):
-                yield f"delegates to {node.remote}: {_verdict(tool, policy_scope)}"
+    yield from _facts_of_kind(node, policy_scope, agents)
     if node.approval is not None:
         own = len(node.approval.rules or ())
         yield from _rules(policy_scope.policy)[:own]
         says = node.approval.expires_after is not None or node.approval.on_expiry is not None
         if says and (expiry := _expiry(policy_scope.policy)):
             yield expiry
+
+
+def _facts_of_kind(node: Node, policy_scope: PolicyScope, agents: Sequence[Tool]) -> Iterator[str]:
+    from ...actors.gate.gate import offered
+    from ...config.a2a import remote_id
+    from ...config.nodes import CheckpointNode, LlmNode, RemoteAgentNode, RouterNode
+
+    match node:
+        case RouterNode():
+            for route in node.routes or ():
+                held = (f"{name} {_condition(each)}" for name, each in route.when.items())
+                yield f"when {' and '.join(held)}: {route.agent}"
+        case LlmNode():
+            delegating = [tool for tool in agents if offered(tool, policy_scope)]
+            none = "no tools of servers" if delegating else "no tools"
+            yield none if () in (policy_scope.servers, policy_scope.tools) else _asks(policy_scope)
+            for tool in delegating:
+                yield f"may delegate with {tool.name}: {_verdict(tool, policy_scope)}"
+        case CheckpointNode():
+            yield "asks a person"
+        case RemoteAgentNode():
+            for tool in agents:
+                if tool.server == remote_id(node.remote):
+                    yield f"delegates to {node.remote}: {_verdict(tool, policy_scope)}"
 
 
 _ELSEWHERE = (

@@ -15,9 +15,10 @@ from stopgo.actors.log.event_json import encode
 from stopgo.actors.log.outcomes import Chosen
 from stopgo.gateway.cli.approvals_process import line_of, list_lines, words_of
 from stopgo.gateway.cli.chat import message_of
-from stopgo.gateway.cli.chat_log import ChatLog, stored_routers
+from stopgo.gateway.cli.chat_conversation import CtrlC
 from stopgo.gateway.cli.chat_terminal import json_for_people
-from stopgo.gateway.cli.ctrl_c import CtrlC
+from stopgo.gateway.cli.follower import Follower, Line, OnScreen
+from stopgo.gateway.cli.progress import stored_routers
 from stopgo.gateway.cli.terminal import printable
 from stopgo.runtime.journal.protocol import Event
 from tests.questions import asked
@@ -32,14 +33,14 @@ DONE = e.RunFinished("r", "bye", settles=[])
 HELLO = e.MessageAdded("hello", "c")
 
 
-def taken_in(*told: e.LogEvent | Event) -> tuple[ChatLog, list[str | None]]:
-    log, lines = ChatLog(), []
+def taken_in(*told: e.LogEvent | Event) -> tuple[Follower, list[OnScreen | None]]:
+    follower, shown = Follower(), []
     for seq, each in enumerate(told, 1):
         if not isinstance(each, Event):
             new = encode(each)
             each = Event("c", seq, new.type, 0.0, new.body)
-        lines.append(log.apply(each)[1])
-    return log, lines
+        shown.append(follower.apply(each)[1])
+    return follower, shown
 
 
 @pytest.mark.parametrize(
@@ -60,10 +61,10 @@ def taken_in(*told: e.LogEvent | Event) -> tuple[ChatLog, list[str | None]]:
     ],
 )
 def test_what_can_be_said_next(told: list[e.LogEvent], running: bool, question: str | None) -> None:
-    log, _ = taken_in(*told)
-    assert (log.running, log.next_approval and log.next_approval.id) == (running, question)
+    follower, _ = taken_in(*told)
+    assert (follower.running, follower.next_approval and follower.next_approval.id) == (running, question)
     settled = {"a"} if YES in told or VOID in told else set()
-    assert set(log.pending) == {each.asked.id for each in ASKS if each in told} - settled
+    assert set(follower.pending) == {each.asked.id for each in ASKS if each in told} - settled
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_what_can_be_said_next(told: list[e.LogEvent], running: bool, question: 
     ],
 )
 def test_question_has_its_place_among_those_that_wait(told: list[e.LogEvent], place: str) -> None:
-    assert taken_in(STARTED, *told)[0].place == place
+    assert taken_in(STARTED, *told)[0].progress.place == place
 
 
 @pytest.mark.parametrize(
@@ -91,9 +92,9 @@ def test_question_has_its_place_among_those_that_wait(told: list[e.LogEvent], pl
     ],
 )
 def test_events_of_a_newer_server_are_passed_over(type: str, body: dict[str, Any]) -> None:
-    log, lines = taken_in(Event("c", 1, type, 0.0, body), HELLO)
-    assert lines == [None, None]
-    assert list(log.entries) == [(True, "hello")]
+    follower, shown = taken_in(Event("c", 1, type, 0.0, body), HELLO)
+    assert shown == [None, Line("> hello", "question")]
+    assert list(follower.entries) == [(True, "hello")]
 
 
 def test_a_choice_is_named_by_the_tree_of_its_run() -> None:
@@ -104,7 +105,7 @@ def test_a_choice_is_named_by_the_tree_of_its_run() -> None:
     started = e.RunStarted("r", 1, "c", "t", 1, token=False, tree=tree)
     chosen = e.StepFinished.of("1/", "route", "pick", Chosen(choice=1))
     other = e.StepFinished.of("1/", "route", "other", Chosen(choice=1))
-    assert taken_in(started, chosen, other)[1][1:] == ["pick: picks y", "other: picks 1"]
+    assert taken_in(started, chosen, other)[1][1:] == [Line("pick: picks y"), Line("other: picks 1")]
     assert list(stored_routers({"agents": ["name alone"]})) == []
 
 

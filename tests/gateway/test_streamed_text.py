@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.gateway.cli.streamed_text import StreamedText
+from stopgo.gateway.cli.follower import StreamedText
 
 BEGINS = "|"
 
