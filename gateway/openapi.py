@@ -19,7 +19,6 @@ from .wire.system_shapes import Endpoint, EndpointList
 DESCRIBED = {**TAGS, **a2a_operations.TAGS}
 """All operations, by tag."""
 PRODUCT = "Agent Stop and Go"
-DISTRIBUTION = "agent-stop-and-go"
 
 
 @cache
@@ -40,7 +39,7 @@ def document(
     return dump_wire(
         {
             "openapi": "3.1.0",
-            "info": {"title": name, "description": description, "version": version(DISTRIBUTION)},
+            "info": {"title": name, "description": description, "version": version("agent-stop-and-go")},
             "servers": [{"url": f"{prefix}/"}],
             "tags": [{"name": tag} for tag in DESCRIBED],
             "paths": paths,
@@ -60,7 +59,7 @@ def endpoint_list() -> EndpointList:
         for operations in DESCRIBED.values()
         for each in operations
     ]
-    return EndpointList(title=PRODUCT, version=version(DISTRIBUTION), endpoints=endpoints)
+    return EndpointList(title=PRODUCT, version=version("agent-stop-and-go"), endpoints=endpoints)
 
 
 def _operation(operation: Operation, tag: str, schemes: tuple[Scheme, ...] | None) -> dict[str, Any]:

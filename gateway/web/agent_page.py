@@ -22,8 +22,6 @@ from ...config.nodes import Node, RemoteAgentNode, children_of
 from ..views import timestamp, tool_view
 from .agent_file import AgentFile, agent_file
 
-DISTRIBUTION = "agent-stop-and-go"
-
 
 async def agent_view(agent: Agent) -> dict[str, Any]:
     """JSON for `agent.js`."""
@@ -32,7 +30,7 @@ async def agent_view(agent: Agent) -> dict[str, Any]:
         "name": config.name,
         "description": config.description,
         "examples": list(config.examples),
-        "version": version(DISTRIBUTION),
+        "version": version("agent-stop-and-go"),
         "public_url": config.server.public_url,
         "file": file.name,
         "file_changed": file.changed,

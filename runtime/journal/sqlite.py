@@ -35,7 +35,9 @@ from .protocol import (
     Json,
     NewCommand,
     NewEvent,
+    OnCommit,
     Saved,
+    ignore_commit,
 )
 from .question import (
     CloseQuestion,
@@ -46,7 +48,7 @@ from .sql_reader import SqlReader
 from .sql_stream import StreamHead, Streams
 from .sqlite_reads import SqliteReads
 from .vote import Vote, Voted
-from .writer import GroupWriter, InlineWriter, OnCommit, Writer, ignore_commit
+from .writer import GroupWriter, InlineWriter, Writer
 
 FILE = "journal.db"
 

@@ -45,11 +45,10 @@ import trio
 from .database import PAUSE, FreePages, WriteAheadLog
 from .errors import JournalBroken, JournalError, unreadable
 from .files import LOOK_EVERY, Presence
+from .protocol import OnCommit, ignore_commit
 
 T = TypeVar("T")
 DatabaseWork: TypeAlias = Callable[[sqlite3.Connection], T]
-OnCommit: TypeAlias = Callable[[int, float], None]
-"""Called after each commit, on trio's thread, with the number of its operations and the seconds it took."""
 
 _ROUNDS = 4
 """Rounds of the event loop between the first operation of a batch and its commit. A round of an idle loop
@@ -118,10 +117,6 @@ class _Batch:
         self.jobs: list[_Job[Any]] = []
         self.failure: Exception | None = None
         self.began = time.perf_counter()
-
-
-def ignore_commit(operations: int, seconds: float) -> None:
-    """The default of `OnCommit`."""
 
 
 def _stay(_: object) -> trio.lowlevel.Abort:
