@@ -32,7 +32,7 @@ from ...actors.a2a.wire.task import (
     StreamItem,
     Subscribe,
 )
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...runtime.json_text import dump_wire
 from ..http import headers, sse
 from ..http.access_log import RPC

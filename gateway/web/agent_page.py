@@ -9,17 +9,17 @@ from typing import Any
 
 import attrs
 
-from ...actors.agent import Agent
-from ...actors.conversation.lists import ListedTool, callers
+from ...actors.agent.agent import Agent
+from ...actors.agent.lists import ListedTool, callers
 from ...actors.gate.gate import PolicyScope, descend, judge, mismatch, offered, root_scope
 from ...actors.tools.catalogue import ToolGroup
 from ...actors.tools.delegation import SERVER, is_remote
 from ...actors.tools.tool import Tool
-from ...config.agent_config import AgentConfig
-from ...config.mcp import McpServerConfig
-from ...config.models import ModelSpec, UnknownModel, reachable_models, resolve_model
-from ...config.nodes import Node, RemoteAgentNode, children_of
-from ..views import timestamp, tool_view
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.mcp import McpServerConfig
+from ...config.sections.models import ModelSpec, UnknownModel, reachable_models, resolve_model
+from ...config.sections.nodes import Node, RemoteAgentNode, children_of
+from ..rest.views import timestamp, tool_view
 from .agent_file import AgentFile, agent_file
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..clock import WallClock, system_clock
 from ..journal.errors import JournalError
 from ..journal.protocol import Journal, OnCommit, ignore_commit
-from ..journal.sqlite import open_sqlite
+from ..journal.sqlite.sqlite_journal import open_sqlite
 from ..journal.store_address import LEASE, is_postgres
 
 
