@@ -177,20 +177,10 @@ class Sender:
                     return await self._wait(id, key, replies) if wait else None
                 case Repeated():
                     return _unless_refused(known)
-                case KeyReused():
-                    raise errors.key_reused()
                 case NotAccepted(why="status", status="waiting_approval"):
                     return outcome
-                case NotAccepted():
-                    raise errors.not_accepted(outcome, id)
-                case Already(question=standing):
-                    raise errors.already(standing)
-                case Outdated():
-                    raise subject_changed()
-                case Unknown():
-                    raise errors.no_approval(id)
                 case _:
-                    assert_never(outcome)
+                    raise _refusal(outcome, id)
 
     async def _wait(self, id: str, key: str, replies: Subscription) -> Result | None:
         if self._closed:
@@ -236,6 +226,22 @@ def _unless_refused(result: Result | AgentError | None) -> Result | None:
     if isinstance(result, AgentError):
         raise result
     return result
+
+
+def _refusal(outcome: KeyReused | NotAccepted | Already | Outdated | Unknown, id: str) -> AgentError:
+    match outcome:
+        case KeyReused():
+            return errors.key_reused()
+        case NotAccepted():
+            return errors.not_accepted(outcome, id)
+        case Already(question=standing):
+            return errors.already(standing)
+        case Outdated():
+            return subject_changed()
+        case Unknown():
+            return errors.no_approval(id)
+        case _:
+            assert_never(outcome)
 
 
 def _is_open(outcome: SendOutcome) -> bool:
