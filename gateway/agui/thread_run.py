@@ -173,7 +173,7 @@ class ThreadRun:
         return self._log.command is not None and not self._log.begun
 
     def _rests(self) -> bool:
-        return self._log.rests and self._awaited.isdisjoint(self._log.open_ids)
+        return self._log.pauses.rests and self._awaited.isdisjoint(self._log.open_ids)
 
     def _pause(self) -> Sequence[AGUIEvent]:
         if self._log.open_ids:
@@ -255,7 +255,7 @@ class _Request:
         known = waiting.message if isinstance(waiting, Say) else log.messages.get(key)
         if known not in (None, message.text):
             raise errors.key_reused()
-        awaited = frozenset({log.auth.id} if log.auth is not None and token is not None else ())
+        awaited = frozenset({log.pauses.auth.id} if log.pauses.auth is not None and token is not None else ())
         # A repeated message gives its token to the run again, which may have lost it in a restart.
         sent = (
             waiting
@@ -288,7 +288,7 @@ class _Request:
         shown = await self._fold(read)
         approvals = read.conversation.approvals
         for entry in entries:
-            if entry.interrupt not in approvals.keys() | read.ends.keys() | read.open_ids:
+            if entry.interrupt not in approvals.keys() | read.pauses.ends.keys() | read.open_ids:
                 raise errors.no_approval(entry.interrupt)
         awaited: set[str] = set()
         refused: dict[str, AgentError] = {}
@@ -305,7 +305,7 @@ class _Request:
                     awaited.add(entry.interrupt)
                 else:
                     raise
-        ended = [read.ends[each.interrupt] for each in entries if each.interrupt in read.ends]
+        ended = [read.pauses.ends[each.interrupt] for each in entries if each.interrupt in read.pauses.ends]
         if ended:
             read = self._log(id, begins=min(ended))
             shown = await self._fold(read)
