@@ -266,19 +266,18 @@ class _Request:
         )
         refused = False
         if known is None or (sent is not None and sent.token and token is not None):
-            turn = await agent.send(
+            turn = await agent.post(
                 id,
                 message.text,
                 pictures=message.pictures,
                 key=key,
                 token=token,
-                wait=False,
                 message_id=message.id,
                 origin=self.caller.origin if sent is None else sent.origin,
             )
             refused = turn.result is not None and turn.result.not_stored
         if known is not None and awaited and token is not None:
-            await agent.resume(id, token=token, wait=False)
+            await agent.post_token(id, token=token)
         if refused:
             await self._fold(log)
         return self._run(log, shown, awaited, refused=refused)
@@ -320,14 +319,14 @@ class _Request:
                 head = read.conversation.head.run
                 await agent.cancel(id, run=None if head is None else head.id)
             elif token is not None:
-                await agent.resume(id, token=token, wait=False)
+                await agent.post_token(id, token=token)
             return entry.status == "cancelled" or token is not None
         decision = decision_in(entry, read.conversation.approvals[entry.interrupt].asked)
         if decision is None:
             return False
         key = key_of(agent, "answer", entry.interrupt, json.dumps(decision, sort_keys=True))
         trace = None if self.caller.origin is None else self.caller.origin.traceparent
-        await agent.decide(entry.interrupt, decision, key=key, token=token, wait=False, traceparent=trace)
+        await agent.post_decision(entry.interrupt, decision, key=key, token=token, traceparent=trace)
         return (await agent.approval(entry.interrupt)).state != "pending"  # a vote leaves it open
 
     def _run(
