@@ -180,30 +180,30 @@ class Delivery:
         return state
 
     async def _send_content(self, content: Content) -> Result | None:
-        message, context = self._send.message, self.log.context
+        agent, message, context = self._agent, self._send.message, self.log.context
         with as_a2a_error():
             if message.task is None and message.context is None:
-                turn = await self._agent.start_conversation(
+                start = agent.start_conversation if self._waits else agent.post_conversation
+                turn = await start(
                     content.text,
                     pictures=content.pictures,
                     id=context,
                     key=self.key,
                     session_id=self._caller.session_id,
                     token=self._caller.token,
-                    wait=self._waits,
                     message_id=message.id or None,
                     origin=self._caller.origin,
                 )
             else:
                 if self._is_new:
                     await self._make_context()
-                turn = await self._agent.send(
+                send = agent.send if self._waits else agent.post
+                turn = await send(
                     context,
                     content.text,
                     pictures=content.pictures,
                     key=self.key,
                     token=self._caller.token,
-                    wait=self._waits,
                     task=None if self.task == context else self.task,
                     message_id=message.id or None,
                     origin=self._caller.origin,
@@ -238,22 +238,18 @@ class Delivery:
             for id in ids if len(ids) > 1 else ():
                 await asked[id].decision_in(decisions[id], pending=id in pending)
             for id in ids:
-                await self._agent.decide(
-                    id,
-                    decisions[id],
-                    key=f"{self.key}:{id}",
-                    token=self._caller.token,
-                    wait=self._waits and id == ids[-1],
-                    traceparent=trace,
-                )
+                waits = self._waits and id == ids[-1]
+                decide = self._agent.decide if waits else self._agent.post_decision
+                key = f"{self.key}:{id}"
+                await decide(id, decisions[id], key=key, token=self._caller.token, traceparent=trace)
 
     async def _resume(self) -> str | None:
         """Continue the task with the token of the message; the text is discarded."""
         if self._caller.token is None:
             return UNDECIDED
         with as_a2a_error():
-            wait = self._waits
-            await self._agent.resume(self.log.context, token=self._caller.token, key=self.key, wait=wait)
+            resume = self._agent.resume if self._waits else self._agent.post_token
+            await resume(self.log.context, token=self._caller.token, key=self.key)
         return None
 
     async def _not_begun(self, text: str) -> str | Message:

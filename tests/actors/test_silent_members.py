@@ -108,7 +108,7 @@ async def test_request_to_a_suspended_member_is_answered_at_once_and_carried_out
 ) -> None:
     _working_slowly(members, 5, "a", "b")
     async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
-        turn = await b.start_conversation("go", wait=False)
+        turn = await b.post_conversation("go")
         id = turn.conversation.id
         await trio.sleep(1)
         members.pause("b")
@@ -130,7 +130,7 @@ async def test_request_to_a_suspended_member_is_answered_at_once_and_carried_out
 async def test_request_to_a_member_that_works_waits(members: Members, autojump_clock: MockClock) -> None:
     _working_slowly(members, 10 * LEASE, "a", "b", "c")
     async with members.agents("a", "b", "c") as (a, b, _):
-        id = (await b.start_conversation("go", wait=False)).conversation.id
+        id = (await b.post_conversation("go")).conversation.id
         await trio.sleep(1)
         members.pause("c")  # another than the one that works
         assert answer(await a.send(id, "two")).response == "second"
@@ -147,7 +147,7 @@ async def test_request_waits_while_all_members_find_the_store_slow(
         return await renew(journal)
 
     async with members.agents("a", "b") as (a, b):
-        id = (await b.start_conversation("go", wait=False)).conversation.id
+        id = (await b.post_conversation("go")).conversation.id
         monkeypatch.setattr(MemoryJournal, "renew", slowly)
         assert answer(await a.send(id, "two")).response == "second"
 
@@ -174,7 +174,7 @@ async def test_all_members_are_cut_off_and_healed(
     for name in names.split():
         monkeypatch.setattr(MemoryJournal, name, cut(getattr(MemoryJournal, name)))
     async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
-        id = (await b.start_conversation("go", wait=False)).conversation.id
+        id = (await b.post_conversation("go")).conversation.id
         refused: list[tuple[str, float]] = []
 
         async def send(agent: Agent) -> None:

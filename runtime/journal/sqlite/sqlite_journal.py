@@ -284,7 +284,10 @@ class SqliteJournal(SqliteReads):
                 change(db, head.id, now)
             latest = max((now if at is None else at for _, at, _ in event_texts), default=0.0)
             last_seq = expected_seq + len(event_texts)
-            self._streams.advance(head, last_seq, latest, fence.epoch, self.version, summary, summary_text)
+            after = head.after(last_seq, fence.epoch, self.version)
+            if summary is not None:
+                after = after.with_summary(summary, summary_text)
+            self._streams.advance(fence.stream, after, latest, summary)
             return Saved(expected_seq + 1, now)
 
         saved = await self._writer.submit(write)

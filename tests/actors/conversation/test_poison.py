@@ -270,7 +270,7 @@ async def test_message_behind_a_failed_run_gets_its_own_run(
     world.plan("agent", say("second"), turn=2)
     async with world.agent() as agent:
         id = await begin(agent, failing, "tool.started", 1000)
-        await agent.send(id, "go", wait=False)
+        await agent.post(id, "go")
         await trio.sleep(1)
         assert (await types(world.journal, id))[-1] == "run.started"
         assert answer(await agent.send(id, "next")).response == "second"
@@ -307,7 +307,7 @@ async def test_read_only_run_is_not_failed_after_crashes(
 ) -> None:
     world.plan("agent", after(20, say("done")))
     async with world.agent() as agent:
-        id = (await agent.start_conversation("one", wait=False)).conversation.id
+        id = (await agent.post_conversation("one")).conversation.id
         await trio.sleep(1)
         await agent.drain(0)
     await write(world, id, NewEvent("branch.merged", {}))
