@@ -69,7 +69,7 @@ class RequestConnection(Protocol):
         """Say that the connection waits for its client within the block."""
         ...
 
-    def hold(self) -> None:
+    def delay_next(self) -> None:
         """Delay the next bytes and send them together with those that follow."""
 
     def write_last(self, data: bytes) -> None:
@@ -217,7 +217,7 @@ class RequestTask:
             self._answered = True
             self._scope["state"][ANSWERED] = self._status
         if self._head is not None:
-            self._connection.hold()
+            self._connection.delay_next()
             await self._send(self._head)
             self._head = None
         await self._send({"type": "http.response.body", "body": data, "more_body": not self._answered})

@@ -15,13 +15,12 @@ EDGES: tuple[Edge, ...] = ("before", "after")
 
 READS = frozenset(
     {
-        "answer",
         "beginning",
         "decided",
         "due",
         "events_since",
         "fleet",
-        "holds",
+        "owns",
         "inbox",
         "leave",
         "list",
@@ -35,6 +34,7 @@ READS = frozenset(
         "release",
         "renew",
         "row",
+        "stored_reply",
     }
 )
 """The methods of a journal that read, or change only who owns a stream. All others count as writes, so that a
