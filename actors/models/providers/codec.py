@@ -169,11 +169,11 @@ def make_reply(
     if not text.strip() and not calls:
         if cut:
             raise ModelFailed("the token limit was reached before the answer began", usage=usage)
-        raise empty_answer(reason, usage)
+        raise empty_reply(reason, usage)
     return ModelReply(text, calls, usage, "max_tokens" if cut else "tool_calls" if calls else "end", verbatim)
 
 
-def empty_answer(reason: str, usage: Usage | None = None) -> ModelFailed:
+def empty_reply(reason: str, usage: Usage | None = None) -> ModelFailed:
     """The failure for an answer without text and calls. The same request often succeeds."""
     why = f' (reason: "{reason}")' if reason else ""
     return ModelFailed(f"the answer is empty: no text, no tool call{why}", empty=True, usage=usage)

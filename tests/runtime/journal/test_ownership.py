@@ -295,7 +295,7 @@ async def test_other_member_gets_hints(members: Members) -> None:
         lambda a: a.deliver(NewCommand("nobody", "k", "message", {})),
         lambda a: a.decide("nobody", {}, "k"),
         lambda a: a.decide("q", {}, "first"),
-        lambda a: a.answer("s", "first"),
+        lambda a: a.stored_reply("s", "first"),
         lambda a: a.release(Fence("s", "a", 0)),
     ],
 )
