@@ -15,6 +15,7 @@ from ...actors.a2a.wire.a2a_headers import VERSION_HEADER
 from ...actors.a2a.wire.http_paths import ROUTES
 from ...actors.a2a.wire.json_rpc import write_result
 from ...actors.a2a.wire.task import (
+    Answer,
     CancelTask,
     DeletePush,
     GetCard,
