@@ -89,7 +89,8 @@ class Commands:
     _tried: set[tuple[str, str]] = attrs.field(factory=set)
     """Pairs of a run and a queued message whose token it has used. The server may refuse it, so once only."""
     left: set[str] = attrs.field(factory=set)
-    """The commands that were in the inbox at the end of the last `poll`."""
+    """The commands that the last `poll` did not execute: messages that wait for the end of the live run, and
+    decisions that a read-only conversation cannot carry out. The conversation can be released with them."""
     deleted: bool = False
     _approvals: ApprovalCommands = attrs.field(init=False)
 
@@ -254,8 +255,8 @@ class Commands:
         await self._log.save(e.RunResumed(head.id, key, True, answer=True, by=by), ack=[key])
 
     async def _resume_with_token(self) -> None:
-        """Resume a run that rests for want of a token that this member holds, unless it did so in vain
-        before. If no member can be expected to hold it any more, answer the senders without an answer."""
+        """If the run waits for a bearer token and this member has one that it has not tried, resume the run.
+        Otherwise reply to the senders that the run needs a token, unless another member may have it."""
         log, head = self._log, self._log.state.head.run
         if head is None or head.state != "auth_required":
             return

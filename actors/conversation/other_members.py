@@ -66,7 +66,7 @@ class OtherMembers:
     _services: Services
     _tries: dict[str, _Try] = attrs.field(factory=dict)
     _living: frozenset[str] = frozenset()
-    """The members that lived at the last look, without those that have told their end."""
+    """The members that were alive at the last poll, without those that have announced their end since."""
     _silent: SilentMembers = attrs.field(
         init=False,
         default=attrs.Factory(lambda self: SilentMembers(self._services.logs.journal.member), True),

@@ -149,8 +149,8 @@ async def announce(log: ConversationLog, services: Services) -> None:
 
 
 async def reply_without_token(log: ConversationLog, head: RunHead, wanted: Wanted) -> None:
-    """Answer the senders of a run that rests for want of a token, unless the member that has the token is
-    about to resume it."""
+    """Reply to the senders of a run that waits for a bearer token, except to a sender whose token another
+    living member has: that member resumes the run."""
     settles = _to_reply_to(log, wanted, await _other_members(log))
     if settles:
         event = _auth_required(head, wanted, settles, log.run.worked)

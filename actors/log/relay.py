@@ -6,9 +6,9 @@ the watchers hear that some are missing (`Missed`), also when a conversation mov
 
 * `unload` remembers the last event of this member, and the next poll goes on from there.
 * `load` publishes the events of other members before this member adds its own.
-* The hints of two members can come in any order. So all events of a conversation are published that was
-  created while there were watchers. Of others, it is not known which of the first events the watchers have
-  seen (`_unsure`): if a late hint is about these, they hear that some are missing.
+* The hints of two members can arrive in any order. If a conversation was created while there were watchers,
+  all its events are published. For an older conversation, publishing starts at the first hint, so the
+  watchers may lack earlier events (`_unsure`). A later hint about those events causes a `Missed`.
 * A deleted conversation cannot be read: the last events before the deletion may not come, the deletion does.
 """
 

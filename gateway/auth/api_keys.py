@@ -33,7 +33,7 @@ class _LiveKey:
 
 @attrs.define(eq=False)
 class ApiKeys:
-    """The keys of a file, or those that `replace` was given last. Call `look` before the first use of a file;
+    """The keys of a file, or those that `replace` was given last. Call `poll` before the first use of a file;
     `watch` keeps the keys current."""
 
     file: KeyFile | None

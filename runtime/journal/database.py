@@ -107,7 +107,8 @@ _MEMBERS: Migration = (
 STEPS: Sequence[Migration] = (_FIRST, _NOTES, _OWNERS, _VOTES, _MEMBERS)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
 ADDED = ("CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",)
-"""What older programs need not know, so that the version stays, and they can still open the file."""
+"""Changes that older programs can ignore. They do not raise the version, so older programs can still open the
+file."""
 
 
 def migrate(db: sqlite3.Connection, steps: Sequence[Migration]) -> None:
