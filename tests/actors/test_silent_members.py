@@ -170,7 +170,9 @@ async def test_all_members_are_cut_off_and_healed(
 
         return use
 
-    names = "answer claim deliver holds inbox living open_work owners release renew row save events_since"
+    names = (
+        "stored_reply claim deliver owns inbox living open_work owners release renew row save events_since"
+    )
     for name in names.split():
         monkeypatch.setattr(MemoryJournal, name, cut(getattr(MemoryJournal, name)))
     async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
