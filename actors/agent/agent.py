@@ -98,7 +98,7 @@ class Agent(AgentReads):
 
     async def fleet(self) -> FleetView:
         """Return the processes that share the journal of this one."""
-        self._require("look")
+        self._require("view")
         with errors.journal_as_agent_error():
             return await read_fleet(self._journal, self.started)
 
@@ -117,13 +117,13 @@ class Agent(AgentReads):
         who = self.principal
         return who is not None and not who.is_known_person and not who.id.startswith(KEY_PREFIX)
 
-    def _held(self, token: str | None, server: str | None = None) -> Token | None:
-        """The token to hold for a command; None: there is none, or it may not go to the only server that the
+    def _kept_token(self, token: str | None, server: str | None = None) -> Token | None:
+        """The token to keep for a command; None: there is none, or it may not go to the only server that the
         command is about."""
         if token is None:
             return None
-        held = Token(token, None if self.principal is None else self.principal.token_servers)
-        return held if server is None or held.for_server(server) is not None else None
+        kept = Token(token, None if self.principal is None else self.principal.token_servers)
+        return kept if server is None or kept.for_server(server) is not None else None
 
     # --------------------------------------------------------------- commands
 
@@ -195,7 +195,7 @@ class Agent(AgentReads):
             context,
         )
         wait = (self._waits and wait) or message is None
-        sending = Sending(id, create, key, token=self._held(token), wait=wait, new=True)
+        sending = Sending(id, create, key, token=self._kept_token(token), wait=wait, new=True)
         if message is None:
             return await self._turn(id, await self._sender.command(sending))
         return await self._turn(id, await self._sender.begin(self._by, sending))
@@ -241,7 +241,7 @@ class Agent(AgentReads):
             id,
             Say(text, token is not None, task, message_id, origin, self._by, pictures, self._program),
             key,
-            token=self._held(token),
+            token=self._kept_token(token),
             wait=self._waits,
             limit=QUEUE_LIMIT,
             unless=frozenset({"waiting_approval", "completed"}),
@@ -280,8 +280,8 @@ class Agent(AgentReads):
                 await guard.check_approval("decide", await self.approval(id))
             question = await self.look_at(id, token)
             decided = await checked(question, decision, self.config, services.registry)
-            held = self._held(token, question.asked.server)
-            decided = attrs.evolve(decided, token=held is not None)
+            kept = self._kept_token(token, question.asked.server)
+            decided = attrs.evolve(decided, token=kept is not None)
             halts = services.halts.latest.number
             vote = vote_of(question, decided, self.principal, self.credential_is_live, halts)
             await refuse_if_halted(question, decided, services)
@@ -291,7 +291,7 @@ class Agent(AgentReads):
         adds |= {"halts": halts} if halts else {}
         adds |= {} if traceparent is None else {"traceparent": traceparent}
         result = await self._sender.decide(
-            question, decided.to_json(), key, adds=adds, vote=vote, token=held, wait=self._waits
+            question, decided.to_json(), key, adds=adds, vote=vote, token=kept, wait=self._waits
         )
         return await self._answered(question.stream, result)
 
@@ -302,7 +302,7 @@ class Agent(AgentReads):
         """Return an approval. If another agent asked it and no longer waits for the decision, withdraw it
         first."""
         question = await self.approval(approval)
-        withdraw = await self._cast.remote_questions.look(question, self._held(token))
+        withdraw = await self._cast.remote_questions.look(question, self._kept_token(token))
         if withdraw is None:
             return question
         await self._sender.command(Sending(question.stream, withdraw, withdraw_key(withdraw)))
@@ -325,7 +325,7 @@ class Agent(AgentReads):
         """Give a run in state ``auth_required`` the bearer token that it needs to continue."""
         await self.check_right("command", id)
         command = Resume(token=True, by=self._by)
-        sending = Sending(id, command, key, token=self._held(token), wait=self._waits)
+        sending = Sending(id, command, key, token=self._kept_token(token), wait=self._waits)
         return await self._answered(id, await self._sender.command(sending))
 
     post_token = _posting(resume)

@@ -309,10 +309,11 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
 
 
 def conversations_of(agent: Agent, context: str) -> tuple[str, str]:
-    """The ids that the conversation of a context can have, first the one that a new conversation gets.
+    """The two ids that the conversation of a context can have. A new conversation gets the first.
 
-    Each principal has a name space of its own. The last one is the id of the context itself, for contexts
-    whose id this agent has made, or an earlier version has taken. Without principals, all are of that kind.
+    The first is derived from the context id and the principal, so that the context ids of two principals
+    cannot collide. The second is the context id itself: it is the id of the conversation if this agent issued
+    the context id, or an earlier version created the conversation. Without principals, both are the same.
     """
     return context if agent.principal is None else agent.id_of("A2A context", context), context
 

@@ -369,7 +369,7 @@ async def test_conversation_that_crashes_is_tried_after_growing_pauses(
     async with members.agents("a") as (a,):
         id = (await a.start_conversation()).conversation.id
         with pytest.MonkeyPatch.context() as patch:
-            for method in ("look", "give_up"):
+            for method in ("poll", "give_up"):
                 patch.setattr(Commands, method, _fail)
             await a.post(id, "go")
             await trio.sleep(600)
@@ -417,7 +417,7 @@ async def test_short_absence_of_the_journal_disturbs_no_call(
     async with members.agents("a") as (a,), trio.open_nursery() as nursery:
         id = (await a.post_conversation("go")).conversation.id
         await trio.sleep(1)
-        with _away(members.store, "inbox", "save", "holds", "row"):
+        with _away(members.store, "inbox", "save", "owns", "row"):
             nursery.start_soon(code_of, a.complete(id))
             await trio.sleep(6)
         await trio.sleep(20)

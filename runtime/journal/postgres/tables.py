@@ -123,7 +123,8 @@ _ADDED: _Migration = (
     "ALTER TABLE node ADD COLUMN IF NOT EXISTS version int NOT NULL DEFAULT 0",
     "CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",
 )
-"""What older programs need not know, so that the version stays, and they can still open the database."""
+"""Changes that older programs can ignore. They do not raise the version, so older programs can still open the
+database."""
 
 _LOCK = 0x5709_60
 """The number of the advisory lock under which one member migrates."""
