@@ -55,6 +55,38 @@ def test_lines_of_the_page_fit_as_those_of_python_do() -> None:
     ] == []
 
 
+ROOMS_BELOW: dict[str, set[str]] = {
+    "": {"shell", "chat", "inbox", "agent"},
+    "shell": {"core"},
+    "chat": {"timeline"},
+    "inbox": {"approval"},
+    "agent": {"core"},
+    "timeline": {"approval"},
+    "approval": {"core"},
+    "core": set(),
+}
+"""The rooms of the page, each with those directly below it. "" stands for `main.js`."""
+
+
+def rooms_below(room: str) -> set[str]:
+    return ROOMS_BELOW[room].union(*(rooms_below(each) for each in ROOMS_BELOW[room]))
+
+
+def test_rooms_of_the_page_import_only_rooms_below_them() -> None:
+    page = ROOT / "gateway/web/page"
+    found = {
+        (file.parent.relative_to(page).as_posix().strip("."), (file.parent / name).resolve())
+        for file in page.rglob("*.js")
+        for name in re.findall(r'"(\.\.?/[\w/]+\.js)"', file.read_text())
+    }
+    assert {room for room, _ in found} == set(ROOMS_BELOW)
+    assert [
+        f"{room} imports {file.relative_to(page)}"
+        for room, file in found
+        if file.parent.name not in {room, *rooms_below(room)}
+    ] == []
+
+
 NAMED_BY_OTHERS = (
     "gateway/contract/",
     "actors/a2a/wire/",

@@ -61,7 +61,9 @@ def test_generated_tables_are_current(page: str) -> None:
 
 
 def test_page_reads_keys_by_the_same_grammar() -> None:
-    page = (Path(stopgo.__file__).parent / "gateway" / "web" / "page" / "keys.js").read_text(encoding="utf-8")
+    page = (Path(stopgo.__file__).parent / "gateway" / "web" / "page/core/keys.js").read_text(
+        encoding="utf-8"
+    )
     assert f"const STEP = /^{keys.STEP}$/;" in page
 
 

@@ -57,7 +57,7 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Agent Stop and Go</title>
-<link rel="stylesheet" href="{prefix}/page/base.css">
+<link rel="stylesheet" href="{prefix}/page/core/base.css">
 {refresh}</head>
 <body>
 <main class="empty"><h1>{title}</h1><p>{text}</p><p><a href="{href}">{link}</a></p></main>

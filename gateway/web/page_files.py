@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from posixpath import dirname, join, normpath
 
 import attrs
 
@@ -23,7 +25,7 @@ _TYPES: Mapping[str, str] = {
 }
 """Other files of the folder are not served."""
 _FIRST, _PROGRAM = "index.html", "main.js"
-_IMPORT = re.compile(rb'"\./(\w+\.js)"')
+_IMPORT = re.compile(rb'"(\.\.?/[\w/]+\.js)"')
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
@@ -56,11 +58,11 @@ class PageFiles:
     first: PageFile
     """The HTML document, which loads the other files."""
     others: Mapping[str, PageFile]
-    """The other files by name."""
+    """The other files by their paths, as `core/dom.js`."""
 
     def add_to(self, app: Application) -> None:
         app.add("/", "page", self._serve_first, ["GET"], public=True)
-        app.add("/page/{name}", "page file", self._serve, ["GET"], public=True)
+        app.add("/page/{path:name}", "page file", self._serve, ["GET"], public=True)
         app.add("/favicon.ico", "page icon", self._serve_icon, ["GET"], public=True)
 
     async def _serve_first(self, request: HttpRequest) -> Reply:
@@ -79,11 +81,7 @@ class PageFiles:
 @cache
 def read_page() -> PageFiles:
     folder = files("stopgo.gateway.web").joinpath("page")
-    bodies = {
-        entry.name: entry.read_bytes()
-        for entry in folder.iterdir()
-        if entry.name.rpartition(".")[2] in _TYPES
-    }
+    bodies = dict(_bodies(folder))
     links = b"".join(b'<link rel="modulepreload" href="page/%b">\n' % name for name in _modules(bodies))
     bodies[_FIRST] = bodies[_FIRST].replace(b"</head>", links + b"</head>")
     found = {
@@ -92,10 +90,19 @@ def read_page() -> PageFiles:
     return PageFiles(found.pop(_FIRST), found)
 
 
+def _bodies(folder: Traversable, before: str = "") -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _bodies(entry, f"{before}{entry.name}/")
+        elif entry.name.rpartition(".")[2] in _TYPES:
+            yield before + entry.name, entry.read_bytes()
+
+
 def _modules(bodies: Mapping[str, bytes]) -> Iterator[bytes]:
     """All modules, in the order of their imports, for preload links. Without these links a browser must load
     each module to find the next, which takes a third of the time to the first view."""
-    known = [_PROGRAM.encode()]
+    known = [_PROGRAM]
     for name in known:
-        yield name
-        known += (each for each in dict.fromkeys(_IMPORT.findall(bodies[name.decode()])) if each not in known)
+        yield name.encode()
+        imported = (normpath(join(dirname(name), each.decode())) for each in _IMPORT.findall(bodies[name]))
+        known += (each for each in dict.fromkeys(imported) if each not in known)

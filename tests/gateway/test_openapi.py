@@ -222,7 +222,7 @@ async def test_the_page_needs_no_network(client: httpx2.AsyncClient) -> None:
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     linked = set(re.findall(r"(?:src|href|action)=\W?([^\s>]*)\"", answer.text))
     assert {each for each in linked if not each.startswith(("#", "./#/"))} == {
-        *("openapi.json", "docs", "page/icon.svg", "page/base.css", "page/shell.css")
+        *("openapi.json", "docs", "page/icon.svg", "page/core/base.css", "page/shell/shell.css")
     }
     page = answer.text.replace(json.dumps(SPEC), "")
     assert not re.search(r"https?://|@import|\burl\(", re.sub('id="openapi">.*', "", page))

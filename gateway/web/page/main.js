@@ -1,24 +1,24 @@
 // The frame of the page: the view for the address, the context that all views share, and the keys.
 
-import { announce } from "./announce.js";
-import { get, readSession } from "./api.js";
-import { ApprovalsStore } from "./approvals_store.js";
-import { access, setKey } from "./credentials.js";
-import { h } from "./dom.js";
-import { haltNotice } from "./halt_notice.js";
-import { onKeys } from "./shortcuts.js";
-import { Live } from "./live.js";
-import { connectionNotice, notifyOfApprovals } from "./notices.js";
-import { places, sidebar } from "./sidebar.js";
-import { noRole, signIn } from "./sign_in.js";
-import { visible } from "./text.js";
+import { announce } from "./core/announce.js";
+import { get, readSession } from "./core/api.js";
+import { ApprovalsStore } from "./approval/approvals_store.js";
+import { access, setKey } from "./core/credentials.js";
+import { h } from "./core/dom.js";
+import { haltNotice } from "./shell/halt_notice.js";
+import { onKeys } from "./shell/shortcuts.js";
+import { Live } from "./core/live.js";
+import { connectionNotice, notifyOfApprovals } from "./shell/notices.js";
+import { places, sidebar } from "./shell/sidebar.js";
+import { noRole, signIn } from "./shell/sign_in.js";
+import { visible } from "./core/text.js";
 
 const VIEWS = {
-  "": () => import("./conversation_view.js"),
-  conversations: () => import("./conversation_view.js"),
-  inbox: () => import("./inbox.js"),
-  approvals: () => import("./inbox.js"),
-  agent: () => import("./agent.js"),
+  "": () => import("./chat/conversation_view.js"),
+  conversations: () => import("./chat/conversation_view.js"),
+  inbox: () => import("./inbox/inbox.js"),
+  approvals: () => import("./inbox/inbox.js"),
+  agent: () => import("./agent/agent.js"),
 };
 const TITLES = {
   "": "New conversation",

@@ -58,7 +58,7 @@ class Row:
 
 ROWS: Mapping[str, Row] = {
     "GET /": Row(PUBLIC),
-    "GET /page/{name}": Row(PUBLIC),
+    "GET /page/{path:name}": Row(PUBLIC),
     "GET /favicon.ico": Row(PUBLIC),
     "GET /health": Row(PUBLIC),
     "GET /health/ready": Row(PUBLIC),

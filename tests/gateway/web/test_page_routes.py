@@ -38,7 +38,7 @@ def test_document_preloads_modules_in_import_order() -> None:
     named = re.findall(r'<link rel="modulepreload" href="page/(.+?)">', FILES.first.body.decode())
     assert sorted(named) == sorted(name for name in FILES.others if name.endswith(".js"))
     assert named[0] == "main.js"
-    assert named.index("sidebar.js") < named.index("chat.js") < named.index("markdown.js")
+    assert named.index("shell/sidebar.js") < named.index("chat/chat.js") < named.index("core/markdown.js")
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { partState, withProblems } from "../../../gateway/web/page/agent_parts.js";
-import { days, runs, sums, ticks } from "../../../gateway/web/page/agent_runs.js";
-import { groups, hintWords, outcome, reasonWords } from "../../../gateway/web/page/agent_tools.js";
-import { parse } from "../../../gateway/web/page/exact_json.js";
-import { byNode, policyWords, toolPolicies } from "../../../gateway/web/page/policy_words.js";
-import { money } from "../../../gateway/web/page/times.js";
+import { partState, withProblems } from "../../../gateway/web/page/agent/agent_parts.js";
+import { days, runs, sums, ticks } from "../../../gateway/web/page/agent/agent_runs.js";
+import { groups, hintWords, outcome, reasonWords } from "../../../gateway/web/page/agent/agent_tools.js";
+import { parse } from "../../../gateway/web/page/core/exact_json.js";
+import { byNode, policyWords, toolPolicies } from "../../../gateway/web/page/core/policy_words.js";
+import { money } from "../../../gateway/web/page/core/times.js";
 
 const conversation = (id, state, more = {}) => ({
   id,

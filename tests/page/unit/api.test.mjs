@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { post } from "../../../gateway/web/page/api.js";
+import { post } from "../../../gateway/web/page/core/api.js";
 
 test("a request that is held open is sent once more with its key", async (context) => {
   const keys = [];

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { addedDescription, groupOf, heading, standing, summary, whyText } from "../../../gateway/web/page/approval_text.js";
+import { addedDescription, groupOf, heading, standing, summary, whyText } from "../../../gateway/web/page/approval/approval_text.js";
 
 test("an approval that needs several persons says how many have approved", () => {
   const approval = { kind: "tool", state: "pending", requires: { quorum: 2 } };

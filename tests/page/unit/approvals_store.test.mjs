@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { ApprovalsStore } from "../../../gateway/web/page/approvals_store.js";
+import { ApprovalsStore } from "../../../gateway/web/page/approval/approvals_store.js";
 
 let asked, live, store;
 

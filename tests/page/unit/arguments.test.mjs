@@ -4,11 +4,11 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 const page = new URL("../../../gateway/web/page/", import.meta.url);
-const { compare, countValues, differences } = await import(new URL("argument_diff.js", page));
+const { compare, countValues, differences } = await import(new URL("approval/argument_diff.js", page));
 const { fieldsOf, placeMistakes, read, rebuild, typeLabel } = await import(
-  new URL("argument_fields.js", page)
+  new URL("approval/argument_fields.js", page)
 );
-const { equal, parse, stringify } = await import(new URL("exact_json.js", page));
+const { equal, parse, stringify } = await import(new URL("core/exact_json.js", page));
 
 const SCHEMA = {
   type: "object",

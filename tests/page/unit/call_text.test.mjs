@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { argumentsLine, callState, callSummary } from "../../../gateway/web/page/call_text.js";
-import { parse } from "../../../gateway/web/page/exact_json.js";
-import { allowed } from "../../../gateway/web/page/markdown.js";
-import { plural, shorten, visible } from "../../../gateway/web/page/text.js";
+import { argumentsLine, callState, callSummary } from "../../../gateway/web/page/timeline/call_text.js";
+import { parse } from "../../../gateway/web/page/core/exact_json.js";
+import { allowed } from "../../../gateway/web/page/core/markdown.js";
+import { plural, shorten, visible } from "../../../gateway/web/page/core/text.js";
 
 test("what hides or reorders text is shown as an escape", () => {
   assert.equal(

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ChatLog } from "../../../gateway/web/page/chat_log.js";
-import { nodeOf } from "../../../gateway/web/page/keys.js";
+import { ChatLog } from "../../../gateway/web/page/chat/chat_log.js";
+import { nodeOf } from "../../../gateway/web/page/core/keys.js";
 
 const AT = "2026-11-25T09:00:00.000Z";
 

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { get, post, readSession, remove, useToken } from "../../../gateway/web/page/api.js";
-import { access, setKey, setSession } from "../../../gateway/web/page/credentials.js";
-import { Link } from "../../../gateway/web/page/feed.js";
+import { get, post, readSession, remove, useToken } from "../../../gateway/web/page/core/api.js";
+import { access, setKey, setSession } from "../../../gateway/web/page/core/credentials.js";
+import { Link } from "../../../gateway/web/page/core/feed.js";
 
 let answers, sent, sockets, reloads;
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { equal, Exact, parse, stringify } from "../../../gateway/web/page/exact_json.js";
+import { equal, Exact, parse, stringify } from "../../../gateway/web/page/core/exact_json.js";
 
 for (const text of [
   '{"id":9007199254740993,"ratio":1.0,"tiny":1e-7,"list":[1,-0,1E3,{"a":null}],"text":"\\u202e 9007199254740993"}',

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
 
-import { ApiError, get, useToken } from "../../../gateway/web/page/api.js";
-import { Feed } from "../../../gateway/web/page/feed.js";
-import { Live } from "../../../gateway/web/page/live.js";
+import { ApiError, get, useToken } from "../../../gateway/web/page/core/api.js";
+import { Feed } from "../../../gateway/web/page/core/feed.js";
+import { Live } from "../../../gateway/web/page/core/live.js";
 
 let sockets, answer;
 

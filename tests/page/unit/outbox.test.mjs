@@ -9,7 +9,7 @@ globalThis.sessionStorage = {
   setItem: (name, value) => kept.set(name, value),
   removeItem: (name) => kept.delete(name),
 };
-const outbox = await import("../../../gateway/web/page/outbox.js");
+const outbox = await import("../../../gateway/web/page/chat/outbox.js");
 
 beforeEach(() => kept.clear());
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { attachedAddresses, pictureAddresses } from "../../../gateway/web/page/pictures.js";
+import { attachedAddresses, pictureAddresses } from "../../../gateway/web/page/chat/pictures.js";
 
 const image = (mimeType, data = "QUJD") => ({ type: "image", mimeType, data });
 

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { held, ordered } from "../../../gateway/web/page/conversation_order.js";
-import { limitsOf } from "../../../gateway/web/page/divider.js";
-import { gathered } from "../../../gateway/web/page/inbox_filters.js";
-import { jsonText, resultParts } from "../../../gateway/web/page/value_block.js";
-import { placesOf } from "../../../gateway/web/page/wide_view.js";
+import { held, ordered } from "../../../gateway/web/page/shell/conversation_order.js";
+import { limitsOf } from "../../../gateway/web/page/core/divider.js";
+import { gathered } from "../../../gateway/web/page/inbox/inbox_filters.js";
+import { jsonText, resultParts } from "../../../gateway/web/page/timeline/value_block.js";
+import { placesOf } from "../../../gateway/web/page/core/wide_view.js";
 
 test("the texts of JSON have their line breaks in the wide view alone", () => {
   const value = { log: 'one\r\ntwo "three"\nfour', path: "C:\\new\\table", list: ["a\nb"] };

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { sentMessages } from "../../../gateway/web/page/sent_messages.js";
+import { sentMessages } from "../../../gateway/web/page/timeline/sent_messages.js";
 import { llm, Story } from "./story.mjs";
 
 test("what a model was sent is rebuilt: prompt with values, earlier turns, exchanges", () => {

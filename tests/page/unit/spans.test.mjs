@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { parseKey } from "../../../gateway/web/page/keys.js";
+import { parseKey } from "../../../gateway/web/page/core/keys.js";
 import { llm, Story } from "./story.mjs";
 
 const bars = (lane) => lane.bars.map((bar) => [bar.kind, bar.from, bar.to]);

@@ -17,7 +17,7 @@ Object.defineProperty(globalThis, "localStorage", {
     throw new DOMException("blocked", "SecurityError");
   },
 });
-const { browser, tab } = await import("../../../gateway/web/page/storage.js");
+const { browser, tab } = await import("../../../gateway/web/page/core/storage.js");
 
 test("a text that is too long lasts as long as the page, and no older one comes back", () => {
   tab.set("draft", "short");

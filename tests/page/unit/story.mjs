@@ -1,6 +1,6 @@
 // Logs of conversations, told for tests.
 
-import { Spans } from "../../../gateway/web/page/spans.js";
+import { Spans } from "../../../gateway/web/page/timeline/spans.js";
 
 export const llm = (name, more = {}) => ({
   type: "llm",

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { shorten, visible } from "../../../gateway/web/page/text.js";
+import { shorten, visible } from "../../../gateway/web/page/core/text.js";
 
 test("marks of direction, and what cannot be seen", () => {
   assert.equal(visible("report\u202efdp.exe"), "report\\u{202e}fdp.exe");

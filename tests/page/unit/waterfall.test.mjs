@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { lanesOf } from "../../../gateway/web/page/lanes.js";
+import { lanesOf } from "../../../gateway/web/page/timeline/lanes.js";
 import {
   blocksOf,
   foldTexts,
@@ -12,14 +12,14 @@ import {
   stack,
   tickText,
   ticksOf,
-} from "../../../gateway/web/page/layout.js";
-import { jsonLines } from "../../../gateway/web/page/raw_events.js";
-import { sessionOf } from "../../../gateway/web/page/session_state.js";
-import { layoutTree } from "../../../gateway/web/page/tree_layout.js";
-import { modelCallsOf, columnsOf, roundUp, sumOf } from "../../../gateway/web/page/usage.js";
-import { jsonText, resultParts } from "../../../gateway/web/page/value_block.js";
-import { neighbour, tellBlock } from "../../../gateway/web/page/bar_text.js";
-import { parse } from "../../../gateway/web/page/exact_json.js";
+} from "../../../gateway/web/page/timeline/layout.js";
+import { jsonLines } from "../../../gateway/web/page/timeline/raw_events.js";
+import { sessionOf } from "../../../gateway/web/page/timeline/session_state.js";
+import { layoutTree } from "../../../gateway/web/page/timeline/tree_layout.js";
+import { modelCallsOf, columnsOf, roundUp, sumOf } from "../../../gateway/web/page/timeline/usage.js";
+import { jsonText, resultParts } from "../../../gateway/web/page/timeline/value_block.js";
+import { neighbour, tellBlock } from "../../../gateway/web/page/timeline/bar_text.js";
+import { parse } from "../../../gateway/web/page/core/exact_json.js";
 
 const bar = (from, to, more = {}) => ({
   id: `${from}-${to}`,
