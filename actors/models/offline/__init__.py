@@ -1,5 +1,5 @@
-"""`offline:rules`, the demo model: it needs no key and no network, and it is no language model.
+"""The models that need no key and no network: `script:`, which replays a file, and the demo `offline:rules`.
 
-The shipped agent and the guides run on it. Nothing else in the program knows it: it reads a request like
-any other model. Read first: `rules_model.py`.
+The shipped agent and the guides run on `offline:rules`. Nothing else in the program knows it: it reads a
+request like any other model. Read first: `rules_model.py`.
 """

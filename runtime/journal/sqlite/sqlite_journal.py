@@ -40,7 +40,7 @@ from ..protocol import (
 )
 from ..question import CloseQuestion, NewQuestion, Won
 from ..vote import Vote, Voted
-from . import database, sql_inbox, sql_question, sql_stream
+from . import database, sql_inbox, sql_note, sql_question, sql_stream
 from .files import Presence, check_directory, locked, make_directory, remove_unfinished
 from .sql_reader import SqlReader
 from .sql_stream import StreamHead, Streams
@@ -135,7 +135,7 @@ def read_notes(directory: Path, kind: str) -> Mapping[str, Json | None]:
     """
     at_rest = not (directory / f"{FILE}-wal").exists()
     with closing(database.connect_reader(directory / FILE, at_rest=at_rest)) as db:
-        return note.read(db, kind)
+        return sql_note.read(db, kind)
 
 
 def compact(directory: Path) -> tuple[int, int]:
@@ -324,7 +324,7 @@ class SqliteJournal(SqliteReads):
 
         def write(db: sqlite3.Connection) -> int:
             if number := self._revisions.begin(kind, at):
-                note.write(db, kind, texts)
+                sql_note.write(db, kind, texts)
             return number
 
         if number := await self._writer.submit(write):
@@ -332,7 +332,7 @@ class SqliteJournal(SqliteReads):
         return number > 0
 
     async def take_note(self, kind: str, key: str) -> Json | None:
-        taken = await self._writer.submit(lambda db: note.take(db, kind, key))
+        taken = await self._writer.submit(lambda db: sql_note.take(db, kind, key))
         self._revisions.deleted(kind, key)
         return taken
 

@@ -11,13 +11,12 @@ import trio
 
 from ...clock import WallClock
 from .. import cursor as cursors
-from .. import note
 from ..local_member import LocalMember
 from ..ownership import Fleet
 from ..protocol import Command, Event, Json
 from ..question import Due, DuePage, Question, QuestionPage, QuestionState
 from ..summary import Among, Census, NamedKind, Page, Row
-from . import sql_inbox, sql_question, sql_stream
+from . import sql_inbox, sql_note, sql_question, sql_stream
 from .sql_reader import SqlReader
 
 _LARGEST_SEQ = 2**63 - 1
@@ -125,7 +124,7 @@ class SqliteReads(LocalMember):
         return await self._reader.slow(sql_stream.census)
 
     async def notes(self, kind: str, *, after: int = 0) -> Mapping[str, Json | None]:
-        return self._revisions.since(kind, after, await self._reader.slow(lambda db: note.read(db, kind)))
+        return self._revisions.since(kind, after, await self._reader.slow(lambda db: sql_note.read(db, kind)))
 
 
 async def _parsed(found: Sequence[tuple[Any, ...]], following: str | None) -> QuestionPage:
