@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -425,6 +426,11 @@ def test_serve_survives_a_reader_that_leaves(agent_dir: Path) -> None:
             process.terminate()
 
 
+def have_ended(children: list[psutil.Process]) -> bool:
+    """Those of a server that stopped at once end later, with their standard input."""
+    return not [child for child in children if child.is_running() and child.status() != "zombie"]
+
+
 def test_packaged_agent_is_announced_and_stops_its_servers(
     serve: Callable[..., Served], agent_dir: Path
 ) -> None:
@@ -440,7 +446,7 @@ def test_packaged_agent_is_announced_and_stops_its_servers(
     assert children
     served.process.terminate()
     assert served.end() == 0
-    assert not [child for child in children if child.is_running() and child.status() != "zombie"]
+    assert have_ended(children)
 
 
 def test_open_address_needs_authentication_or_insecure(
@@ -644,7 +650,7 @@ def test_second_signal_stops_at_once(serve: Callable[..., Served], agent_dir: Pa
     served.process.send_signal(signal.SIGINT)
     assert served.end() == 130
     assert served.stderr() == ""
-    assert not [child for child in children if child.is_running() and child.status() != "zombie"]
+    until_true(partial(have_ended, children))
 
 
 def test_late_signal_does_not_change_the_exit_code(serve: Callable[..., Served]) -> None:
@@ -666,7 +672,7 @@ def test_signal_during_start_stops_at_once(serve: Callable[..., Served], agent_d
     served.process.terminate()
     assert served.end() == 143
     assert "Traceback" not in "\n".join(served.lines) + served.stderr()
-    assert not [child for child in children if child.is_running() and child.status() != "zombie"]
+    until_true(partial(have_ended, children))
 
 
 def test_full_disk_fails_requests_and_stops_the_server(serve: Callable[..., Served], agent_dir: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -48,6 +49,9 @@ replies:
   - text: done
 """
 GRACE = 10.0
+CLIENT_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+RECEIVE_BUFFER = (socket.SOL_SOCKET, socket.SO_RCVBUF, 2**17)
+"""Of each client: some systems take all that the server sends in a test, and nothing overflows."""
 
 
 class Stopping(Exception):
@@ -186,7 +190,7 @@ async def watched_server(
     server = await trio.to_thread.run_sync(start)
     async with http_client(
         base_url=server.run.url,
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+        transport=httpx2.AsyncHTTPTransport(limits=CLIENT_LIMITS, socket_options=[RECEIVE_BUFFER]),
         event_hooks={"response": [hold_async]},
     ) as client:
         yield WatchedServer(servers, folder, server, client)
