@@ -1,13 +1,13 @@
 """Values in PostgreSQL's binary format, for connections without psycopg's own conversion. Pure.
 
-Four times as fast as psycopg's: a type is named once for a column, and not found for each value.
+Several times as fast as psycopg's: the type is that of a column, and not found for each value.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -24,9 +24,10 @@ class Type:
     _oid: int
     _pack: Callable[[Any], bytes]
 
-    def element(self, value: Any) -> bytes:
-        """An element of an array: its length and its bytes. Raises UnicodeEncodeError, struct.error."""
-        return _NULL if value is None else self._pack(value)
+    def elements(self, values: Iterable[Any]) -> bytes:
+        """Elements of an array: the length and the bytes of each. Raises UnicodeEncodeError, struct.error."""
+        pack = self._pack
+        return b"".join([_NULL if value is None else pack(value) for value in values])
 
     def joined(self, count: int, elements: bytes) -> bytes:
         """An array of `count` elements: dimensions, flags, type, length, lower bound; then the elements."""

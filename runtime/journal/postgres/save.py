@@ -33,8 +33,6 @@ class Save:
 
     fence: Fence
     expected_seq: int
-    events: Sequence[NewEvent]
-    """Copies, to recognize a repetition."""
     rows: Mapping[str, Sequence[tuple[Any, ...]]]
     """The rows of the tables of arguments, without `n`. Each has some."""
 
@@ -59,8 +57,7 @@ def prepare(commit: Commit, version: int) -> Save:
         "asking": [(each.id, each.kind, text.of(each.body), each.expires) for each in asked],
         "closing": [(each.id, each.state, text.of(each.patch)) for each in closed],
     }
-    copies = [attrs.evolve(each, body=json_text.load(text.of(each.body))) for each in commit.events]
-    return Save(fence, commit.expected_seq, copies, {name: rows for name, rows in found.items() if rows})
+    return Save(fence, commit.expected_seq, {name: rows for name, rows in found.items() if rows})
 
 
 @attrs.define(eq=False)
@@ -155,8 +152,9 @@ def _repeated(db: Connection, it: Save) -> Saved:
     if (member, epoch) != (fence.owner, fence.epoch):
         raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
     if saved == epoch:
-        stored = reads.events(db, fence.stream, None, expected, len(it.events) + 1)[1]
-        if first := repeated_save.outcome(expected, stored, it.events):
+        events = [NewEvent(type, json_text.load(body), at) for _, type, at, body in it.rows.get("added", ())]
+        stored = reads.events(db, fence.stream, None, expected, len(events) + 1)[1]
+        if first := repeated_save.outcome(expected, stored, events):
             return first
     raise Fenced(f"stream {fence.stream!r} is at {last_seq}, not at {expected}")
 
@@ -178,21 +176,25 @@ class Encoded:
 def encoded(it: Save) -> Encoded | None:
     """None: PostgreSQL cannot store it. `save` says why."""
     columns: dict[str, tuple[int, Sequence[bytes]]] = {}
+    size = 0
     try:
         for name, found in it.rows.items():
-            kinds = [TYPES[each] for each in ARGUMENTS[name].columns.values()]
-            joined = zip(kinds, zip(*found, strict=True), strict=True)
-            columns[name] = len(found), [b"".join(map(kind.element, values)) for kind, values in joined]
+            kinds = ARGUMENTS[name].columns.values()
+            joined = [
+                TYPES[kind].elements(values)
+                for kind, values in zip(kinds, zip(*found, strict=True), strict=True)
+            ]
+            columns[name] = len(found), joined
+            size += sum(map(len, joined))
     except (UnicodeEncodeError, struct.error):  # a lone surrogate, a number that is too large
         return None
-    size = sum(len(column) for _, found in columns.values() for column in found)
     return Encoded(it.fence.stream, columns, size)
 
 
 def grouped(group: Sequence[Encoded]) -> Query:
     """The statement for a group, with at most one save of each stream."""
     given = tuple(name for name in ARGUMENTS if any(name in each.columns for each in group))
-    numbers = [TYPES["int8"].element(n) for n in range(1, len(group) + 1)]
+    numbers = [TYPES["int8"].elements([n]) for n in range(1, len(group) + 1)]
     oids: list[int] = []
     values: list[bytes | None] = []
     for name in given:
