@@ -56,7 +56,7 @@ def test_lines_of_the_page_fit_as_those_of_python_do() -> None:
 
 
 NAMED_BY_OTHERS = (
-    "gateway/wire/",
+    "gateway/contract/",
     "actors/a2a/wire/",
     "gateway/agui/agui_events.py",
     "gateway/agui/run_input.py",

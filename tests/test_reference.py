@@ -11,12 +11,12 @@ import pytest
 
 import stopgo
 from stopgo.actors.common.errors import ErrorCode
-from stopgo.actors.log import events, keys
-from stopgo.actors.models.script import ScriptEntry, When
+from stopgo.actors.log.words import events, keys
+from stopgo.actors.models.offline.script import ScriptEntry, When
+from stopgo.gateway.contract.declaration import SHAPES
+from stopgo.gateway.contract.operation import Operation
+from stopgo.gateway.contract.operations import OPERATIONS
 from stopgo.gateway.http.errors import STATUS
-from stopgo.gateway.operation import Operation
-from stopgo.gateway.operations import OPERATIONS
-from stopgo.gateway.wire.declaration import SHAPES
 from tests import python_reference, reference_tables
 
 ROOT = Path(__file__).parents[1]

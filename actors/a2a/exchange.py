@@ -25,8 +25,9 @@ from collections.abc import Mapping, Sequence
 import attrs
 import trio
 
-from ...config.a2a import RemoteAgentConfig
+from ...config.sections.a2a import RemoteAgentConfig
 from ...runtime.restart import Streak
+from ..servers.masking import Secrets
 from ..tools.delegation import (
     WITHHELD,
     CancelRemote,
@@ -39,7 +40,6 @@ from ..tools.delegation import (
     RemoteTask,
 )
 from ..tools.elicitation import asks_for_secret
-from ..tools.masking import Secrets
 from ..tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .agent_link import AgentLink, Contact, Lost, RequestNotSent
 from .foreign_questions import uncalled

@@ -14,7 +14,7 @@ from typing import assert_never
 import attrs
 import trio
 
-from ...config.a2a import RemoteAgentConfig
+from ...config.sections.a2a import RemoteAgentConfig
 from ...runtime.restart import Backoff, Streak
 from ..tools.delegation import WITHHELD, Delegate, RemoteAnswer, RemoteTask
 from ..tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from ...config.auth import ROLES, Role
+from ...config.sections.auth import ROLES, Role
 from ..common.errors import AgentError
 from .principal import Principal
 

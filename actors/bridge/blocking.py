@@ -16,14 +16,14 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar, overload
 
-from ...config.agent_config import AgentConfig
+from ...config.sections.agent_config import AgentConfig
 from ...runtime.journal.protocol import Event
-from ..agent import Agent
-from ..conversation.lists import ListedTool
-from ..conversation.watch import Watched
+from ..agent.agent import Agent
+from ..agent.lists import ListedTool
+from ..agent.watch import Watched
 from ..gate.halt import HaltState
-from ..log.deltas import AnyDelta
-from ..tools.health import Health
+from ..log.words.deltas import AnyDelta
+from ..servers.health import Health
 from .agent_thread import AgentThread, ThreadStream, result_of
 
 P = ParamSpec("P")

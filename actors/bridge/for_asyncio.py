@@ -9,14 +9,14 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
-from ...config.agent_config import AgentConfig
+from ...config.sections.agent_config import AgentConfig
 from ...runtime.journal.protocol import Event
-from ..agent import Agent
-from ..conversation.lists import ListedTool
-from ..conversation.watch import Watched
+from ..agent.agent import Agent
+from ..agent.lists import ListedTool
+from ..agent.watch import Watched
 from ..gate.halt import HaltState
-from ..log.deltas import AnyDelta
-from ..tools.health import Health
+from ..log.words.deltas import AnyDelta
+from ..servers.health import Health
 from .agent_thread import AgentThread, ThreadStream
 from .blocking import BlockingAgent, all_events, halt_state, health, tools, warnings
 from .caller_loop import on_loop

@@ -28,10 +28,10 @@ from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ...runtime.journal.errors import Fenced
 from ...runtime.journal.protocol import NewIntent, SettleIntent
 from ..gate.halt import Departure, Halt, LeaseLost
-from ..log import events as e
-from ..log.deltas import ToolProgress
-from ..log.event_json import encode
-from ..log.past import NOT_SENT
+from ..log.fold.past import NOT_SENT
+from ..log.words import events as e
+from ..log.words.deltas import ToolProgress
+from ..log.words.event_json import encode
 from ..run.scopes import CallScope
 from ..tools import needs
 from ..tools.needs import Need, Unaskable

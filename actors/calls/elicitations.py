@@ -23,8 +23,8 @@ import trio
 
 from ..approvals.asked import Asked
 from ..approvals.elicitation_approval import ElicitationQuestion, answer_of
-from ..log import keys
-from ..log.log import ConversationLog
+from ..log.words import keys
+from ..log.writer.log import ConversationLog
 from ..run.scopes import CallScope
 from ..tools.elicitation import unaskable
 from ..tools.slots import HeldSlot, outside

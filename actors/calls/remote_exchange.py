@@ -24,9 +24,9 @@ import trio
 
 from ...runtime.errors import ActorCrashed, ActorError, ActorUnavailable
 from ..gate.halt import Departure
-from ..log import events as e
-from ..log.deltas import ToolProgress
-from ..log.past import NOT_SENT
+from ..log.fold.past import NOT_SENT
+from ..log.words import events as e
+from ..log.words.deltas import ToolProgress
 from ..run.scopes import CallScope
 from ..tools import needs
 from ..tools.delegation import (

@@ -15,12 +15,12 @@ from ...runtime.journal.protocol import SettleIntent
 from ..approvals.decided import Expired
 from ..common.errors import NodeFailed
 from ..gate.halt import Halt
-from ..log import events as e
-from ..log.log import ConversationLog
-from ..log.outcomes import NotSent
-from ..log.record import CallOutcome
-from ..log.void import save_and_void
-from ..models.messages import ToolCall
+from ..log.fold.record import CallOutcome
+from ..log.words import events as e
+from ..log.words.outcomes import NotSent
+from ..log.writer.log import ConversationLog
+from ..log.writer.void import save_and_void
+from ..models.messages.messages import ToolCall
 from ..run.scopes import CallScope
 from ..tools.registry import Resolved
 from .ask_order import AskPosition

@@ -40,10 +40,11 @@ from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Json
 from ...runtime.journal.question import CloseQuestion
 from ..common.errors import ErrorCode
-from ..log import events as e
-from ..log import stored
-from ..log.head import RunState
-from ..log.inbox import (
+from ..log.fold import stored
+from ..log.fold.head import RunState
+from ..log.fold.record import CallRecord, Run
+from ..log.words import events as e
+from ..log.words.inbox import (
     AddVote,
     Cancel,
     Complete,
@@ -56,11 +57,10 @@ from ..log.inbox import (
     Say,
     Withdraw,
 )
-from ..log.log import ConversationLog
-from ..log.record import CallRecord, Run
-from ..log.topics import ConversationTopic, Idle
-from ..log.trace_ids import trace_id_of
-from ..log.void import closed, save_and_void
+from ..log.words.trace_ids import trace_id_of
+from ..log.writer.log import ConversationLog
+from ..log.writer.topics import ConversationTopic, Idle
+from ..log.writer.void import closed, save_and_void
 from ..run.scopes import hop_of
 from ..run.services import Services
 from ..tools.delegation import CancelRemote

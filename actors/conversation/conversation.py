@@ -32,11 +32,11 @@ from ...runtime.journal.ownership import Held
 from ...runtime.journal.protocol import Commit
 from ...runtime.message import Message
 from ..common import errors
-from ..log import stored
-from ..log.head import Head
-from ..log.inbox import Delete
-from ..log.log import ConversationLog
-from ..log.topics import ConversationTopic, Idle, ReplyTopic
+from ..log.fold import stored
+from ..log.fold.head import Head
+from ..log.words.inbox import Delete
+from ..log.writer.log import ConversationLog
+from ..log.writer.topics import ConversationTopic, Idle, ReplyTopic
 from ..run.services import Services
 from .commands import Commands
 from .deletion import erase

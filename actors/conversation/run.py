@@ -14,24 +14,24 @@ from typing import Any, assert_never
 
 import attrs
 
-from ...config.errors import ConfigError
-from ...config.nodes import Node
-from ...config.placeholders import keys_left
+from ...config.sections.nodes import Node
+from ...config.sections.placeholders import keys_left
+from ...config.text.errors import ConfigError
 from ...runtime.context import Context
 from ...runtime.errors import ActorCrashed
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import SettleIntent
 from ..common.errors import NodeFailed
-from ..log import events as e
-from ..log import keys
-from ..log.head import RunHead, fold_head
-from ..log.log import ConversationLog
-from ..log.outcomes import NodeEnd
-from ..log.record import Run
-from ..log.state import answer_of
-from ..log.step import ReplayMismatch
-from ..log.void import closed
+from ..log.fold.head import RunHead, fold_head
+from ..log.fold.record import Run
+from ..log.fold.state import answer_of
+from ..log.words import events as e
+from ..log.words import keys
+from ..log.words.outcomes import NodeEnd
+from ..log.writer.log import ConversationLog
+from ..log.writer.step import ReplayMismatch
+from ..log.writer.void import closed
 from ..nodes.behaviours import node
 from ..nodes.child import run_root
 from ..run.scopes import Execute, RunScope

@@ -27,8 +27,8 @@ from typing import Any, Final
 import attrs
 import regex
 
-from ...config.approval import Condition
-from ...config.expressions import end_of_text
+from ...config.sections.approval import Condition
+from ...config.text.expressions import end_of_text
 
 PATIENCE = 0.1
 """Time limit of one search, in seconds. A model writes the text, and could make a search slow on purpose."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ...config.approval import Condition, Rule
+from ...config.sections.approval import Condition, Rule
 from ..tools.tool import Hints, Tool
 from .conditions import BLOCKED, MISSING, ConditionAnswer, answer
 from .gate import (

@@ -40,10 +40,10 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from ...config.agent_config import AgentConfig
-from ...config.approval import ApprovalConfig, Rule
-from ...config.nodes import Node, children_of
-from ...config.wildcards import is_named
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.approval import ApprovalConfig, Rule
+from ...config.sections.nodes import Node, children_of
+from ...config.text.wildcards import is_named
 from ..approvals.requirement import Requirement, requirement_of
 from ..tools.delegation import SERVER, is_remote
 from ..tools.tool import EFFECTS, EffectClass, Tool

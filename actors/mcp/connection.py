@@ -28,20 +28,16 @@ import httpx2
 import trio
 from pydantic import ValidationError
 
-from ...config.agent_config import MAX_STORED_BYTES
-from ...config.mcp import McpServerConfig
-from ...config.secrets import weak_secrets
+from ...config.sections.agent_config import MAX_STORED_BYTES
+from ...config.sections.mcp import McpServerConfig
+from ...config.sections.secrets import weak_secrets
 from ...runtime.errors import leaf
 from ...runtime.restart import Backoff, Streak
-from ..tools.bearer import forwarding
-from ..tools.masking import WEAK_SECRET, Secrets
-from ..tools.server_status import ServerStartFailed, ServerState, ServerStatus
+from ..servers.bearer import forwarding
+from ..servers.masking import WEAK_SECRET, Secrets
+from ..servers.server_status import ServerStartFailed, ServerState, ServerStatus
 from .admission import Admission
-from .failures import first_line, meaning, wanted
-from .in_flight import InFlightCalls
 from .modes import Modes
-from .oauth import client_credentials
-from .sdk import HANDSHAKE_PROTOCOL_VERSIONS, MCPError, ServerObject
 from .session import (
     NOT_SPOKEN,
     ConnectFailed,
@@ -55,8 +51,12 @@ from .session import (
     transport_for,
     verify_modern,
 )
-from .tool_calls import ToolCalls
 from .tool_list import list_tools, listen_for_changes, tells_of_changes
+from .transports.in_flight import InFlightCalls
+from .transports.oauth import client_credentials
+from .wire.failures import first_line, meaning, wanted
+from .wire.sdk import HANDSHAKE_PROTOCOL_VERSIONS, MCPError, ServerObject
+from .wire.tool_calls import ToolCalls
 
 CLOSE_TIMEOUT = 10.0
 """Seconds to close a connection; a child process has limits of its own (stdio.py)."""

@@ -23,20 +23,22 @@ import httpx2
 import trio
 from pydantic import ValidationError
 
-from ...config.mcp import FirstTransport, McpServerConfig
-from ...config.secrets import secrets_of_values, weak_values
-from ..tools.masking import WEAK_SECRET, Secrets
+from ...config.sections.mcp import FirstTransport, McpServerConfig
+from ...config.sections.secrets import secrets_of_values, weak_values
+from ..servers.masking import WEAK_SECRET, Secrets
 from ..tools.needs import Wanted
 from ..tools.tool import Tool
-from .environment import NotLaunchable, launch
-from .failures import first_line, http_status, meaning, worth_retrying
-from .http import http_client
-from .in_flight import InFlightCalls
-from .in_process import InProcess
-from .legacy_sse import LegacySse
-from .oauth import ContainedAuth
-from .requests import Requester
-from .sdk import (
+from .transports.environment import NotLaunchable, launch
+from .transports.http import http_client
+from .transports.in_flight import InFlightCalls
+from .transports.in_process import InProcess
+from .transports.legacy_sse import LegacySse
+from .transports.oauth import ContainedAuth
+from .transports.stdio import StdioTransport
+from .transports.streamable import StreamableHttp
+from .wire.failures import first_line, http_status, meaning, worth_retrying
+from .wire.requests import Requester
+from .wire.sdk import (
     LATEST_MODERN_VERSION,
     REQUEST_TIMEOUT,
     Client,
@@ -46,11 +48,9 @@ from .sdk import (
     ServerObject,
     TransportStreams,
 )
-from .sdk_shims import filtered, repaired
-from .stdio import StdioTransport
-from .streamable import StreamableHttp
-from .tool_calls import CLIENT_NAME, ToolCalls, client_version
-from .wire import validation_text
+from .wire.sdk_shims import filtered, repaired
+from .wire.tool_calls import CLIENT_NAME, ToolCalls, client_version
+from .wire.wire import validation_text
 
 
 @attrs.define(eq=False)

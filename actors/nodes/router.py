@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 import attrs
 import regex
 
-from ...config.nodes import ROUTER_PROMPT, Node, Route, RouterNode
+from ...config.sections.nodes import ROUTER_PROMPT, Node, Route, RouterNode
 from ...runtime.context import Behaviour, Context
 from ...runtime.json_text import load_provider
 from ..common.errors import NodeFailed
 from ..gate.conditions import ConditionAnswer, Searches, answer, readings
 from ..gate.gate import child_scope
 from ..gate.off_loop import off_loop
-from ..log import keys
-from ..log.outcomes import Chosen, NodeEnd
-from ..log.step import step
-from ..models.messages import UserMessage
+from ..log.words import keys
+from ..log.words.outcomes import Chosen, NodeEnd
+from ..log.writer.step import step
+from ..models.messages.messages import UserMessage
 from ..run.scopes import Execute, RunScope
 from .ask_model import ask_model
 from .child import run_child

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 import attrs
 
-from ...config.a2a import RemoteAgentConfig
-from ...config.agent_config import AgentConfig
-from ...config.mcp import McpServerConfig, ToolFilter
-from ...config.wildcards import is_named
+from ...config.sections.a2a import RemoteAgentConfig
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.mcp import McpServerConfig, ToolFilter
+from ...config.text.wildcards import is_named
 from ...runtime.errors import Refused
 from .delegation import MESSAGE
 from .names import hashed, looks_prefixed, plain_name, prefixed_name

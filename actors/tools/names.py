@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from ...config.mcp import plain_server_name
+from ...config.sections.mcp import plain_server_name
 
 MAX_LENGTH = 64
 PREFIX = "mcp__"

@@ -34,10 +34,10 @@ from ...actors.a2a.wire.task import (
     TaskPage,
     Text,
 )
-from .. import examples as ex
-from .. import operation as op
+from ..contract import examples as ex
+from ..contract import operation as op
+from ..contract.operations import SESSION, TOKEN
 from ..http import sse
-from ..operations import SESSION, TOKEN
 from .agent_card import ALL_OFFERED, AgentAbout, card
 
 OTHERWISE = op.Answer(

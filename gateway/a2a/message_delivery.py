@@ -24,11 +24,11 @@ import attrs
 from ...actors.a2a.wire.a2a_errors import A2AError, invalid
 from ...actors.a2a.wire.task import TERMINAL, Message, Send, State, Text
 from ...actors.access.rights import relays
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import Result
-from ...actors.log.events import Origin
-from ..attachments import Content
+from ...actors.log.words.events import Origin
+from ..contract.attachments import Content
 from ..http.identity import Lifetime
 from ..http.request import set_conversation
 from .as_a2a_error import as_a2a_error

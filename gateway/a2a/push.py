@@ -42,7 +42,7 @@ from ...actors.a2a.wire.task import (
     Task,
     Update,
 )
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.common.errors import AgentError
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.followed_notes import FollowedNotes

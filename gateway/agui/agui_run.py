@@ -27,14 +27,14 @@ import attrs
 
 from ...actors.common.errors import AgentError, Fault
 from ...actors.conversation.result import finished
-from ...actors.log import events as e
-from ...actors.log import keys
-from ...actors.log.deltas import AnyDelta, ModelDelta
-from ...actors.log.outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
-from ...actors.log.record import ENDED, Run
-from ...actors.log.state import Conversation, answer_of
-from ...actors.models.messages import TextDelta, ToolCall
-from ...actors.models.usage import NOTHING, Spent, StepUsage
+from ...actors.log.fold.record import ENDED, Run
+from ...actors.log.fold.state import Conversation, answer_of
+from ...actors.log.words import events as e
+from ...actors.log.words import keys
+from ...actors.log.words.deltas import AnyDelta, ModelDelta
+from ...actors.log.words.outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
+from ...actors.models.messages.messages import TextDelta, ToolCall
+from ...actors.models.messages.usage import NOTHING, Spent, StepUsage
 from ...actors.tools.delegation import SERVER, is_remote
 from . import agui_events as ag
 from .interrupts import auth_interrupt, interrupt_of

@@ -20,13 +20,13 @@ from typing import Any
 import attrs
 import trio
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.common import errors
 from ...actors.common.errors import AgentError, journal_as_agent_error
-from ...actors.log.event_json import decode
-from ...actors.log.events import CONVERSATION_DELETED, Origin
-from ...actors.log.inbox import Say
-from ...actors.log.state import Conversation
+from ...actors.log.fold.state import Conversation
+from ...actors.log.words.event_json import decode
+from ...actors.log.words.events import CONVERSATION_DELETED, Origin
+from ...actors.log.words.inbox import Say
 from ...runtime.journal.errors import JournalError, Reading
 from ...runtime.journal.protocol import Event
 from ..http import sse

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import trio
 
 from ...actors.access.principal import all_grants
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from .api_keys import ApiKeys
 from .authenticator import Authenticator
 from .issuer import Issuer

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.common.errors import AgentError, StartError
 from ...actors.common.sse_parser import EventTooLarge, SseParser
-from ...actors.conversation.delta_exchange import WantedDeltas
+from ...actors.workers.delta_exchange import WantedDeltas
 from ...runtime.journal.errors import JournalError
 from ...runtime.json_text import dump
 from ...runtime.restart import Backoff, Streak

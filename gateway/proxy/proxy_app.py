@@ -23,13 +23,13 @@ from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from ...config.web_config import WebConfig
 from ..auth.login import with_login
+from ..contract.operations import OPERATIONS
 from ..http.errors import NotFound
 from ..http.host_and_origin import allowed_by
 from ..http.quart_app import Application
 from ..http.request import HttpRequest
 from ..http.responses import Reply, View
 from ..http.web_socket import Socket, SocketView
-from ..operations import OPERATIONS
 from ..web.page_files import read_page
 from .older_routes import OlderRoutes
 from .request_scope import RequestScope

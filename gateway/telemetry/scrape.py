@@ -11,7 +11,7 @@ import attrs
 import trio
 from prometheus_client.exposition import choose_encoder
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ..http.host_and_origin import allowed_by
 from ..http.http_server import HttpServer, open_server
 from ..http.quart_app import Application

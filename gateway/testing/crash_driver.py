@@ -16,15 +16,15 @@ from typing import Any, TypeAlias, cast
 import attrs
 import trio
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.approvals.kinds import Approval
 from ...actors.approvals.outcome_approval import OutcomeQuestion
 from ...actors.common.errors import AgentError
-from ...actors.log.state import Conversation
-from ...actors.models.script import Script
+from ...actors.log.fold.state import Conversation
+from ...actors.models.offline.script import Script
 from ...actors.tools.names import prefixed_name
-from ...config.agent_config import AgentConfig
-from ...runtime.journal.memory import MemoryJournal
+from ...config.sections.agent_config import AgentConfig
+from ...runtime.journal.memory.memory_journal import MemoryJournal
 from ...runtime.journal.protocol import Journal
 from .crash_points import kill_at_every_write, live_through, survive
 from .killing_journal import EDGES, Kill, KillingJournal

@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from ...config.interpolate import MalformedReference, Reference, TextPart, escape, parse
-from ...config.secrets import MASK, looks_secret, says_secret, secrets_in, shown_address
-from ...config.values import Invalid, Plain, Scalar, Sequence, Table, Value, plain
+from ...config.sections.secrets import MASK, looks_secret, says_secret, secrets_in, shown_address
+from ...config.text.interpolate import MalformedReference, Reference, TextPart, escape, parse
+from ...config.text.values import Invalid, Plain, Scalar, Sequence, Table, Value, plain
 
 _PRIVATE = re.compile(r"env|environment|.*headers?|.*cookies?", re.IGNORECASE)
 """Mappings of which only the keys are shown."""

@@ -22,7 +22,7 @@ Rules that every implementation follows:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -53,6 +53,14 @@ LONGEST_NOTE = 4096
 
 REFUSAL_SECONDS = 60.0
 """How long a refusal can be read, at least."""
+
+OnCommit: TypeAlias = Callable[[int, float], None]
+"""Called after each commit, on trio's thread, with the number of its operations and the seconds it took."""
+
+
+def ignore_commit(operations: int, seconds: float) -> None:
+    """The default of `OnCommit`."""
+
 
 # ---------------------------------------------------------------- stored values
 

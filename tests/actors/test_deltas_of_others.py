@@ -11,11 +11,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.conversation.watch import Announced, Watched
-from stopgo.actors.log.deltas import AnyDelta
-from stopgo.actors.models.messages import TextDelta
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.watch import Announced, Watched
+from stopgo.actors.log.words.deltas import AnyDelta
+from stopgo.actors.models.messages.messages import TextDelta
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.several_members import LEASE, Members
 from tests.actors.world import Streamed, say, wall

@@ -12,20 +12,20 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.watch import Announced, Gap, Watched
 from stopgo.actors.conversation.commands import Commands
 from stopgo.actors.conversation.conversation import IDLE
-from stopgo.actors.conversation.other_members import POLL
 from stopgo.actors.conversation.run import _crash
-from stopgo.actors.conversation.watch import Announced, Gap, Watched
-from stopgo.actors.log.logs import Logs
+from stopgo.actors.log.writer.logs import Logs
 from stopgo.actors.tools.delegation import Delegate, Delegated, RemoteAgentMessage, RemoteTask
 from stopgo.actors.tools.tool import ToolResult, ToolUnavailable
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.actors.workers.other_members import POLL
+from stopgo.config.sections.a2a import RemoteAgentConfig
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed
 from stopgo.runtime.journal.errors import Fenced, JournalUnavailable, StreamDamaged
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST, Hint
 from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.conversation.test_approvers_tokens import BOSS

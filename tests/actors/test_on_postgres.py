@@ -11,10 +11,10 @@ from random import Random
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.conversation import other_members
-from stopgo.actors.log import relay
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.log.writer import relay
+from stopgo.actors.workers import other_members
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
 from tests.actors.several_members import YES
 from tests.actors.watcher_audit import Watcher

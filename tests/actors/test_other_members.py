@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.conversation.other_members import POLL
+from stopgo.actors.agent.watch import Announced
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.conversation.watch import Announced
+from stopgo.actors.workers.other_members import POLL
 from stopgo.runtime.journal.errors import JournalUnavailable
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.gate.test_halt import only
 from tests.actors.several_members import LEASE, YES, Members
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, after, answer, call, code_of, say, types, use, wall

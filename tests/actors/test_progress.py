@@ -8,7 +8,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.log.deltas import AnyDelta, ToolProgress
+from stopgo.actors.log.words.deltas import AnyDelta, ToolProgress
 from stopgo.actors.tools.tool import CallTool, Progress, ToolResult
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import READ_ONLY, World, call, events, say, use

@@ -15,7 +15,7 @@ from stopgo.actors.models.spending import Spending
 from stopgo.actors.tools.known import KnownTools
 from stopgo.runtime.journal.errors import JournalUnavailable
 from stopgo.runtime.journal.followed_notes import LOOK
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.conversation.test_allowance import ANN, BOB, costing, limited
 from tests.actors.gate.test_halt import only

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation.other_members import LOOK, POLL, UNREACHED
-from stopgo.actors.conversation.silent_members import MISSED, SilentMembers
+from stopgo.actors.workers.other_members import LOOK, POLL, UNREACHED
+from stopgo.actors.workers.silent_members import MISSED, SilentMembers
 from stopgo.runtime.journal.errors import JournalUnavailable
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.several_members import LEASE, Members
 from tests.actors.world import READ_ONLY, after, answer, call, code_of, say, types, use, wall
 

@@ -17,14 +17,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.watch import Gap
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.conversation import IDLE
-from stopgo.actors.conversation.other_members import POLL
-from stopgo.actors.conversation.watch import Gap
-from stopgo.actors.log.log import ConversationLog
-from stopgo.actors.log.relay import Relay
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.actors.log.writer.log import ConversationLog
+from stopgo.actors.log.writer.relay import Relay
+from stopgo.actors.workers.other_members import POLL
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.several_members import LEASE, Members

@@ -12,12 +12,12 @@ import attrs
 import trio
 
 from stopgo.actors.access.principal import Principal
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.gate.halt import HaltState
-from stopgo.actors.log.topics import Idle
+from stopgo.actors.log.writer.topics import Idle
 from stopgo.runtime.event_bus import Crashed
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.question import Question

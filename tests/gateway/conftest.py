@@ -19,39 +19,33 @@ import pytest
 import trio
 
 from stopgo.actors.access.principal import Principal
+from stopgo.actors.agent.lists import ApprovalPage, ConversationItem, ConversationPage, ListedTool, LogEnd
+from stopgo.actors.agent.precedents import Precedent
+from stopgo.actors.agent.watch import Announced, Watched
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.common.fleet import FleetMember, FleetView, Process
-from stopgo.actors.conversation.lists import (
-    ApprovalPage,
-    ConversationItem,
-    ConversationPage,
-    ListedTool,
-    LogEnd,
-)
-from stopgo.actors.conversation.precedents import Precedent
 from stopgo.actors.conversation.result import Result, Turn, turn_of
-from stopgo.actors.conversation.watch import Announced, Watched
 from stopgo.actors.gate.halt import HaltState
-from stopgo.actors.log import events
-from stopgo.actors.log.deltas import AnyDelta
-from stopgo.actors.log.event_json import encode
-from stopgo.actors.log.inbox import Received
-from stopgo.actors.log.outcomes import Replied
-from stopgo.actors.log.state import Conversation, fold
-from stopgo.actors.models.messages import ToolCall
-from stopgo.actors.models.usage import StepUsage
+from stopgo.actors.log.fold.state import Conversation, fold
+from stopgo.actors.log.words import events
+from stopgo.actors.log.words.deltas import AnyDelta
+from stopgo.actors.log.words.event_json import encode
+from stopgo.actors.log.words.inbox import Received
+from stopgo.actors.log.words.outcomes import Replied
+from stopgo.actors.models.messages.messages import ToolCall
+from stopgo.actors.models.messages.usage import StepUsage
+from stopgo.actors.servers.health import Health, PartHealth
 from stopgo.actors.tools.catalogue import Catalogue
-from stopgo.actors.tools.health import Health, PartHealth
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.nodes import LlmNode
-from stopgo.gateway import examples as ex
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.nodes import LlmNode
 from stopgo.gateway.app import make_app
 from stopgo.gateway.auth.authenticator import Authenticator
-from stopgo.gateway.cli import run_command, serve_command, web_command
+from stopgo.gateway.cli.commands import run_command, serve_command, web_command
 from stopgo.gateway.cli.main import main
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.http_server import HttpServer, bind, open_server
 from stopgo.gateway.signals import stops
 from stopgo.runtime.journal.protocol import Event, NewEvent

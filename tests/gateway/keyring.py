@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from stopgo.actors.access.principal import all_grants
-from stopgo.config.auth import AuthConfig
+from stopgo.config.sections.auth import AuthConfig
 from stopgo.gateway.auth.api_keys import ApiKeys
 from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.auth.key_changes import new_key, revoked

@@ -9,8 +9,8 @@ import pytest
 from stopgo.actors.approvals.yes_or_no import Rejected
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
-from stopgo.actors.log import events
-from stopgo.gateway import examples as ex
+from stopgo.actors.log.words import events
+from stopgo.gateway.contract import examples as ex
 
 PATH = f"/approvals/{ex.APPROVAL_ID}"
 

@@ -11,7 +11,7 @@ import trio
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
 from stopgo.actors.tools.pictures import MOST, Picture
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
 from stopgo.runtime.journal.errors import JournalUnavailable
 
 ID = ex.CONVERSATION_ID

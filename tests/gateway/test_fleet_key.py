@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stopgo.gateway.fleet.fleet_key import MOST_SEEN, NOTE, VALID, FleetKey, is_proof, rotate
 from stopgo.runtime.journal.followed_notes import FollowedNotes
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 
 URL = "http://agent-1:8080/fleet/deltas?node=b"
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.http_connection import MAX_RECEIVED, ClientConnection
 from stopgo.gateway.http.http_server import MAX_HEAD, bind, open_server
 from stopgo.gateway.http.request_task import MAX_QUEUED, MAX_UNWANTED, RequestTask

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.log_lines import JsonLogLines, LogLines, Unblocked, configure
 from stopgo.runtime import json_text
 from tests.canary import TOKEN as SECRET

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
-from stopgo.gateway.memory_limits import held, machine_limits, memory_of
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.gateway.rest.memory_limits import held, machine_limits, memory_of
 
 ROOT = Path(__file__).parents[2]
 FILE = """

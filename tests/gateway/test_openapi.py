@@ -16,17 +16,17 @@ from stopgo.actors.approvals.kinds import KINDS
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
-from stopgo.config.auth import AuthConfig, OidcConfig, TrustedProxyConfig
-from stopgo.gateway import examples as ex
+from stopgo.config.sections.auth import AuthConfig, OidcConfig, TrustedProxyConfig
 from stopgo.gateway.a2a import a2a_operations
 from stopgo.gateway.app import make_app
-from stopgo.gateway.openapi import document
-from stopgo.gateway.operation import Operation
-from stopgo.gateway.operations import OPERATIONS
-from stopgo.gateway.secured_operation import schemes_of
-from stopgo.gateway.system_routes import docs_page
-from stopgo.gateway.wire.declaration import Shape
-from stopgo.gateway.wire.shape_schema import schema
+from stopgo.gateway.contract import examples as ex
+from stopgo.gateway.contract.declaration import Shape
+from stopgo.gateway.contract.operation import Operation
+from stopgo.gateway.contract.operations import OPERATIONS
+from stopgo.gateway.contract.shape_schema import schema
+from stopgo.gateway.rest.openapi import document
+from stopgo.gateway.rest.secured_operation import schemes_of
+from stopgo.gateway.rest.system_routes import docs_page
 from stopgo.runtime.json_text import dump_wire
 from tests.contract import HANDSHAKE, OF_THE_PAGE
 

@@ -22,20 +22,20 @@ import attrs
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import LOG_VERSION, open_agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation import other_members
-from stopgo.actors.conversation.other_members import POLL
-from stopgo.actors.open_agent import LOG_VERSION, open_agent
+from stopgo.actors.workers import other_members
+from stopgo.actors.workers.other_members import POLL
 from stopgo.gateway.testing.killing_journal import EDGES, Kill, Killed, KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
 from stopgo.runtime.event_bus import Crashed, Subscription
 from stopgo.runtime.journal.errors import JournalUnavailable, NeedsNewer
 from stopgo.runtime.journal.local_member import LocalMember
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST
 from stopgo.runtime.journal.protocol import Event, Journal
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from tests.actors.watcher_audit import Watcher
 from tests.crash.noting_journal import NotingJournal
 

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.runtime.journal.protocol import Journal

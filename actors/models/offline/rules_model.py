@@ -24,8 +24,8 @@ from typing import Any
 import attrs
 import trio
 
-from ..argument_schema import accepted_types, parse_number, properties, required
-from ..messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
+from ..messages.argument_schema import accepted_types, parse_number, properties, required
+from ..messages.messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
 from . import vocabulary
 from .result_summary import summarise
 from .vocabulary import Word, doubt, kinds, name_words, noun, split

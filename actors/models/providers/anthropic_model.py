@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import httpx2
 
-from ....config.models import ModelSpec
+from ....config.sections.models import ModelSpec
 from ....runtime.json_text import dump_wire, load
-from ..client import ModelClient
-from ..messages import Emit, ModelReply, ModelRequest
-from .anthropic_codec import AnthropicCodec
+from ..codecs.anthropic_codec import AnthropicCodec
+from ..codecs.codec import Codec
+from ..messages.messages import Emit, ModelReply, ModelRequest
 from .claude_families import VERSION, version_for
-from .codec import Codec
+from .client import ModelClient
 from .endpoints import endpoint, secrets_of
 from .key_mask import KeyMask, masked
 from .reading import failed_answer, failures_of, read_reply

@@ -7,7 +7,7 @@ of a call. Replies are shown, stored, recorded and sent to tools.
    `sk-test` is not masked inside `latest-sk-tests`, and no part of a masked token remains. An escape, such as
    `\\n` or `%20`, is no part of a token.
 2. A key that is a word, such as `ollama`, is masked only where the text says that it is a secret
-   (`tools/masking.py`). Keys shorter than `SHORTEST` are never masked.
+   (`servers/masking.py`). Keys shorter than `SHORTEST` are never masked.
 3. A piece of a stream is held back while it may be the beginning of a key.
 4. A reply whose original form quotes a key is sent back to the provider in ours.
 """
@@ -20,9 +20,9 @@ from typing import Any
 
 import attrs
 
-from ....config.secrets import MASK, SHORTEST, is_word
-from ...tools.masking import BEGINNING, Secrets
-from ..messages import ArgumentsDelta, Delta, Emit, ModelReply, TextDelta
+from ....config.sections.secrets import MASK, SHORTEST, is_word
+from ...servers.masking import BEGINNING, Secrets
+from ..messages.messages import ArgumentsDelta, Delta, Emit, ModelReply, TextDelta
 
 CUT = "..."
 """Ends a sentence that was cut."""

@@ -13,11 +13,11 @@ from ....runtime.json_text import load_provider
 from ...common.http_proxies import said_by_proxy
 from ...common.sse_parser import EventTooLarge
 from ...common.tls import distrusted, why_unreached
-from ..errors import ModelUnusable
-from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
-from .codec import Codec, ReplyStream, empty_answer, ended_early, not_understood
-from .faults import from_answer
-from .framing import Framing, framing_in, framing_of
+from ..codecs.codec import Codec, ReplyStream, empty_answer, ended_early, not_understood
+from ..codecs.faults import from_answer
+from ..codecs.framing import Framing, framing_in, framing_of
+from ..messages.errors import ModelUnusable
+from ..messages.messages import Emit, ModelFailed, ModelReply, ModelRequest
 from .key_mask import KeyMask
 
 MAX_BYTES = 32 * 1024 * 1024

@@ -47,7 +47,9 @@ from ..protocol import (
     Event,
     Json,
     NewCommand,
+    OnCommit,
     Saved,
+    ignore_commit,
 )
 from ..question import (
     Due,
@@ -60,7 +62,6 @@ from ..question import (
 from ..store_address import LEASE
 from ..summary import Among, Census, NamedKind, Page, Row
 from ..vote import Vote, Voted
-from ..writer import OnCommit, ignore_commit
 from . import intake, note_table, owners, reads, save, tables
 from .group import GroupWriter
 from .hints import TOPIC, HintChannel

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from stopgo import Agent, AgentError, AsyncioAgent, StartError, for_asyncio, open_agent
-from stopgo.actors.conversation.watch import Announced
+from stopgo.actors.agent.watch import Announced
 from tests.actors.bridge.conftest import Gated
 from tests.waiting import LIMIT
 

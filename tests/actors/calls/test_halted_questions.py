@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.gate.halt import RULE
 from stopgo.actors.tools.tool import CallTool, Elicitation, Hints, ToolInputRequired, ToolResult

@@ -10,10 +10,10 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.access.principal import Grant, Principal
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.config.auth import Role
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.config.sections.auth import Role
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Journal
 from tests.actors.world import (
     DESTRUCTIVE,

@@ -12,11 +12,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError, broken
 from stopgo.actors.conversation.conversation import IDLE
 from stopgo.runtime.journal.protocol import NewCommand
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from tests.actors.world import DESTRUCTIVE, World, answer, call, code_of, say, use, wall
 
 TEXT = "UPDATE event SET body = {} WHERE stream_id = :stream AND seq = 2"

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log import events as e
+from stopgo.actors.log.words import events as e
 from stopgo.runtime.event_bus import Crashed
 from tests.actors.world import (
     DESTRUCTIVE,

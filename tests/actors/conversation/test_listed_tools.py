@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import pytest
 
-from stopgo.actors.conversation import lists
-from stopgo.actors.conversation.lists import callers, listed_tools
+from stopgo.actors.agent import lists
+from stopgo.actors.agent.lists import callers, listed_tools
 from stopgo.actors.gate.gate import descend, root_scope
 from stopgo.actors.tools.catalogue import ToolGroup
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.load import load_config
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 
 TREE = """
 mcp_servers: {s: {command: c}}

@@ -9,12 +9,12 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.agent import QUEUE_LIMIT, Agent
+from stopgo.actors.agent.agent import QUEUE_LIMIT, Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.log.events import RunFinished
+from stopgo.actors.log.words.events import RunFinished
 from stopgo.actors.tools.tokens import Token
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, DeliveryOutcome, NewCommand, Saved
 from tests.actors.world import (
     DESTRUCTIVE,

@@ -9,13 +9,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log import events as e
-from stopgo.actors.log.topics import ReplyTopic
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.writer.topics import ReplyTopic
 from stopgo.actors.nodes import llm as module
 from stopgo.runtime.journal.errors import JournalError
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, NewCommand, NewEvent, Saved
 from stopgo.runtime.journal.summary import Summary
 from tests.actors.world import (

@@ -10,14 +10,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.calls import call_judge
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.gate.gate import PolicyScope, Verdict
 from stopgo.actors.gate.off_loop import judge_off_loop
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, NewCommand, Saved
 from tests.actors.world import (
     DESTRUCTIVE,

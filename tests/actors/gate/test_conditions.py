@@ -18,7 +18,7 @@ from stopgo.actors.gate.conditions import (
     answer,
     readings,
 )
-from stopgo.config.approval import Condition
+from stopgo.config.sections.approval import Condition
 
 JSON: Any = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

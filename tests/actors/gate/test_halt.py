@@ -11,12 +11,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.access.principal import Principal, all_grants
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.gate.halt import NOTE, RULE
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.world import (
     DESTRUCTIVE,

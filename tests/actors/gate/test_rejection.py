@@ -11,14 +11,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.gate.gate import child_scope
-from stopgo.actors.log import step
-from stopgo.actors.log.head import RunHead
-from stopgo.actors.log.void import save_and_void
-from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest
+from stopgo.actors.log.fold.head import RunHead
+from stopgo.actors.log.writer import step
+from stopgo.actors.log.writer.void import save_and_void
+from stopgo.actors.models.messages.messages import ModelFailed, ModelReply, ModelRequest
 from stopgo.actors.nodes import loop
 from tests.actors.world import (
     DESTRUCTIVE,

@@ -11,8 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.log.state import Conversation
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.log.fold.state import Conversation
 from stopgo.actors.tools.tool import Hints
 from tests.actors.nodes.test_refused_calls import GOOD, Guarded
 from tests.actors.world import (

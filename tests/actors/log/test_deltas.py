@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.log.deltas import AnyDelta, ModelDelta
-from stopgo.actors.log.topics import ConversationTopic
-from stopgo.actors.models.messages import ArgumentsDelta, ModelFailed, TextDelta
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.log.words.deltas import AnyDelta, ModelDelta
+from stopgo.actors.log.writer.topics import ConversationTopic
+from stopgo.actors.models.messages.messages import ArgumentsDelta, ModelFailed, TextDelta
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import (
     READ_ONLY,

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from stopgo.actors.approvals.decided import Decided
 from stopgo.actors.approvals.outcome_approval import Done, Failed, Retry
 from stopgo.actors.approvals.yes_or_no import Approved, Rejected
-from stopgo.actors.log import events as e
-from stopgo.actors.log.event_json import decode, encode
-from stopgo.actors.log.head import Head, RunHead, fold_head, head_of_summary
-from stopgo.actors.log.outcomes import NotSent, Replied
-from stopgo.actors.log.record import Tally
-from stopgo.actors.log.state import Conversation, fold
-from stopgo.actors.models.a2a_end import (
+from stopgo.actors.log.fold.head import Head, RunHead, fold_head, head_of_summary
+from stopgo.actors.log.fold.record import Tally
+from stopgo.actors.log.fold.state import Conversation, fold
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words.event_json import decode, encode
+from stopgo.actors.log.words.outcomes import NotSent, Replied
+from stopgo.actors.models.messages.a2a_end import (
     A2AEnd,
     A2AState,
     DataArtifact,
@@ -29,8 +29,8 @@ from stopgo.actors.models.a2a_end import (
     ScriptedArtifact,
     TextArtifact,
 )
-from stopgo.actors.models.messages import AssistantMessage, ToolCall, ToolMessage
-from stopgo.actors.models.usage import NOTHING, Spent, StepUsage
+from stopgo.actors.models.messages.messages import AssistantMessage, ToolCall, ToolMessage
+from stopgo.actors.models.messages.usage import NOTHING, Spent, StepUsage
 from stopgo.actors.tools.needs import NeedsToken
 from stopgo.actors.tools.tool import ToolResult
 from stopgo.runtime.journal.protocol import Event, NewEvent

@@ -12,9 +12,9 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log.state import fold
+from stopgo.actors.log.fold.state import fold
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Event, NewCommand, Saved
 from tests.actors.world import (
     DESTRUCTIVE,

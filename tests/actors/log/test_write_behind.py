@@ -9,13 +9,13 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.log.past import NOT_SENT
-from stopgo.actors.log.write_behind import Flusher
-from stopgo.actors.models.messages import ModelReply, ModelRequest
+from stopgo.actors.log.fold.past import NOT_SENT
+from stopgo.actors.log.writer.write_behind import Flusher
+from stopgo.actors.models.messages.messages import ModelReply, ModelRequest
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
 from stopgo.runtime.event_bus import ACTORS, Crashed
 from stopgo.runtime.journal.errors import Fenced, JournalError
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.world import (
     HARMLESS,

@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.codecs.faults import from_answer, from_error
+from stopgo.actors.models.messages.messages import (
     AskModel,
     Emit,
     ModelFailed,
@@ -19,9 +20,8 @@ from stopgo.actors.models.messages import (
     ModelTool,
     UserMessage,
 )
-from stopgo.actors.models.model import model_actor
-from stopgo.actors.models.providers.faults import from_answer, from_error
-from stopgo.actors.models.refused_tools import MAX_ROUNDS, RefusedTools, named_tools
+from stopgo.actors.models.providers.model import model_actor
+from stopgo.actors.models.providers.refused_tools import MAX_ROUNDS, RefusedTools, named_tools
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.supervision import open_supervisor
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ModelFailed,
     ModelReply,
@@ -17,7 +17,7 @@ from stopgo.actors.models.messages import (
     Usage,
     Verbatim,
 )
-from stopgo.actors.models.usage import Spent
+from stopgo.actors.models.messages.usage import Spent
 from stopgo.actors.nodes.ask_model import MAX_CALLS
 from tests.actors.world import READ_ONLY, World, answer, call, events, llm, parallel, say, sequential, use
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.tools import facade
 from stopgo.actors.tools.tool import Tool, ToolOutcomeUnknown

@@ -8,12 +8,12 @@ import httpx2
 import pytest
 from trio.testing import MockClock
 
-from stopgo.gateway import examples as ex
 from stopgo.gateway.a2a.a2a_operations import TAGS
 from stopgo.gateway.a2a.push import open_push
 from stopgo.gateway.app import make_app
+from stopgo.gateway.contract import examples as ex
+from stopgo.gateway.contract.operation import VARIABLES, Operation
 from stopgo.gateway.http.http_server import bind, open_server
-from stopgo.gateway.operation import VARIABLES, Operation
 from stopgo.runtime.json_text import dump_wire
 from tests.http_client import http_client
 

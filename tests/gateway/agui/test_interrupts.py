@@ -11,10 +11,10 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log.events import ApprovalVoid, RunFinished, RunResumed
-from stopgo.actors.models.messages import Usage
+from stopgo.actors.log.words.events import ApprovalVoid, RunFinished, RunResumed
+from stopgo.actors.models.messages.messages import Usage
 from stopgo.actors.tools.tool import Elicitation, ToolInputRequired, ToolOutcomeUnknown, ToolResult
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
 from tests.actors.world import IDEMPOTENT, World, call, say, use
 from tests.gateway.conftest import FakeAgent
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import ModelFailed, TextDelta, Usage
+from stopgo.actors.models.messages.messages import ModelFailed, TextDelta, Usage
 from stopgo.runtime.journal.protocol import Commit, NewEvent
 from tests.actors.world import Streamed, World, after, call, once, say, use
 from tests.actors.world import events as events_of

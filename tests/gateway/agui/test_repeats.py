@@ -10,10 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import TextDelta
+from stopgo.actors.models.messages.messages import TextDelta
 from stopgo.gateway.agui.run_input import parse_run_input
 from stopgo.gateway.agui.thread_run import AGUICaller, open_thread_run
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.world import Streamed, World, after, call, say, use
 
 from .ui import UI, conversation_of, kinds, of_kind, outcome, shown, texts, without_times

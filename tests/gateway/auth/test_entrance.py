@@ -17,14 +17,14 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection
 
 from stopgo.actors.access.principal import all_grants
-from stopgo.actors.log.events import MessageAdded
-from stopgo.config.auth import AuthConfig, PrincipalLimits
-from stopgo.gateway import examples as ex
+from stopgo.actors.log.words.events import MessageAdded
+from stopgo.config.sections.auth import AuthConfig, PrincipalLimits
 from stopgo.gateway.app import make_app
 from stopgo.gateway.auth.api_keys import ApiKeys
 from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.auth.key_changes import new_key, revoked
 from stopgo.gateway.auth.key_file import KeyFile
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.http_server import HttpServer
 from stopgo.gateway.http.quart_app import Application
 from stopgo.gateway.log_lines import JsonLogLines, LogLines

@@ -14,7 +14,7 @@ from stopgo.gateway.auth.tickets import MOST_TICKETS, TICKET_SECONDS, Tickets
 from stopgo.gateway.auth.tickets import NOTE as TICKETS
 from stopgo.gateway.http.identity import Identity, Lifetime
 from stopgo.runtime.journal.followed_notes import FollowedNotes
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 
 GRANTS = all_grants({})
 ALICE = Principal(id="alice", grants=granted(["approver"], GRANTS), credential="jwt:1")

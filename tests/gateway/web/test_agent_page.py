@@ -11,11 +11,11 @@ import attrs
 import pytest
 from mcp.server import MCPServer
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.conversation import lists
-from stopgo.actors.open_agent import open_agent
-from stopgo.config.compose import compose
+from stopgo.actors.agent import lists
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.config.load import load_config
+from stopgo.config.text.compose import compose
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import resource_server
 from stopgo.gateway.web.agent_page import agent_view

@@ -12,12 +12,12 @@ import pytest
 import trio
 
 from stopgo.gateway.cli.main import main
-from stopgo.runtime.journal import database
-from stopgo.runtime.journal.database import FreePages
 from stopgo.runtime.journal.errors import JournalBusy
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
-from stopgo.runtime.journal.sqlite import compact, open_sqlite
+from stopgo.runtime.journal.sqlite import database
+from stopgo.runtime.journal.sqlite.database import FreePages
+from stopgo.runtime.journal.sqlite.sqlite_journal import compact, open_sqlite
 from tests.runtime.journal.kept import claimed
 from tests.waiting import until
 

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from stopgo.runtime.journal.errors import Fenced, JournalUnavailable
 from stopgo.runtime.journal.lease import Lease, boot_clock
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import Renewed
 from tests.runtime.journal.conftest import LEASE
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stopgo.runtime.journal.errors import JournalError
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import (
     REFUSAL_SECONDS,
@@ -26,7 +26,7 @@ from stopgo.runtime.journal.protocol import (
     SettleIntent,
 )
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.journal.summary import Among, Summary
 from tests.runtime.journal.kept import intents_of
 

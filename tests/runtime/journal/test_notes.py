@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from stopgo.runtime.journal.followed_notes import LOOK, FollowedNotes
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Journal, Json, NewCommand
 from tests.runtime.journal.conftest import Members
 

@@ -14,7 +14,7 @@ from stopgo.runtime.journal.errors import Fenced, NeedsNewer, UnknownStream
 from stopgo.runtime.journal.ownership import Fence, Held, Hint
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
 from stopgo.runtime.journal.question import NewQuestion
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.journal.summary import Summary
 from stopgo.runtime.journal.vote import Vote
 from tests.runtime.journal.conftest import LEASE, LOCAL_STORES, Members, another

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.models.messages import ModelFailed
-from stopgo.actors.models.providers.faults import MAX_SENTENCE, from_answer, from_error
+from stopgo.actors.models.codecs.faults import MAX_SENTENCE, from_answer, from_error
+from stopgo.actors.models.messages.messages import ModelFailed
 
 NOW = 1_000_000_000.0  # 2001-09-09T01:46:40Z
 
