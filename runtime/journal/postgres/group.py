@@ -27,7 +27,7 @@ import psycopg
 import trio
 
 from ..errors import JournalError, JournalUnavailable
-from ..writer import OnCommit
+from ..protocol import OnCommit
 from . import save as saves
 from .pool import GRACE, NO_ANSWER, Pool, Work
 from .save import Encoded, Save
