@@ -1664,7 +1664,7 @@ MEMBERS = (
     ),
     (
         "postgres: the outcome of a cancelled operation is lost",
-        Edit("runtime.journal.postgres.pool:Work.patience", "LOOK_EVERY if self.is_late else GRACE", "0"),
+        Edit("runtime.journal.postgres.pool:Awaited.patience", "LOOK_EVERY if self.is_late else GRACE", "0"),
         (f"{PG_TESTS}::test_operation_that_has_begun_ends_soon_after_its_cancellation",),
     ),
     (
@@ -1831,7 +1831,7 @@ MEMBERS = (
     (
         "postgres: a group answers before it is committed",
         Edit(
-            "runtime.journal.postgres.wire:Wire.answers",
+            "runtime.journal.postgres.pipeline:Pipeline.answers",
             "result.status == pq.ExecStatus.PIPELINE_SYNC",
             "result.status in (pq.ExecStatus.PIPELINE_SYNC, pq.ExecStatus.TUPLES_OK)",
         ),
@@ -1840,7 +1840,7 @@ MEMBERS = (
     (
         "postgres: a save that fails fails its group",
         Edit(
-            "runtime.journal.postgres.group:GroupWriter._commit",
+            "runtime.journal.postgres.group:SaveGroups._commit",
             'logger.debug("a group of %d saves was undone: %s", len(group), answer)',
             """
             for job in group:
@@ -1852,7 +1852,7 @@ MEMBERS = (
     (
         "postgres: a save that is refused counts as done with its group",
         Edit(
-            "runtime.journal.postgres.group:GroupWriter._commit",
+            "runtime.journal.postgres.group:SaveGroups._commit",
             """
             for number, at in saves.done(answer):
                 group[number - 1].at = at
@@ -1867,7 +1867,7 @@ MEMBERS = (
     (
         "postgres: a group whose answer was lost counts as done",
         Edit(
-            "runtime.journal.postgres.group:GroupWriter._commit",
+            "runtime.journal.postgres.group:SaveGroups._commit",
             "job.failure = copy(failure)",
             "job.at = 0.0",
         ),
@@ -1880,7 +1880,7 @@ MEMBERS = (
     ),
     (
         "postgres: a caller that gives up takes its group along",
-        Edit("runtime.journal.postgres.group:GroupWriter.save", "not job.has_begun", "True"),
+        Edit("runtime.journal.postgres.group:SaveGroups.save", "not job.has_begun", "True"),
         (f"{GROUPS}::test_caller_that_is_cancelled_takes_nothing_from_the_others",),
     ),
     (

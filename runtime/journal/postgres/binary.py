@@ -18,7 +18,7 @@ _NULL = b"\xff\xff\xff\xff"
 
 
 @attrs.frozen
-class Type:
+class BinaryType:
     array: int
     """The OID of arrays of this type."""
     _oid: int
@@ -46,13 +46,13 @@ def _text(value: str) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-TYPES: Mapping[TypeName, Type] = {
-    "text": Type(1009, 25, _text),
-    "int2": Type(1005, 21, _number("h")),
-    "int4": Type(1007, 23, _number("i")),
-    "int8": Type(1016, 20, _number("q")),
-    "float8": Type(1022, 701, _number("d")),
-    "bool": Type(1000, 16, _number("?")),
+TYPES: Mapping[TypeName, BinaryType] = {
+    "text": BinaryType(1009, 25, _text),
+    "int2": BinaryType(1005, 21, _number("h")),
+    "int4": BinaryType(1007, 23, _number("i")),
+    "int8": BinaryType(1016, 20, _number("q")),
+    "float8": BinaryType(1022, 701, _number("d")),
+    "bool": BinaryType(1000, 16, _number("?")),
 }
 
 # PostgreSQL stores every character but NUL.
@@ -71,7 +71,7 @@ def unescaped(text: str) -> str:
 
 
 @attrs.frozen
-class Query:
+class BinaryQuery:
     """A statement with its values as `$1`, `$2` and so on."""
 
     text: str

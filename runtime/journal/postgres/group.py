@@ -29,9 +29,9 @@ import trio
 from ..errors import JournalError, JournalUnavailable
 from ..protocol import OnCommit
 from . import save as saves
-from .pool import GRACE, NO_ANSWER, Pool, Work
-from .save import Encoded, Save
-from .wire import Answer, Wire, wire_to
+from .pipeline import GroupAnswer, Pipeline, open_pipeline
+from .pool import GRACE, NO_ANSWER, Awaited, Pool
+from .save import EncodedSave, Save
 
 _ROUNDS = 2
 """Rounds of the event loop in which the tasks that are ready add their saves to a group."""
@@ -46,8 +46,8 @@ logger = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
-class _Job:
-    save: Encoded
+class _QueuedSave:
+    save: EncodedSave
     has_begun: bool = False
     at: float | None = None
     """The time of the save; None: it is not done."""
@@ -56,13 +56,13 @@ class _Job:
 
 
 @attrs.define(eq=False)
-class GroupWriter:
+class SaveGroups:
     _dsn: str
     _pool: Pool
     """Whose `watch` ends the waits of this connection, too."""
     _on_commit: OnCommit
-    _wire: Wire | None = None
-    _waiting: deque[_Job] = attrs.field(factory=deque)
+    _pipeline: Pipeline | None = None
+    _waiting: deque[_QueuedSave] = attrs.field(factory=deque)
     _wake: trio.Event = attrs.field(factory=trio.Event)
     _is_running: bool = True
 
@@ -83,7 +83,7 @@ class GroupWriter:
         ):
             return None
         await trio.lowlevel.checkpoint_if_cancelled()
-        job = _Job(save)
+        job = _QueuedSave(save)
         self._waiting.append(job)
         self._wake.set()
         try:
@@ -116,9 +116,9 @@ class GroupWriter:
             self._settle(self._waiting)
             self._close()
 
-    def _next(self) -> Sequence[_Job]:
+    def _next(self) -> Sequence[_QueuedSave]:
         """The waiting saves in their order, as many as fit. The second one of a stream stays."""
-        taken, left, size = dict[str, _Job](), deque[_Job](), 0
+        taken, left, size = dict[str, _QueuedSave](), deque[_QueuedSave](), 0
         while self._waiting and len(taken) < MOST and size + self._waiting[0].save.size <= MOST_BYTES:
             job = self._waiting.popleft()
             if taken.setdefault(job.save.stream, job) is job:
@@ -130,16 +130,16 @@ class GroupWriter:
         self._waiting = left
         return list(taken.values())
 
-    async def _commit(self, group: Sequence[_Job]) -> None:
+    async def _commit(self, group: Sequence[_QueuedSave]) -> None:
         began, answer = time.perf_counter(), None
         failure: JournalError = JournalUnavailable(NO_ANSWER)
         try:
             with self._pool.watched() as work:
                 work.began = time.monotonic()
-                if self._wire is None:
-                    self._wire = await wire_to(self._dsn)
-                self._wire.send([saves.grouped([job.save for job in group])])
-                answer = await _answer(self._wire, work)
+                if self._pipeline is None:
+                    self._pipeline = await open_pipeline(self._dsn)
+                self._pipeline.send([saves.grouped([job.save for job in group])])
+                answer = await _answer(self._pipeline, work)
         except JournalError as error:
             failure = error
         finally:
@@ -158,23 +158,23 @@ class GroupWriter:
                     self._on_commit(answer.ntuples, time.perf_counter() - began)
             self._settle(group)
 
-    def _settle(self, jobs: Collection[_Job]) -> None:
+    def _settle(self, jobs: Collection[_QueuedSave]) -> None:
         for job in jobs:
             job.settled.set()
 
     def _close(self) -> None:
-        if self._wire is not None:
-            self._wire.close()
-            self._wire = None
+        if self._pipeline is not None:
+            self._pipeline.close()
+            self._pipeline = None
 
 
-async def _answer(wire: Wire, work: Work) -> Answer:
+async def _answer(pipeline: Pipeline, work: Awaited) -> GroupAnswer:
     """The answer to a group. What was sent may be committed, so a cancellation waits for it a little."""
     try:
-        [answer] = await wire.answers()
+        [answer] = await pipeline.answers()
     except trio.Cancelled:
         with trio.move_on_after(work.patience, shield=True):
-            [answer] = await wire.answers()
+            [answer] = await pipeline.answers()
             return answer
         raise
     return answer

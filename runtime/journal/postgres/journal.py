@@ -6,7 +6,7 @@
 `intake.py`    commands and decisions
 `save.py`      saves: one, or a group, as one statement
 `group.py`     groups of saves, on a connection of their own
-`wire.py`      such a connection, which trio drives without a thread
+`pipeline.py`  such a connection, which trio drives without a thread
 `binary.py`    values in PostgreSQL's binary format
 `reads.py`     queries
 `tally.py`     the numbers of streams, kept by triggers
@@ -63,7 +63,7 @@ from ..store_address import LEASE
 from ..summary import Among, Census, NamedKind, Page, Row
 from ..vote import Vote, Voted
 from . import intake, note_table, owners, reads, save, tables
-from .group import GroupWriter
+from .group import SaveGroups
 from .hints import TOPIC, HintChannel
 from .owners import OwnMember
 from .pool import LONGEST, Pool, check_sessions
@@ -104,7 +104,7 @@ async def open_postgres(
         await until_available(lambda: _within(LONGEST, pool.run(lambda db: check_sessions(db, dsn))))
         name = await until_available(lambda: pool.run(tables.migrate))
         hints = HintChannel(EventBus(), sender, dsn, f"stopgo_{name}"[:60])  # of at most 63 bytes
-        writer = GroupWriter(dsn, pool, on_commit)
+        writer = SaveGroups(dsn, pool, on_commit)
         async with trio.open_nursery() as nursery:
             for task in (hints.send, hints.listen, pool.watch, own.watch, sender.watch, writer.run):
                 nursery.start_soon(task)
@@ -129,7 +129,7 @@ class PostgresJournal:
     def __init__(
         self,
         pool: Pool,
-        writer: GroupWriter,
+        writer: SaveGroups,
         own: Pool,
         hints: HintChannel,
         lease: float,

@@ -92,7 +92,7 @@ class _Session:
 
 
 @attrs.define(eq=False)
-class Work:
+class Awaited:
     """A wait for the database, from the call of `Pool.run` to its end."""
 
     scope: trio.CancelScope
@@ -118,7 +118,7 @@ class Pool:
     _limiter: trio.CapacityLimiter
     """Bounds the number of connections."""
     _idle: list[_Session] = attrs.field(factory=list)
-    _works: set[Work] = attrs.field(factory=set)
+    _works: set[Awaited] = attrs.field(factory=set)
     _answered: float = 0.0
     """The time of the last answer of the database."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
@@ -134,11 +134,11 @@ class Pool:
             return await self._outcome(work, operation)
 
     @contextmanager
-    def watched(self) -> Iterator[Work]:
+    def watched(self) -> Iterator[Awaited]:
         """For a wait in this block, also for connections that are not of the pool: it ends as the table at
         the top says, if its `began` is set. Raises as `run`."""
         with trio.CancelScope() as scope:
-            work = Work(scope)
+            work = Awaited(scope)
             self._works.add(work)
             try:
                 yield work
@@ -153,7 +153,7 @@ class Pool:
         if scope.cancelled_caught:  # by `watch`
             raise JournalUnavailable(NO_ANSWER)
 
-    async def _outcome(self, work: Work, operation: Callable[[Connection], T]) -> T:
+    async def _outcome(self, work: Awaited, operation: Callable[[Connection], T]) -> T:
         done, token = trio.Event(), trio.lowlevel.current_trio_token()
         answer: Future[T] = Future()
 
@@ -183,7 +183,7 @@ class Pool:
             raise JournalUnavailable(NO_ANSWER)
         return answer.result()
 
-    def _with_session(self, work: Work, operation: Callable[[Connection], T]) -> T:
+    def _with_session(self, work: Awaited, operation: Callable[[Connection], T]) -> T:
         session = self._take()
         with self._lock:
             if not work.is_given_up:

@@ -22,7 +22,7 @@ from ..protocol import Commit, Json, NewEvent, Saved
 from ..question import CloseQuestion, NewQuestion
 from ..summary import Summary
 from . import reads
-from .binary import TYPES, Query
+from .binary import TYPES, BinaryQuery
 from .save_statement import ARGUMENTS, statement, types
 from .tables import NOT_BEGUN, NOT_PENDING, Connection, sql
 
@@ -163,7 +163,7 @@ def _repeated(db: Connection, it: Save) -> Saved:
 
 
 @attrs.frozen
-class Encoded:
+class EncodedSave:
     """A save as a part of a group."""
 
     stream: str
@@ -173,7 +173,7 @@ class Encoded:
     """In bytes."""
 
 
-def encoded(it: Save) -> Encoded | None:
+def encoded(it: Save) -> EncodedSave | None:
     """None: PostgreSQL cannot store it. `save` says why."""
     columns: dict[str, tuple[int, Sequence[bytes]]] = {}
     size = 0
@@ -188,10 +188,10 @@ def encoded(it: Save) -> Encoded | None:
             size += sum(map(len, joined))
     except (UnicodeEncodeError, struct.error):  # a lone surrogate, a number that is too large
         return None
-    return Encoded(it.fence.stream, columns, size)
+    return EncodedSave(it.fence.stream, columns, size)
 
 
-def grouped(group: Sequence[Encoded]) -> Query:
+def grouped(group: Sequence[EncodedSave]) -> BinaryQuery:
     """The statement for a group, with at most one save of each stream."""
     given = tuple(name for name in ARGUMENTS if any(name in each.columns for each in group))
     numbers = [TYPES["int8"].elements([n]) for n in range(1, len(group) + 1)]
@@ -207,7 +207,7 @@ def grouped(group: Sequence[Encoded]) -> Query:
         kinds = [TYPES[each] for each in types(name)]
         oids += [each.array for each in kinds]
         values += [each.joined(total, column) for each, column in zip(kinds, joined, strict=True)]
-    return Query(statement(given, is_group=True), tuple(oids), values)
+    return BinaryQuery(statement(given, is_group=True), tuple(oids), values)
 
 
 def done(answer: PGresult) -> Iterator[tuple[int, float]]:

@@ -24,7 +24,7 @@ from .tables import NOT_BEGUN, NOT_PENDING
 
 
 @attrs.frozen
-class Argument:
+class SaveArgument:
     """A table of arguments. Its first column is the number of the save."""
 
     columns: Mapping[str, TypeName]
@@ -36,8 +36,8 @@ class Argument:
     """The SQLSTATE of the error if the part has changed less than there are rows."""
 
 
-ARGUMENTS: Mapping[str, Argument] = {
-    "save": Argument(
+ARGUMENTS: Mapping[str, SaveArgument] = {
+    "save": SaveArgument(
         {
             "name": "text",
             "node": "text",
@@ -66,7 +66,7 @@ ARGUMENTS: Mapping[str, Argument] = {
         AND stream.node = save.node AND stream.epoch = save.epoch AND last_seq = expected
         RETURNING n, stream.id, expected""",
     ),
-    "added": Argument(
+    "added": SaveArgument(
         {"place": "int8", "type": "text", "at": "float8", "body": "text"},
         "appended",
         """INSERT INTO event (stream, seq, type, at, body)
@@ -74,7 +74,7 @@ ARGUMENTS: Mapping[str, Argument] = {
         FROM done JOIN added USING (n)""",
     ),
     # The first reply to a command is kept, unless it is refused.
-    "answer": Argument(
+    "answer": SaveArgument(
         {"key": "text", "open": "int2", "reply": "text"},
         "answered",
         """UPDATE inbox SET open = coalesce(answer.open, inbox.open),
@@ -82,33 +82,33 @@ ARGUMENTS: Mapping[str, Argument] = {
         reply = CASE WHEN answer.open = 2 THEN answer.reply ELSE coalesce(inbox.reply, answer.reply) END
         FROM done JOIN answer USING (n) WHERE stream = done.id AND inbox.key = answer.key""",
     ),
-    "refusing": Argument(
+    "refusing": SaveArgument(
         {},
         "forgotten",
         f"""DELETE FROM inbox USING done JOIN refusing USING (n) WHERE stream = done.id AND inbox.open = 2
         AND at < journal_now() - {REFUSAL_SECONDS}
         AND NOT EXISTS (SELECT FROM answer WHERE answer.n = done.n AND answer.key = inbox.key)""",
     ),
-    "beginning": Argument(
+    "beginning": SaveArgument(
         {"key": "text", "attempt": "int4", "effect": "text", "body": "text"},
         "begun",
         """INSERT INTO intent (stream, key, attempt, effect, body)
         SELECT id, key, attempt, effect, body FROM done JOIN beginning USING (n)""",
     ),
-    "ending": Argument(
+    "ending": SaveArgument(
         {"key": "text", "attempt": "int4", "state": "text"},
         "ended",
         """UPDATE intent SET state = ending.state FROM done JOIN ending USING (n) WHERE stream = done.id
         AND intent.key = ending.key AND intent.attempt = ending.attempt RETURNING 1""",
         NOT_BEGUN,
     ),
-    "asking": Argument(
+    "asking": SaveArgument(
         {"question": "text", "kind": "text", "body": "text", "expires": "float8"},
         "asked",
         """INSERT INTO question (id, stream, kind, body, created, expires)
         SELECT question, id, kind, body, journal_now(), expires FROM done JOIN asking USING (n)""",
     ),
-    "closing": Argument(
+    "closing": SaveArgument(
         {"question": "text", "state": "text", "patch": "text"},
         "closed",
         """UPDATE question SET state = closing.state, patch = closing.patch, settled = journal_now()

@@ -343,7 +343,7 @@ async def test_lease_does_not_wait_behind_a_group(wire: Wire, database: Database
             other.execute("LOCK TABLE event IN EXCLUSIVE MODE")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(saved_together, a, *[Commit(fence, 1, ADDED) for fence in fences])
-                await until(lambda: a._writer._wire is not None and bool(a._writer._wire._sent))
+                await until(lambda: a._writer._pipeline is not None and bool(a._writer._pipeline._sent))
                 await a.renew()
                 other.rollback()
         assert await lengths(a, fences) == [2, 2]

@@ -20,7 +20,7 @@ import trio
 from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
 
-from .binary import Query
+from .binary import BinaryQuery
 from .pool import SETTINGS, connected
 from .tables import Connection, sql
 
@@ -29,13 +29,13 @@ _OWN_SETTINGS = """SELECT set_config('plan_cache_mode', 'force_generic_plan', fa
 """A statement is planned once, whatever the tables had then: by their indexes. Such a plan looks so expensive
 that it would be compiled each time, which takes 0.3 s."""
 
-_Wait: TypeAlias = Callable[[int], Awaitable[None]]
-Answer: TypeAlias = PGresult | psycopg.Error
+_Readiness: TypeAlias = Callable[[int], Awaitable[None]]
+GroupAnswer: TypeAlias = PGresult | psycopg.Error
 """The rows of a committed statement, or why nothing was committed."""
 
 
 @attrs.define(eq=False)
-class Wire:
+class Pipeline:
     """Used by one task at a time. After an error or a cancellation, it must be closed."""
 
     _db: Connection
@@ -46,13 +46,13 @@ class Wire:
     """The statements that have no answer yet, with the names of those that are prepared before."""
     _results: list[PGresult] = attrs.field(factory=list)
     """Those of the first of them."""
-    _answers: list[Answer] = attrs.field(factory=list)
+    _answers: list[GroupAnswer] = attrs.field(factory=list)
 
     @property
     def _libpq(self) -> PGconn:
         return self._db.pgconn
 
-    def send(self, queries: Sequence[Query]) -> None:
+    def send(self, queries: Sequence[BinaryQuery]) -> None:
         """Put statements into the buffer, each a transaction of its own."""
         self._answers = []
         for query in queries:
@@ -65,7 +65,7 @@ class Wire:
             self._libpq.pipeline_sync()
             self._sent.append((query.text, new))
 
-    async def answers(self) -> Sequence[Answer]:
+    async def answers(self) -> Sequence[GroupAnswer]:
         """Return the answers to what was sent. Can be called again after a cancellation.
 
         Raises:
@@ -88,7 +88,7 @@ class Wire:
                 self._results.append(result)
         return self._answers
 
-    def _answer(self, text: str, new: bytes | None) -> Answer:
+    def _answer(self, text: str, new: bytes | None) -> GroupAnswer:
         results, self._results = self._results, []
         if new is not None and results[0].status == pq.ExecStatus.COMMAND_OK:
             self._prepared[text] = new
@@ -109,12 +109,12 @@ async def _readable_or_writable(socket: int) -> None:
         for wait in (trio.lowlevel.wait_readable, trio.lowlevel.wait_writable):
 
             @nursery.start_soon
-            async def either(wait: _Wait = wait) -> None:
+            async def either(wait: _Readiness = wait) -> None:
                 await wait(socket)
                 nursery.cancel_scope.cancel()
 
 
-async def wire_to(dsn: str) -> Wire:
+async def open_pipeline(dsn: str) -> Pipeline:
     """Raises psycopg.Error, `JournalError`."""
 
     def prepare(db: Connection) -> None:
@@ -124,4 +124,4 @@ async def wire_to(dsn: str) -> Wire:
     db = await connected(dsn, prepare)
     db.pgconn.nonblocking = 1
     db.pgconn.enter_pipeline_mode()
-    return Wire(db)
+    return Pipeline(db)
