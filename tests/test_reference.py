@@ -104,7 +104,7 @@ def test_every_error_of_a_request_is_described() -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
 def test_every_error_of_a_route_is_described_under_its_status(operation: Operation) -> None:
     statuses = {row[0].strip("`"): row[1] for row in sections("errors.md")["Requests"]}
-    for answer in operation.answers:
+    for answer in operation.responses:
         named = [word for word in re.findall(r"`(\w+)`", answer.description) if word in statuses]
         assert {statuses[word] for word in named} <= {str(answer.status)}
         assert named or answer.status < 400 or operation.id == "getReadiness"

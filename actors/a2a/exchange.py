@@ -259,8 +259,8 @@ class Exchange:
                 await self._answer(answer_message(self._request, task, answer), [answer])
 
     def _still_wanted(self, items: Sequence[RemoteItem]) -> Sequence[RemoteAnswer]:
-        """The answers to questions that are still open and ask what was shown. An answer to one that has
-        changed is not sent, and none of those that would be sent together with it."""
+        """The answers to questions that are still open, and unchanged since a person saw them. If a question
+        has changed, its answer is not sent, nor are the other answers of the same message."""
         still_open = {item.name: item.digest for item in items}
         latest = {item.name: item.digest for item in self._request.items}
         answers = [answer for answer in self._request.answers if answer.item.name in still_open]

@@ -11,9 +11,9 @@ Cancelling a call cancels only the wait. The reading methods are in `agent_reads
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Literal, Self, overload
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, cast, overload
 
 import attrs
 import trio
@@ -40,13 +40,40 @@ from . import follow
 from .agent_reads import AgentReads
 from .halted import refuse_if_halted
 from .lists import ListedTool
-from .sender import Sender
+from .sender import Sender, Sending
 
 QUEUE_LIMIT = 16
 """Maximum number of messages that wait in the inbox of one conversation."""
 
 _NAMESPACE = uuid.UUID("5d6a7c4e-6f0b-4b0e-9d3c-5f0f5a0c7b11")
 """The namespace of the conversation ids that earlier versions derived from an idempotency key."""
+
+P = ParamSpec("P")
+
+
+def _waiting(
+    command: Callable[Concatenate[Agent, P], Awaitable[AnsweredTurn]],
+) -> Callable[Concatenate[Agent, P], Coroutine[Any, Any, AnsweredTurn]]:
+    """A command that waits. It still takes `wait=False`, from before its twin: so it does not wait."""
+
+    @wraps(command)
+    async def send(self: Agent, /, *args: P.args, **kwargs: P.kwargs) -> AnsweredTurn:
+        agent = self if kwargs.pop("wait", True) else attrs.evolve(self, waits=False)
+        return await command(agent, *args, **kwargs)
+
+    return send
+
+
+def _posting(
+    command: Callable[Concatenate[Agent, P], Awaitable[Turn]],
+) -> Callable[Concatenate[Agent, P], Coroutine[Any, Any, Turn]]:
+    """The twin of a command that waits: it returns as soon as the command is on disk."""
+
+    @wraps(command)
+    async def post(self: Agent, /, *args: P.args, **kwargs: P.kwargs) -> Turn:
+        return await command(attrs.evolve(self, waits=False), *args, **kwargs)
+
+    return post
 
 
 @attrs.define(eq=False)
@@ -66,10 +93,12 @@ class Agent(AgentReads):
     credential_is_live: Callable[[str], bool] = lambda _: True
     """Whether the credential with this id (`Principal.credential`) is valid. A vote lapses with its
     credential."""
+    _waits: bool = True
+    """Whether commands wait for their results."""
 
     async def fleet(self) -> FleetView:
         """Return the processes that share the journal of this one."""
-        self._require("look")
+        self._require("view")
         with errors.journal_as_agent_error():
             return await read_fleet(self._journal, self.started)
 
@@ -88,13 +117,13 @@ class Agent(AgentReads):
         who = self.principal
         return who is not None and not who.is_known_person and not who.id.startswith(KEY_PREFIX)
 
-    def _held(self, token: str | None, server: str | None = None) -> Token | None:
-        """The token to hold for a command; None: there is none, or it may not go to the only server that the
+    def _kept_token(self, token: str | None, server: str | None = None) -> Token | None:
+        """The token to keep for a command; None: there is none, or it may not go to the only server that the
         command is about."""
         if token is None:
             return None
-        held = Token(token, None if self.principal is None else self.principal.token_servers)
-        return held if server is None or held.for_server(server) is not None else None
+        kept = Token(token, None if self.principal is None else self.principal.token_servers)
+        return kept if server is None or kept.for_server(server) is not None else None
 
     # --------------------------------------------------------------- commands
 
@@ -106,7 +135,6 @@ class Agent(AgentReads):
         key: str | None = None,
         session_id: str | None = None,
         token: str | None = None,
-        wait: Literal[True] = True,
         id: str | None = None,
         message_id: str | None = None,
         origin: Origin | None = None,
@@ -120,7 +148,6 @@ class Agent(AgentReads):
         key: str | None = None,
         session_id: str | None = None,
         token: str | None = None,
-        wait: bool = True,
         id: str | None = None,
         message_id: str | None = None,
         origin: Origin | None = None,
@@ -134,22 +161,21 @@ class Agent(AgentReads):
         key: str | None = None,
         session_id: str | None = None,
         token: str | None = None,
-        wait: bool = True,
         id: str | None = None,
         message_id: str | None = None,
         origin: Origin | None = None,
         pictures: Sequence[Picture] = (),
         context: str | None = None,
+        wait: bool = True,
     ) -> Turn:
         """Create a conversation. With a message, run its first turn.
 
         `key` is an idempotency key: a repeated call with the same key has no further effect. The
         conversation's id is derived from it unless `id` is given. `token` is a bearer token that calls of the
-        turn forward; it is never stored. With `wait=False` the call returns before the turn has ended.
-        `message_id` is the id of the message at an A2A client, `origin` the trace and the agents that the
-        message came through. `pictures` are shown to models that take them; others get only the message, so
-        name the pictures in it. `picture_in` makes one from a file in base64. `context` is the id that an A2A
-        client has for the conversation, if it is another one.
+        turn forward; it is never stored. `message_id` is the id of the message at an A2A client, `origin` the
+        trace and the agents that the message came through. `pictures` are shown to models that take them;
+        others get only the message, so name the pictures in it. `picture_in` makes one from a file in base64.
+        `context` is the id that an A2A client has for the conversation, if it is another one.
         """
         if message is not None:
             _check_message(message)
@@ -168,10 +194,14 @@ class Agent(AgentReads):
             self._program,
             context,
         )
-        wait = wait or message is None
-        begin = self._sender.command if message is None else partial(self._sender.begin, self._by)
-        result = await begin(id, key, create, token=self._held(token), wait=wait, new=True)
-        return await self._turn(id, result)
+        wait = (self._waits and wait) or message is None
+        sending = Sending(id, create, key, token=self._kept_token(token), wait=wait, new=True)
+        if message is None:
+            return await self._turn(id, await self._sender.command(sending))
+        return await self._turn(id, await self._sender.begin(self._by, sending))
+
+    post_conversation = _posting(start_conversation)
+    """As `start_conversation`, but returns once the conversation is on disk."""
 
     async def _id_of_key(self, key: str) -> str:
         """The id of the conversation that an idempotency key creates, or has created."""
@@ -183,7 +213,7 @@ class Agent(AgentReads):
                 return before
         return self.id_of("conversation", key)
 
-    @overload
+    @_waiting
     async def send(
         self,
         id: str,
@@ -191,65 +221,39 @@ class Agent(AgentReads):
         *,
         key: str | None = None,
         token: str | None = None,
-        wait: Literal[True] = True,
         task: str | None = None,
         message_id: str | None = None,
         origin: Origin | None = None,
         pictures: Sequence[Picture] = (),
-    ) -> AnsweredTurn: ...
-    @overload
-    async def send(
-        self,
-        id: str,
-        text: str,
-        *,
-        key: str | None = None,
-        token: str | None = None,
-        wait: bool,
-        task: str | None = None,
-        message_id: str | None = None,
-        origin: Origin | None = None,
-        pictures: Sequence[Picture] = (),
-    ) -> Turn: ...
-    async def send(
-        self,
-        id: str,
-        text: str,
-        *,
-        key: str | None = None,
-        token: str | None = None,
-        wait: bool = True,
-        task: str | None = None,
-        message_id: str | None = None,
-        origin: Origin | None = None,
-        pictures: Sequence[Picture] = (),
-    ) -> Turn:
+    ) -> AnsweredTurn:
         """Send a message to a conversation. While it waits for an approval, the message is not stored, and
         the result says so.
 
-        `task` is the A2A task of the turn, by default the first one. `key`, `token`, `wait`, `message_id`,
-        `origin` and `pictures` are as in `start_conversation`.
+        `task` is the A2A task of the turn, by default the first one. `key`, `token`, `message_id`, `origin`
+        and `pictures` are as in `start_conversation`.
 
         Raises:
             AgentError: ``conversation_not_found``, ``conversation_completed``, ``queue_full``, ...
         """
         _check_message(text)
         await self.check_right("command", id)
-        result = await self._sender.begin(
-            self._by,
+        sending = Sending(
             id,
-            key,
             Say(text, token is not None, task, message_id, origin, self._by, pictures, self._program),
-            token=self._held(token),
-            wait=wait,
+            key,
+            token=self._kept_token(token),
+            wait=self._waits,
             limit=QUEUE_LIMIT,
             unless=frozenset({"waiting_approval", "completed"}),
             # Otherwise the message would be accepted now and refused when it is handled.
             not_behind=frozenset({Complete.kind}),
         )
-        return await self._turn(id, result)
+        return await self._answered(id, await self._sender.begin(self._by, sending))
 
-    @overload
+    post = _posting(send)
+    """As `send`, but returns once the message is on disk."""
+
+    @_waiting
     async def decide(
         self,
         approval: Approval | str,
@@ -257,30 +261,8 @@ class Agent(AgentReads):
         *,
         key: str | None = None,
         token: str | None = None,
-        wait: Literal[True] = True,
         traceparent: str | None = None,
-    ) -> AnsweredTurn: ...
-    @overload
-    async def decide(
-        self,
-        approval: Approval | str,
-        decision: Mapping[str, Any],
-        *,
-        key: str | None = None,
-        token: str | None = None,
-        wait: bool,
-        traceparent: str | None = None,
-    ) -> Turn: ...
-    async def decide(
-        self,
-        approval: Approval | str,
-        decision: Mapping[str, Any],
-        *,
-        key: str | None = None,
-        token: str | None = None,
-        wait: bool = True,
-        traceparent: str | None = None,
-    ) -> Turn:
+    ) -> AnsweredTurn:
         """Decide an approval, given as object or id. The first valid decision is accepted; an invalid one
         leaves the approval pending. If the approval needs several persons, a yes is a vote: the result has
         the code ``vote_recorded`` until it decides. The fields of `decision` are those of the HTTP API, for
@@ -298,8 +280,8 @@ class Agent(AgentReads):
                 await guard.check_approval("decide", await self.approval(id))
             question = await self.look_at(id, token)
             decided = await checked(question, decision, self.config, services.registry)
-            held = self._held(token, question.asked.server)
-            decided = attrs.evolve(decided, token=held is not None)
+            kept = self._kept_token(token, question.asked.server)
+            decided = attrs.evolve(decided, token=kept is not None)
             halts = services.halts.latest.number
             vote = vote_of(question, decided, self.principal, self.credential_is_live, halts)
             await refuse_if_halted(question, decided, services)
@@ -309,44 +291,45 @@ class Agent(AgentReads):
         adds |= {"halts": halts} if halts else {}
         adds |= {} if traceparent is None else {"traceparent": traceparent}
         result = await self._sender.decide(
-            question, decided.to_json(), key, adds=adds, vote=vote, token=held, wait=wait
+            question, decided.to_json(), key, adds=adds, vote=vote, token=kept, wait=self._waits
         )
-        return await self._turn(question.stream, result)
+        return await self._answered(question.stream, result)
+
+    post_decision = _posting(decide)
+    """As `decide`, but returns once the decision is on disk."""
 
     async def look_at(self, approval: str, token: str | None = None) -> Approval:
         """Return an approval. If another agent asked it and no longer waits for the decision, withdraw it
         first."""
         question = await self.approval(approval)
-        withdraw = await self._cast.remote_questions.look(question, self._held(token))
+        withdraw = await self._cast.remote_questions.look(question, self._kept_token(token))
         if withdraw is None:
             return question
-        await self._sender.command(question.stream, withdraw_key(withdraw), withdraw)
+        await self._sender.command(Sending(question.stream, withdraw, withdraw_key(withdraw)))
         return await self.approval(approval)
 
     async def cancel(self, id: str, *, key: str | None = None, run: str | None = None) -> Turn:
         """Cancel the active run, if there is one. Its pending approvals become void. With `run`, cancel only
         the run with that id."""
         await self.check_right("command", id)
-        return await self._turn(id, await self._sender.command(id, key, Cancel(run, self._by)))
+        return await self._turn(id, await self._sender.command(Sending(id, Cancel(run, self._by), key)))
 
     async def complete(self, id: str, *, key: str | None = None) -> Turn:
         """Complete a conversation: it accepts no further messages. Raises `AgentError` ``run_in_progress``
         while a run is active."""
         await self.check_right("command", id)
-        return await self._turn(id, await self._sender.command(id, key, Complete(self._by)))
+        return await self._turn(id, await self._sender.command(Sending(id, Complete(self._by), key)))
 
-    @overload
-    async def resume(
-        self, id: str, *, token: str, key: str | None = None, wait: Literal[True] = True
-    ) -> AnsweredTurn: ...
-    @overload
-    async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool) -> Turn: ...
-    async def resume(self, id: str, *, token: str, key: str | None = None, wait: bool = True) -> Turn:
+    @_waiting
+    async def resume(self, id: str, *, token: str, key: str | None = None) -> AnsweredTurn:
         """Give a run in state ``auth_required`` the bearer token that it needs to continue."""
         await self.check_right("command", id)
         command = Resume(token=True, by=self._by)
-        result = await self._sender.command(id, key, command, token=self._held(token), wait=wait)
-        return await self._turn(id, result)
+        sending = Sending(id, command, key, token=self._kept_token(token), wait=self._waits)
+        return await self._answered(id, await self._sender.command(sending))
+
+    post_token = _posting(resume)
+    """As `resume`, but returns once the command is on disk."""
 
     async def accept_tool(self, name: str, hash: str) -> ListedTool:
         """Accept the weaker hints that the server of a tool lists now.
@@ -398,7 +381,7 @@ class Agent(AgentReads):
         """Cancel the active run, if there is one, and delete the conversation from the journal."""
         await self.check_right("delete", id)
         try:
-            await self._sender.command(id, None, Delete())
+            await self._sender.command(Sending(id, Delete()))
         except AgentError as error:
             if not isinstance(error.__cause__, follow.Deleted):
                 raise
@@ -410,6 +393,10 @@ class Agent(AgentReads):
         if isinstance(result, NotAccepted):
             result = refused_while_waiting(conversation)
         return turn_of(conversation, result)
+
+    async def _answered(self, id: str, result: Result | NotAccepted | None) -> AnsweredTurn:
+        """The turn of a command that waits. A twin by `_posting` says that there may be no result."""
+        return cast(AnsweredTurn, await self._turn(id, result))
 
     # --------------------------------------------------------------- shutdown
 

@@ -179,7 +179,7 @@ class AgentReads:
         With `full`, each item has the whole conversation. Conversations that cannot be read appear only in
         `ConversationPage.broken`. Without `full`, damage to events is not detected.
         """
-        self._require("look")
+        self._require("view")
         guard = self._guard
         among = None if guard is None else await guard.among()
         try:
@@ -200,7 +200,7 @@ class AgentReads:
     ) -> ApprovalPage:
         """Return a page of the approvals of all conversations, oldest first. Approvals that
         cannot be read are left out; `ApprovalPage.broken` names their conversations."""
-        self._require("look")
+        self._require("view")
 
         async def read(limit: int, cursor: str | None) -> ApprovalPage:
             page = await stored.questions(self._journal, state=state, kind=kind, limit=limit, cursor=cursor)
@@ -286,7 +286,7 @@ class AgentReads:
 
     def tools(self) -> tuple[ListedTool, ...]:
         """Return the tools that models can call, as the registry last published them."""
-        self._require("look")
+        self._require("view")
         catalogue = self._cast.directory.catalogue
         scopes = callers(self.config, len(catalogue.tools))
         tools = (each for group in catalogue.groups for each in listed_tools(group, self._root, scopes))
@@ -316,14 +316,14 @@ class AgentReads:
     async def readiness(self) -> Health:
         """Return the health, after asking the journal: it is not ready if it does not answer within two
         seconds."""
-        self._require("look")
+        self._require("view")
         error = await self._probe.error()
         health = attrs.evolve(self.health(), need_newer=self._probe.need_newer)
         return health if error is None else health.without_store(error)
 
     def halt_state(self) -> HaltState:
         """Return whether the agent is halted, and the calls in flight."""
-        self._require("look")
+        self._require("view")
         return self._cast.services.halts.state
 
     @property
@@ -400,7 +400,7 @@ class AgentReads:
         missed events. To keep a list up to date, enter the block first, then read the list. When the agent is
         halted or a halt ends, every watcher gets a `HaltState`.
         """
-        self._require("look")  # now, because a stream that has begun cannot be refused
+        self._require("view")  # now, because a stream that has begun cannot be refused
         return self._watching(Filter(statuses, types, conversations, deltas), deltas=deltas)
 
     @contextmanager

@@ -128,7 +128,7 @@ async def reply(
             limit = PROMPT if isinstance(news, Unanswered) else math.inf
             with suppress(JournalUnavailable), trio.move_on_after(limit):
                 try:
-                    found = await journal.answer(conversation, key)
+                    found = await journal.stored_reply(conversation, key)
                 except (UnknownStream, UnknownCommand) as error:
                     raise Deleted from error
                 is_reached = True

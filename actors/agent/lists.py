@@ -26,7 +26,7 @@ from ..tools.catalogue import Catalogue, ToolGroup
 from ..tools.facade import facade_tool
 from ..tools.tool import Tool
 
-MOST_LOOKS = 20_000
+MOST_EVALUATIONS = 20_000
 """Maximum number of rule evaluations. If more are needed, the verdicts per node are omitted."""
 
 
@@ -53,7 +53,7 @@ def callers(config: AgentConfig, tools: int) -> Sequence[PolicyScope] | None:
     """The policy scopes of the nodes that call tools; None without a tree, or if verdicts on so many tools in
     each of them would take too long."""
     scopes = [scope for node, scope in policy_scopes(config.agent, root_scope(config)) if node.KIND.calls]
-    many = tools * sum(1 + len(scope.policy.rules) for scope in scopes) > MOST_LOOKS
+    many = tools * sum(1 + len(scope.policy.rules) for scope in scopes) > MOST_EVALUATIONS
     return scopes if config.has_tree and not many else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import attrs
 import trio
@@ -39,6 +39,26 @@ from .allowance import Allowance
 SendOutcome: TypeAlias = DeliveryOutcome | DecisionOutcome
 
 
+@attrs.frozen
+class Sending:
+    """A command for a conversation, and how it is sent."""
+
+    id: str
+    command: AnyCommand
+    key: str | None = None
+    """The idempotency key."""
+    token: Token | None = attrs.field(default=None, kw_only=True, repr=False)
+    """The bearer token to hold until the command is handled."""
+    wait: bool = attrs.field(default=True, kw_only=True)
+    """Whether the sender waits for the result."""
+    new: bool = attrs.field(default=False, kw_only=True)
+    """The command creates the conversation."""
+    limit: int | None = attrs.field(default=None, kw_only=True)
+    unless: frozenset[str] = attrs.field(default=frozenset(), kw_only=True)
+    not_behind: frozenset[str] = attrs.field(default=frozenset(), kw_only=True)
+    """As in `NewCommand`, as are `limit` and `unless`."""
+
+
 @attrs.define(eq=False)
 class Sender:
     _services: Services
@@ -48,61 +68,38 @@ class Sender:
         init=False, default=attrs.Factory(lambda self: Allowance(self._services), takes_self=True)
     )
 
-    async def begin(
-        self,
-        principal: str | None,
-        id: str,
-        key: str | None,
-        command: AnyCommand,
-        *,
-        limit: int | None = None,
-        **options: Any,
-    ) -> Result | NotAccepted | None:
+    async def begin(self, principal: str | None, sending: Sending) -> Result | NotAccepted | None:
         """As `command`, for a command that starts a run, within the limits of a principal."""
 
-        async def send(most: int | None) -> Result | NotAccepted | None:
-            return await self.command(id, key, command, limit=most, **options)
+        async def send(limit: int | None) -> Result | NotAccepted | None:
+            return await self.command(attrs.evolve(sending, limit=limit))
 
-        return await self._allowance.admit(principal, id, limit, send)
+        return await self._allowance.admit(principal, sending.id, sending.limit, send)
 
-    async def command(
-        self,
-        id: str,
-        key: str | None,
-        command: AnyCommand,
-        *,
-        token: Token | None = None,
-        wait: bool = True,
-        new: bool = False,
-        limit: int | None = None,
-        unless: frozenset[str] = frozenset(),
-        not_behind: frozenset[str] = frozenset(),
-    ) -> Result | NotAccepted | None:
-        """Deliver a command and return its result; None if it has no result, or if `wait` is false and the
-        command is not a repetition with a known result.
+    async def command(self, sending: Sending) -> Result | NotAccepted | None:
+        """Deliver a command and return its result; None if it has no result, or if its sender does not wait
+        and the command is not a repetition with a known result.
 
         Returns `NotAccepted` if `unless` names the status "waiting_approval" and the conversation has it.
         Raises `AgentError`.
         """
-        journal = self._services.logs.journal
-        key = key or str(uuid.uuid4())
+        id, key = sending.id, sending.key or str(uuid.uuid4())
+        new = NewCommand(
+            id,
+            key,
+            sending.command.kind,
+            body_of(sending.command),
+            new=sending.new,
+            limit=sending.limit,
+            unless=sending.unless,
+            not_behind=sending.not_behind,
+            follow=True,
+        )
 
         async def deliver() -> SendOutcome:
-            return await journal.deliver(
-                NewCommand(
-                    id,
-                    key,
-                    command.kind,
-                    body_of(command),
-                    new=new,
-                    limit=limit,
-                    unless=unless,
-                    not_behind=not_behind,
-                    follow=True,
-                )
-            )
+            return await self._services.logs.journal.deliver(new)
 
-        return await self._send(id, key, token, wait, deliver)
+        return await self._send(id, key, sending.token, sending.wait, deliver)
 
     async def decide(
         self,
@@ -177,20 +174,10 @@ class Sender:
                     return await self._wait(id, key, replies) if wait else None
                 case Repeated():
                     return _unless_refused(known)
-                case KeyReused():
-                    raise errors.key_reused()
                 case NotAccepted(why="status", status="waiting_approval"):
                     return outcome
-                case NotAccepted():
-                    raise errors.not_accepted(outcome, id)
-                case Already(question=standing):
-                    raise errors.already(standing)
-                case Outdated():
-                    raise subject_changed()
-                case Unknown():
-                    raise errors.no_approval(id)
                 case _:
-                    assert_never(outcome)
+                    raise _refusal(outcome, id)
 
     async def _wait(self, id: str, key: str, replies: Subscription) -> Result | None:
         if self._closed:
@@ -236,6 +223,22 @@ def _unless_refused(result: Result | AgentError | None) -> Result | None:
     if isinstance(result, AgentError):
         raise result
     return result
+
+
+def _refusal(outcome: KeyReused | NotAccepted | Already | Outdated | Unknown, id: str) -> AgentError:
+    match outcome:
+        case KeyReused():
+            return errors.key_reused()
+        case NotAccepted():
+            return errors.not_accepted(outcome, id)
+        case Already(question=standing):
+            return errors.already(standing)
+        case Outdated():
+            return subject_changed()
+        case Unknown():
+            return errors.no_approval(id)
+        case _:
+            assert_never(outcome)
 
 
 def _is_open(outcome: SendOutcome) -> bool:

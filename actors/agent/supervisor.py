@@ -141,7 +141,7 @@ async def _start(kernel: Supervisor, models: ModelActors, setup: Setup) -> Cast:
     bus, directory = kernel.bus, ServerDirectory()
     known = KnownTools.of(journal, config.approval)
     await until_available(partial(known.load, [server.name for server in config.enabled_servers]))
-    logs = Logs(journal, lease, bus, await _hold(lease, kernel, setup.wall), setup.observer)
+    logs = Logs(journal, lease, bus, await _begin_lease(lease, kernel, setup.wall), setup.observer)
     notes = FollowedNotes(journal, logs.wall, lease.can_be_lost)
     halts = Halts(journal, logs.wall, lambda state: bus.publish(EVERYTHING, state))
     await notes.follow(halt.NOTE, halts.apply)
@@ -198,7 +198,7 @@ async def _watch_others(
     await kernel.start("notes of other nodes", background(notes.run))
 
 
-async def _hold(lease: Lease, kernel: Supervisor, wall: WallClock) -> WallClock:
+async def _begin_lease(lease: Lease, kernel: Supervisor, wall: WallClock) -> WallClock:
     """Begin and keep the lease at the journal. Returns the clock for the times of events: the store's, if
     other machines have clocks of their own."""
     await until_available(lease.renew)

@@ -55,8 +55,8 @@ async def _in_process(request: bytes) -> list[str]:
             raise Unfinished(f"the process that checks it did not start: {error.strerror}") from error
         except subprocess.CalledProcessError as error:  # most likely for lack of memory
             raise Unfinished(f"the process that checks it ended with code {error.returncode}") from error
-        answer = load(done.stdout.decode())
-        if "uncheckable" in answer:
-            raise Uncheckable(answer["uncheckable"])
-        return list(answer["mistakes"])
+        reply = load(done.stdout.decode())
+        if "uncheckable" in reply:
+            raise Uncheckable(reply["uncheckable"])
+        return list(reply["mistakes"])
     raise Unfinished(f"applying it took longer than {schema_process.PATIENCE:g} s")

@@ -21,10 +21,10 @@ def main() -> None:
     signal.alarm(int(2 * PATIENCE))  # in case the parent is killed and cannot end this process
     arguments, schema = load(sys.stdin.read())
     try:
-        answer: dict[str, object] = {"mistakes": Checker(schema).mistakes(arguments, Work(math.inf, None))}
+        reply: dict[str, object] = {"mistakes": Checker(schema).mistakes(arguments, Work(math.inf, None))}
     except Uncheckable as error:
-        answer = {"uncheckable": str(error)}
-    json.dump(answer, sys.stdout)
+        reply = {"uncheckable": str(error)}
+    json.dump(reply, sys.stdout)
 
 
 if __name__ == "__main__":

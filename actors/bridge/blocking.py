@@ -94,12 +94,16 @@ class BlockingAgent:
         """The time at which this process opened the agent, in UTC seconds since the epoch."""
 
     start_conversation = _blocking(Agent.start_conversation)
+    post_conversation = _blocking(Agent.post_conversation)
     send = _blocking(Agent.send)
+    post = _blocking(Agent.post)
     decide = _blocking(Agent.decide)
+    post_decision = _blocking(Agent.post_decision)
     look_at = _blocking(Agent.look_at)
     cancel = _blocking(Agent.cancel)
     complete = _blocking(Agent.complete)
     resume = _blocking(Agent.resume)
+    post_token = _blocking(Agent.post_token)
     accept_tool = _blocking(Agent.accept_tool)
     halt = _blocking(Agent.halt)
     unhalt = _blocking(Agent.unhalt)

@@ -104,12 +104,16 @@ class AsyncioAgent:
         """The same agent, for functions that a framework runs in threads."""
 
     start_conversation = _awaited(Agent.start_conversation)
+    post_conversation = _awaited(Agent.post_conversation)
     send = _awaited(Agent.send)
+    post = _awaited(Agent.post)
     decide = _awaited(Agent.decide)
+    post_decision = _awaited(Agent.post_decision)
     look_at = _awaited(Agent.look_at)
     cancel = _awaited(Agent.cancel)
     complete = _awaited(Agent.complete)
     resume = _awaited(Agent.resume)
+    post_token = _awaited(Agent.post_token)
     accept_tool = _awaited(Agent.accept_tool)
     halt = _awaited(Agent.halt)
     unhalt = _awaited(Agent.unhalt)

@@ -147,7 +147,7 @@ class ToolCaller:
             with link.in_flight.track(request, self._config.timeout, self._config.longest) as call:
                 return self._hinted(link, await self._send(link, call))
         except MCPError as error:
-            return self._hinted(link, self._answer(link, error))
+            return self._hinted(link, self._result_of(link, error))
         except NotOffered as error:
             return error_result(str(error))
         except InvalidResult as error:
@@ -240,7 +240,7 @@ class ToolCaller:
             return
         raise ToolChanged(f'the tool "{name}" has changed since the call was cleared; nothing was sent')
 
-    def _answer(self, link: Link, error: MCPError) -> ToolResult:
+    def _result_of(self, link: Link, error: MCPError) -> ToolResult:
         """Turn an error into an answer for the model, or raise one of the exceptions of `call`."""
         if error.code == URL_ELICITATION_REQUIRED and (asked := addresses_required(error.data)) is not None:
             raise asked from error

@@ -43,7 +43,7 @@ from .session import (
     ConnectFailed,
     CurrentLink,
     Link,
-    NoAnswer,
+    NoReply,
     SessionDialect,
     client,
     connect_failure,
@@ -188,7 +188,7 @@ class ServerConnection:
                 if self._refused(failure, began):
                     self.first_attempt.set()
                     return True
-                if reason is None or not isinstance(failure, NoAnswer):
+                if reason is None or not isinstance(failure, NoReply):
                     reason = self.secrets.mask(str(failure))
                 self.current.fail(began)
                 self._report_state("disconnected", reason)
@@ -265,7 +265,7 @@ class ServerConnection:
             if failure.died and self._asks:
                 await self._start_with_handshake(deadline)
                 return
-            if failure.answered or isinstance(failure, NoAnswer):
+            if failure.refused or isinstance(failure, NoReply):
                 self._dialect = SessionDialect.first(self._config)
             may_be_older = self._config.transport is None and spoken.kind == "http"
             if not may_be_older or failure.status not in NOT_SPOKEN:

@@ -192,7 +192,7 @@ class ConnectFailed(Exception):
         reason: str,
         *,
         retry: bool = False,
-        answered: bool = False,
+        refused: bool = False,
         status: int | None = None,
         data: object = None,
         mistake: bool = False,
@@ -200,7 +200,7 @@ class ConnectFailed(Exception):
         super().__init__(reason)
         self.retry = retry
         """The server may still be starting."""
-        self.answered = answered
+        self.refused = refused
         """The server itself refused."""
         self.status = status
         """The HTTP status of that refusal."""
@@ -212,7 +212,7 @@ class ConnectFailed(Exception):
         """The cause is a mistake in the agent file, or in a file that it names."""
 
 
-class NoAnswer(ConnectFailed):
+class NoReply(ConnectFailed):
     """The server did not answer in time."""
 
 
@@ -355,7 +355,7 @@ def connect_failure(error: BaseException | None, transport: Transport, timeout: 
         return ConnectFailed(report + hint)
     if error is None:
         tail = transport.stderr_tail()
-        return NoAnswer(f"no answer within {timeout:g} s" + (f": {tail}" if tail else "") + hint)
+        return NoReply(f"no answer within {timeout:g} s" + (f": {tail}" if tail else "") + hint)
     if isinstance(error, ValidationError):
         return ConnectFailed(f"its answer is no valid {error.title}: {validation_text(error)}")
     if not isinstance(error, MCPError):
@@ -363,7 +363,7 @@ def connect_failure(error: BaseException | None, transport: Transport, timeout: 
     return ConnectFailed(
         first_line(error) + hint,
         retry=worth_retrying(error.code),
-        answered=meaning(error.code, error.message, error.data) == "answered",
+        refused=meaning(error.code, error.message, error.data) == "answered",
         status=http_status(error.code, error.data),
         data=error.data,
     )

@@ -35,8 +35,8 @@ def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:
                 partial(_branch, ctx, scope, spec, child, index, inner, limiter)
                 for index, child in enumerate(spec.agents)
             ]
-            settled = await scope.log.branches.gather(*branches, work_timers=execute.work_timers)
-            ends = [end for end in settled if end is not None]
+            results = await scope.log.branches.gather(*branches, work_timers=execute.work_timers)
+            ends = [end for end in results if end is not None]
             writes: dict[str, str] = {}
             for end in ends:
                 writes.update(end.writes)

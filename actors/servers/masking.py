@@ -151,28 +151,28 @@ class MaskedStream:
     def __init__(self, forms: list[bytes]) -> None:
         self._forms = forms
         self._any = re.compile(b"|".join(map(re.escape, forms)))
-        self._held = b""
-        """Bytes held back, because they may be the beginning of a secret."""
+        self._kept_back = b""
+        """Bytes kept back, because they may be the beginning of a secret."""
 
     def feed(self, chunk: bytes | bytearray) -> bytes:
-        """Mask the next chunk. Hold back a possible beginning of a secret at its end."""
+        """Mask the next chunk. Keep back a possible beginning of a secret at its end."""
         if not self._forms:
             return bytes(chunk)
-        data = self._held + chunk
-        held_from = len(data) - max(_overlap(data, form) for form in self._forms)
+        data = self._kept_back + chunk
+        kept_from = len(data) - max(_overlap(data, form) for form in self._forms)
         out, at = bytearray(), 0
         for found in self._any.finditer(data):
-            if found.start() >= held_from:
+            if found.start() >= kept_from:
                 break  # it may be the beginning of a longer secret
             out += data[at : found.start()] + MASK.encode()
             at = found.end()
-        held_from = max(held_from, at)
-        self._held = data[held_from:]
-        return bytes(out + data[at:held_from])
+        kept_from = max(kept_from, at)
+        self._kept_back = data[kept_from:]
+        return bytes(out + data[at:kept_from])
 
     def rest(self) -> bytes:
-        """Return the bytes held back at the end of the stream."""
-        rest, self._held = self._held, b""
+        """Return the bytes kept back at the end of the stream."""
+        rest, self._kept_back = self._kept_back, b""
         return rest if len(rest) < BEGINNING else MASK.encode()
 
 

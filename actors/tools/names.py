@@ -26,7 +26,7 @@ def plain_name(own: str) -> str:
     return name if len(name) <= MAX_LENGTH else hashed(name, own)
 
 
-def looks_prefixed(own: str) -> bool:
+def seems_prefixed(own: str) -> bool:
     """Return whether an own name has the form of a `prefixed_name`, with any server."""
     return plain_name(own).startswith(PREFIX)
 

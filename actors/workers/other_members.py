@@ -7,13 +7,13 @@ there, and those that wait read the journal. So they need not know which member 
 ==================  =====================================================================================
 task                effect
 ==================  =====================================================================================
-`_listen`           looks at each stream for which the journal gives a hint. Hints may be lost: then the
-                    watchers of all conversations hear of a gap
+`_listen`           publishes on the bus that a stream may have changed, for each hint of the journal.
+                    Hints may be lost: then the watchers of all conversations hear of a gap
 `_poll`             every `POLL` seconds, does the same for everything that a sender or a watcher here waits
                     for; wakes conversations whose member has died, and those that may need a token of this
                     member
-`_look_at_members`    every `LOOK` seconds, counts the last hints of a member that has died as lost, and tells
-                    the senders whom no member can answer now (`silent_members.py`)
+`_poll_members`     every `POLL_MEMBERS` seconds, counts the last hints of a member that has died as lost,
+                    and tells the senders to whom no member can reply now (`silent_members.py`)
 ==================  =====================================================================================
 
 The journal of a single process needs none of this, and the actor is not started.
@@ -44,10 +44,10 @@ POLL = 1.0
 LONGEST_PAUSE = 60.0
 """Maximum number of seconds between two attempts to do open work."""
 
-LOOK = 0.5
-"""Seconds between two looks at the other members."""
+POLL_MEMBERS = 0.5
+"""Seconds between two polls of the other members."""
 UNREACHED = 2.0
-"""Seconds without a successful look after which this member counts as cut off from the journal."""
+"""Seconds without a successful poll after which this member counts as cut off from the journal."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class OtherMembers:
     _services: Services
     _tries: dict[str, _Try] = attrs.field(factory=dict)
     _living: frozenset[str] = frozenset()
-    """The members that lived at the last look, without those that have told their end."""
+    """The members that were alive at the last poll, without those that have announced their end since."""
     _silent: SilentMembers = attrs.field(
         init=False,
         default=attrs.Factory(lambda self: SilentMembers(self._services.logs.journal.member), True),
@@ -76,7 +76,7 @@ class OtherMembers:
         async def behaviour(ctx: Context[Message[Any]]) -> None:
             ctx.start_soon(self._listen)
             ctx.start_soon(self._poll)
-            ctx.start_soon(self._look_at_members)
+            ctx.start_soon(self._poll_members)
             await ctx.serve(_nothing)
 
         return behaviour
@@ -91,9 +91,9 @@ class OtherMembers:
                     self._living -= {hint.member}
                     continue
                 try:
-                    if self._services.tokens.holds(hint.stream):
+                    if self._services.tokens.has_any(hint.stream):
                         self._services.wake(hint.stream)
-                    await self._look(hint.stream, hint.after)
+                    await self._tell_watchers(hint.stream, hint.after)
                 except JournalError as error:
                     logger.warning("could not look at a change by another node: %s", error)
 
@@ -105,8 +105,8 @@ class OtherMembers:
                 await self._release()
                 await self._resume()
                 for each in {id for topic in services.logs.bus.topics if (id := _conversation(topic))}:
-                    await self._look(each, None)
-                await services.logs.relay.look_again()
+                    await self._tell_watchers(each, None)
+                await services.logs.relay.poll_all()
                 for each in services.tokens.conversations:
                     await self._use_tokens(each)
                 level = logging.WARNING
@@ -114,17 +114,17 @@ class OtherMembers:
                 logger.log(level, "could not look for changes by other nodes: %s", error)
                 level = logging.DEBUG  # one line is enough for all polls
 
-    async def _look_at_members(self) -> None:
+    async def _poll_members(self) -> None:
         reached = trio.current_time()
         while True:
-            await trio.sleep(LOOK)
+            await trio.sleep(POLL_MEMBERS)
             with (
                 suppress(JournalError),  # `_poll` logs it
-                trio.move_on_at(max(trio.current_time() + LOOK, reached + UNREACHED)),
+                trio.move_on_at(max(trio.current_time() + POLL_MEMBERS, reached + UNREACHED)),
             ):
                 living = await self._services.logs.journal.living()
                 self._notice_deaths(frozenset(living))
-                await self._tell_senders(self._silent.look(living))
+                await self._tell_senders(self._silent.poll(living))
                 reached = trio.current_time()
             if trio.current_time() - reached >= UNREACHED:
                 for topic in self._awaited():
@@ -161,7 +161,7 @@ class OtherMembers:
         """Wake the conversations with work that this member may do, at most `AT_ONCE` in one poll. A
         conversation whose work stays is woken again after ever longer pauses."""
         services, now = self._services, trio.current_time()
-        if not services.logs.lease.holds:
+        if not services.logs.lease.owns:
             return  # it could not claim them
         work = await services.logs.journal.open_work(but=services.logs.live)
         self._tries = {id: self._tries.get(id, _Try()) for id in work}
@@ -182,20 +182,21 @@ class OtherMembers:
         inbox = await services.logs.journal.inbox(id, skip_damaged=True)
         row = await services.logs.journal.row(id)
         if row is not None and row.summary is not None and row.summary.rests:
-            if services.tokens.last_look(id) != row.last_seq:
+            if services.tokens.rested_at(id) != row.last_seq:
                 services.wake(id)
         elif not inbox and (row is None or row.summary is None or not row.summary.open):
             services.tokens.drop(id, delivered)
 
-    async def _look(self, id: str, after: int | None) -> None:
-        """Look at a conversation. `after` is its last event before the change; None: it is not known."""
+    async def _tell_watchers(self, id: str, after: int | None) -> None:
+        """Publish that another member may have changed a conversation. `after` is its last event before
+        the change; None: it is not known."""
         services, topics = self._services, self._services.logs.bus.topics
         if id in services.logs.live:
             services.wake(id)
         for topic in topics:
             if _conversation(topic) == id:
                 services.logs.bus.publish(topic, Changed())
-        await services.logs.relay.look(id, after)
+        await services.logs.relay.poll(id, after)
 
 
 def _conversation(topic: object) -> str | None:

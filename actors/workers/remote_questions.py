@@ -61,10 +61,10 @@ class RemoteQuestions:
             return None
         bearer = None
         if found.server.forwards_bearer and asked.mover is not None:
-            held = self._tokens.get(approval.stream, asked.mover) or token
-            if held is None:
+            usable = self._tokens.get(approval.stream, asked.mover) or token
+            if usable is None:
                 return None  # the agent would refuse to show the task
-            bearer = bearer_for(found.server, held)
+            bearer = bearer_for(found.server, usable)
         row = await self._journal.row(approval.stream)
         if row is None:
             return None
@@ -95,12 +95,12 @@ class RemoteQuestions:
             async with trio.open_nursery() as nursery:
                 for question in page.questions:
                     assert isinstance(question, Approval)
-                    nursery.start_soon(self._settle, question, limiter)
+                    nursery.start_soon(self._check, question, limiter)
             cursor = page.next_cursor
             if cursor is None:
                 return
 
-    async def _settle(self, approval: Approval, limiter: trio.CapacityLimiter) -> None:
+    async def _check(self, approval: Approval, limiter: trio.CapacityLimiter) -> None:
         async with limiter:
             try:
                 withdraw = await self.look(approval)

@@ -34,7 +34,7 @@ class SilentMembers:
     """The ends of the leases at the last look."""
     _missed: dict[str, int] = attrs.field(factory=dict)
 
-    def look(self, ends: Mapping[str, float]) -> frozenset[str]:
+    def poll(self, ends: Mapping[str, float]) -> frozenset[str]:
         """The silent members. `ends` are the ends of the leases that have not run out, by member."""
         before, self._ends = self._ends, ends
         renewed = int(ends.get(self._own) != before.get(self._own))

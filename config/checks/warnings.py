@@ -95,7 +95,7 @@ def _rules(rules: list[PlacedRule]) -> Iterator[str]:
         elif rule == Rule(then=rule.then, name=rule.name, optional=rule.optional):
             everything = path
         for argument, condition in rule.arguments.items():
-            if why := _never_holds(condition):
+            if why := _never_met(condition):
                 yield f"{dotted((*path, 'arguments', argument))}: never holds: {why}"
 
 
@@ -108,7 +108,7 @@ def _routes(node: Node, written: Value, path: KeyPath) -> Iterator[str]:
         return
     for index, route in enumerate(node.routes):
         for key, condition in route.when.items():
-            if why := _never_holds(condition):
+            if why := _never_met(condition):
                 yield f"{dotted((*path, 'routes', index, 'when', key))}: never holds: {why}"
     reached = {route.agent for route in node.routes} | {node.default}
     for child, at, _ in children_with_place(node, written, path):
@@ -127,7 +127,7 @@ def _audience(config: AgentConfig) -> Iterator[str]:
         )
 
 
-def _never_holds(condition: Condition) -> str | None:
+def _never_met(condition: Condition) -> str | None:
     if condition.exists is False and condition != Condition(exists=False):
         return "a missing value satisfies only exists: false"
     if condition.above is not None and condition.below is not None and condition.above >= condition.below:

@@ -178,8 +178,8 @@ class Reader:
                 return value.value if isinstance(shape, Text) else _LEFT_OUT
             return self._missing(error, value.mark, path)
         reference = whole_reference(parts)
-        held = typed(text, shape) if reference else text
-        return self._checked(held, shape, value, path, reference)
+        found = typed(text, shape) if reference else text
+        return self._checked(found, shape, value, path, reference)
 
     def _checked(
         self, found: object, shape: Shape, value: Scalar, path: KeyPath, reference: Reference | None

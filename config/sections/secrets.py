@@ -78,7 +78,7 @@ def says_secret(name: str) -> bool:
     return any(map(_SECRET_WORD.fullmatch, words)) and not _PLAIN_NAME.fullmatch("_".join(words))
 
 
-def looks_secret(text: str) -> bool:
+def seems_secret(text: str) -> bool:
     """Whether the text, a word without separators, looks like a key."""
     return _KEY.search(text) is not None
 
@@ -101,7 +101,7 @@ def secrets_in(name: str, value: str) -> Iterator[str]:
             yield from (content, unquote_plus(content))
     for piece in _PIECE.findall(_AUTHORITY.sub(" ", value)):
         if not piece.startswith(("/", "./", "../", "~")):
-            yield from filter(looks_secret, piece.split("/"))
+            yield from filter(seems_secret, piece.split("/"))
 
 
 def secrets_of(server: McpServerConfig | RemoteAgentConfig) -> Iterator[str]:
@@ -186,13 +186,13 @@ def shown_address(parts: tuple[TextPart, ...]) -> str:
     end = min((at for mark in "?#" if (at := text.find(mark)) >= 0), default=len(text))
     query = _ARGUMENT.sub(lambda each: f"{each[1]}{each[2] or ''}{bare(each[3])}", text[end:])
     place = USER.sub(lambda user: bare(user[0]), text[:end])
-    place = _STEP.sub(lambda step: f"/{MASK}" if looks_secret(step[0]) else step[0], place)
+    place = _STEP.sub(lambda step: f"/{MASK}" if seems_secret(step[0]) else step[0], place)
     for sign, reference in signs.items():
         place = place.replace(sign, _shown(reference))
     return place + query
 
 
 def _shown(reference: Reference) -> str:
-    if reference.default is None or looks_secret(reference.default):
+    if reference.default is None or seems_secret(reference.default):
         return f"${{{reference.name}}}"
     return f"${{{reference.name}:-{shown_address((reference.default,))}}}"

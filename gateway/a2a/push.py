@@ -217,7 +217,7 @@ class PushNotifier:
 
     async def _refresh(self) -> None:
         """See what other members have changed. Raises `JournalError`."""
-        await self._notes.look()
+        await self._notes.poll()
         self._living = await self._agent.living()
 
     def _is_live(self, hook: Hook) -> bool:

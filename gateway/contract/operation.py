@@ -34,7 +34,7 @@ def header(name: str, description: str, type: Any = str, **schema: Any) -> Param
 
 
 @attrs.frozen
-class Answer:
+class Response:
     status: int
     description: str
     body: Any = None
@@ -52,8 +52,8 @@ class Operation:
     route: str
     """Method and path, with variables in braces as OpenAPI writes them."""
     summary: str
-    own_answers: tuple[Answer, ...]
-    """The success answer first. `answers` adds the common ones of the route."""
+    own_responses: tuple[Response, ...]
+    """The success answer first. `responses` adds the common ones of the route."""
     own_parameters: tuple[Parameter, ...] = ()
     """`parameters` adds the variables of the path and the idempotency key."""
     body: Shape | Mapping[str, Any] | None = None
@@ -63,7 +63,7 @@ class Operation:
     """Whether a POST takes an Idempotency-Key."""
     is_public: bool = False
     """Whether it needs no credential, also with `auth:`."""
-    otherwise: Answer | None = None
+    otherwise: Response | None = None
     """All answers that are not its own; None: the common ones, and `OTHERWISE`."""
 
     @property
@@ -80,23 +80,23 @@ class Operation:
         return (*variables, *((KEY,) if self.method == "POST" and self.keyed else ()), *self.own_parameters)
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
+    def responses(self) -> tuple[Response, ...]:
         """All answers by status. The operation's own answer replaces the common one with the same status."""
         if self.otherwise is not None:
-            return self.own_answers
+            return self.own_responses
         common = {each.status: each for name, each in NOT_FOUND.items() if f"{{{name}}}" in self.path}
         common |= {each.status: each for each in COMMON.get(self.method, ())}
-        own = {each.status: each for each in self.own_answers}
+        own = {each.status: each for each in self.own_responses}
         return tuple(each for _, each in sorted((common | own).items()))
 
 
-def error(status: int, description: str) -> Answer:
+def error(status: int, description: str) -> Response:
     headers = {"Retry-After": "Seconds until a retry may succeed"} if status in (429, 503) else {}
-    return Answer(status, description, Error, headers=headers)
+    return Response(status, description, Error, headers=headers)
 
 
 LOCATION = {"Location": "The path of the conversation"}
-ACCEPTED = Answer(
+ACCEPTED = Response(
     202,
     "With `Prefer: respond-async`: the request is on disk; `Location` names the conversation",
     Turn(conversation=ex.NEW),
@@ -108,7 +108,7 @@ STOPPING = error(
     "`shutting_down`, `node_unavailable`, `journal_unavailable`: `accepted` says whether the request is "
     "stored. `needs_newer_version`: it is not. `stopped`, or without `accepted`: its outcome is unknown",
 )
-OTHERWISE = Answer(
+OTHERWISE = Response(
     0,
     "Any route: `cross_site` (403), `wrong_host` (421), `internal_error` or `conversation_broken` (500), "
     "`journal_unavailable`, `too_many_connections` or `stopped` (503); with a body: `request_timeout` (408). "

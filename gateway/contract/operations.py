@@ -22,8 +22,8 @@ from .operation import (
     MALFORMED,
     REUSED,
     UNUSABLE,
-    Answer,
     Operation,
+    Response,
     error,
     header,
     query,
@@ -47,7 +47,7 @@ FLEET = (
         "GET /fleet",
         "List the processes that share the journal",
         (
-            Answer(
+            Response(
                 200,
                 "The journal and its processes",
                 s.Fleet(
@@ -73,14 +73,14 @@ EMERGENCY = (
         "getHalt",
         "GET /halt",
         "Read whether the agent is halted",
-        (Answer(200, "The emergency stop", RUNNING),),
+        (Response(200, "The emergency stop", RUNNING),),
     ),
     Operation(
         "haltAgent",
         "POST /halt",
         "Halt the agent: no call that must not be repeated leaves",
         (
-            Answer(200, "The agent is halted, also after a restart", HALTED),
+            Response(200, "The agent is halted, also after a restart", HALTED),
             error(400, f"`invalid_request`: `reason` is not a text, or too long; {MALFORMED}"),
         ),
         (),
@@ -92,7 +92,7 @@ EMERGENCY = (
         "unhaltAgent",
         "POST /unhalt",
         "End the halt",
-        (Answer(200, "The agent is not halted", RUNNING),),
+        (Response(200, "The agent is not halted", RUNNING),),
         description="A call that waits since then is sent when it is approved. Without a halt, this changes "
         "nothing.",
     ),
@@ -104,7 +104,7 @@ AUTH = (
         "getSession",
         "GET /session",
         "Read the principal of the request",
-        (Answer(200, "The principal", s.SessionBody(subject="alice", roles=["operator"])),),
+        (Response(200, "The principal", s.SessionBody(subject="alice", roles=["operator"])),),
         description="The page reads its CSRF token here.",
     ),
     Operation(
@@ -112,7 +112,7 @@ AUTH = (
         "POST /ticket",
         "Make a ticket, for a stream on which no header can be set",
         (
-            Answer(200, "The ticket, which is valid once", s.TicketBody(ticket="q7x...", expires_in=30)),
+            Response(200, "The ticket, which is valid once", s.TicketBody(ticket="q7x...", expires_in=30)),
             error(404, "`not_found`: the agent has no authentication"),
         ),
         description="A stream takes it as the query parameter `ticket`, and ends when the credential of this "
@@ -123,7 +123,7 @@ AUTH = (
         "endSession",
         "POST /logout",
         "End the session of the page",
-        (Answer(204, "Ended; other credentials stay valid"),),
+        (Response(204, "Ended; other credentials stay valid"),),
         keyed=False,
     ),
 )
@@ -161,7 +161,7 @@ CONVERSATIONS = (
         "POST /conversations",
         "Create a conversation",
         (
-            Answer(
+            Response(
                 201,
                 "Created; has a `result` only if there was a message",
                 w.Turn(conversation=ex.NEW),
@@ -178,7 +178,7 @@ CONVERSATIONS = (
         "listConversations",
         "GET /conversations",
         "List conversations, the newest first",
-        (Answer(200, "A page of conversations", ex.CONVERSATIONS), INVALID),
+        (Response(200, "A page of conversations", ex.CONVERSATIONS), INVALID),
         (
             query("status", "Only conversations with this status", Status),
             query(
@@ -196,14 +196,14 @@ CONVERSATIONS = (
         "getConversation",
         "GET /conversations/{id}",
         "Read a conversation with all its messages and approvals",
-        (Answer(200, "The conversation", w.ConversationBody(conversation=ex.WAITING)),),
+        (Response(200, "The conversation", w.ConversationBody(conversation=ex.WAITING)),),
     ),
     Operation(
         "sendMessage",
         "POST /conversations/{id}/messages",
         "Send a message",
         (
-            Answer(
+            Response(
                 200,
                 "The outcome",
                 w.Turn(conversation=ex.WAITING, result=ex.ASKED),
@@ -227,7 +227,7 @@ CONVERSATIONS = (
         "POST /conversations/{id}/cancel",
         "Cancel the run; pending approvals become void",
         (
-            Answer(200, "Cancelled", w.Turn(conversation=ex.ENDED)),
+            Response(200, "Cancelled", w.Turn(conversation=ex.ENDED)),
             error(409, "`conversation_read_only`"),
         ),
     ),
@@ -236,7 +236,7 @@ CONVERSATIONS = (
         "POST /conversations/{id}/complete",
         "Close the conversation; it takes no more messages",
         (
-            Answer(200, "Closed", w.Turn(conversation=ex.changed(ex.NEW, status="completed"))),
+            Response(200, "Closed", w.Turn(conversation=ex.changed(ex.NEW, status="completed"))),
             error(409, "`run_in_progress` or `conversation_read_only`"),
         ),
     ),
@@ -245,7 +245,7 @@ CONVERSATIONS = (
         "POST /conversations/{id}/resume",
         "Continue the run with this request's bearer token",
         (
-            Answer(200, "The outcome", ENDED),
+            Response(200, "The outcome", ENDED),
             error(400, f"`token_required`, {MALFORMED}"),
             error(409, "`not_waiting_for_credential` or `conversation_read_only`"),
         ),
@@ -255,14 +255,14 @@ CONVERSATIONS = (
         "deleteConversation",
         "DELETE /conversations/{id}",
         "Cancel the run and delete the conversation",
-        (Answer(204, "Deleted"),),
+        (Response(204, "Deleted"),),
     ),
     Operation(
         "followConversation",
         "GET /conversations/{id}/events",
         "Stream the conversation's events: stored ones, then new ones",
         (
-            Answer(200, "Server-sent events of frames", Frame, ex.STREAM, "text/event-stream"),
+            Response(200, "Server-sent events of frames", Frame, ex.STREAM, "text/event-stream"),
             INVALID,
         ),
         (
@@ -287,7 +287,7 @@ FILTERS = (
     query("conversation", "Only frames of these conversations, separated by commas", minLength=1),
     DELTAS,
 )
-SWITCHED = Answer(101, "A websocket; each text message is a frame", Frame, ex.HEARTBEAT)
+SWITCHED = Response(101, "A websocket; each text message is a frame", Frame, ex.HEARTBEAT)
 NO_HANDSHAKE = error(426, "`upgrade_required`: the request is no handshake of a websocket")
 LIVE = (
     "Live only: connect first, then read the lists that you keep up to date. A client that reads too slowly "
@@ -299,7 +299,7 @@ EVENTS = (
         "watchEvents",
         "GET /events",
         "Stream the events of all conversations, from now on",
-        (Answer(200, "Server-sent events of frames", Frame, ex.STREAM, "text/event-stream"), INVALID),
+        (Response(200, "Server-sent events of frames", Frame, ex.STREAM, "text/event-stream"), INVALID),
         FILTERS,
         description=LIVE,
     ),
@@ -326,7 +326,7 @@ APPROVALS = (
         "listApprovals",
         "GET /approvals",
         "List approvals of all conversations, the oldest first",
-        (Answer(200, "A page of approvals", w.ApprovalList(approvals=[ex.APPROVAL])), INVALID),
+        (Response(200, "A page of approvals", w.ApprovalList(approvals=[ex.APPROVAL])), INVALID),
         (
             query("state", "Only approvals in this state", QuestionState, default="pending"),
             query("kind", "Only approvals of this kind", w.Kind),
@@ -338,14 +338,14 @@ APPROVALS = (
         "getApproval",
         "GET /approvals/{uuid}",
         "Read an approval in any state",
-        (Answer(200, "The approval", w.ApprovalBody(approval=ex.APPROVAL)),),
+        (Response(200, "The approval", w.ApprovalBody(approval=ex.APPROVAL)),),
     ),
     Operation(
         "decideApproval",
         "POST /approvals/{uuid}",
         "Decide an approval; the first decision counts",
         (
-            Answer(200, "The outcome", ENDED),
+            Response(200, "The outcome", ENDED),
             ACCEPTED,
             error(
                 400,
@@ -382,7 +382,7 @@ AGUI = (
         "POST /agui",
         "Run the agent for a client that speaks AG-UI",
         (
-            Answer(
+            Response(
                 200,
                 "Server-sent events of AG-UI 1.0, until the run ends or waits",
                 AGUIEvent,
@@ -407,28 +407,28 @@ SYSTEM = (
         "getHealth",
         "GET /health",
         "Check that the process is alive",
-        (Answer(200, "The process is alive", s.Alive(status="ok")),),
+        (Response(200, "The process is alive", s.Alive(status="ok")),),
         is_public=True,
     ),
     Operation(
         "getReadiness",
         "GET /health/ready",
         "Check the tool servers, the models and the store",
-        (Answer(200, "All are ready", ex.READINESS), Answer(503, "Not all are ready", s.Readiness)),
+        (Response(200, "All are ready", ex.READINESS), Response(503, "Not all are ready", s.Readiness)),
         is_public=True,
     ),
     Operation(
         "listTools",
         "GET /tools",
         "List all tools, and whether each runs, asks or is denied",
-        (Answer(200, "The tools", s.ToolList(tools=[ex.TOOL], warnings=())),),
+        (Response(200, "The tools", s.ToolList(tools=[ex.TOOL], warnings=())),),
     ),
     Operation(
         "acceptTool",
         "POST /tools/{name}/accept",
         "Accept the weaker hints that the tool server lists",
         (
-            Answer(200, "The hints are in effect", s.ToolBody(tool=ex.TOOL)),
+            Response(200, "The hints are in effect", s.ToolBody(tool=ex.TOOL)),
             error(400, f"`invalid_request`: `hash` is missing; {MALFORMED}"),
             error(409, "`tool_changed`: the definition has another hash now"),
         ),
@@ -440,7 +440,7 @@ SYSTEM = (
         "getDocs",
         "GET /docs",
         "Read this documentation",
-        (Answer(200, "A page", str, content_type="text/html"),),
+        (Response(200, "A page", str, content_type="text/html"),),
         is_public=True,
     ),
     Operation(
@@ -448,7 +448,7 @@ SYSTEM = (
         "GET /docs/json",
         "List all operations briefly",
         (
-            Answer(
+            Response(
                 200,
                 "The operations",
                 s.EndpointList(
@@ -464,7 +464,7 @@ SYSTEM = (
         "getOpenApi",
         "GET /openapi.json",
         "Read this documentation as OpenAPI 3.1",
-        (Answer(200, "The document", Mapping[str, Any]),),
+        (Response(200, "The document", Mapping[str, Any]),),
         is_public=True,
     ),
 )

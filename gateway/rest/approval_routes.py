@@ -54,9 +54,9 @@ class Approvals:
         token = headers.tool_token(request)
         wait = not headers.wants_async(request.headers)
         try:
-            turn = await self._for(request).decide(
-                uuid, decision, key=key, token=token, wait=wait, traceparent=request.traceparent
-            )
+            agent = self._for(request)
+            decide = agent.decide if wait else agent.post_decision
+            turn = await decide(uuid, decision, key=key, token=token, traceparent=request.traceparent)
         except AgentError as error:
             if error.code not in ("already_decided", "expired", "subject_changed", "void"):
                 raise

@@ -85,9 +85,9 @@ class Conversations:
             raise message_required()
         wait = not headers.wants_async(request.headers)
         token, origin = headers.tool_token(request), _origin(request)
-        turn = await self._for(request).send(
-            id, content.text, pictures=content.pictures, key=key, token=token, wait=wait, origin=origin
-        )
+        agent = self._for(request)
+        send = agent.send if wait else agent.post
+        turn = await send(id, content.text, pictures=content.pictures, key=key, token=token, origin=origin)
         if turn.result is not None and turn.result.not_stored:
             set_conversation(turn.conversation.id, turn.conversation.head.session_id)
             body = views.not_stored_view(turn, tree=self.agent.config.has_tree)

@@ -1,8 +1,8 @@
-"""The limits of the memory of this process: those of the machine, and the bounds of what it holds at once.
+"""The limits of the memory of this process: those of the machine, and the bounds of what it keeps at once.
 
 The machine limits the process as a whole, and kills it beyond that; the names are the kernel's. Everything
-that a client, a model or a server sends is held within a bound; the names are keys of the agent file, or say
-what is held. `docs/guides/operate.md` has the table of both.
+that a client, a model or a server sends is kept within a bound; the names are keys of the agent file, or say
+what is kept in memory. `docs/guides/operate.md` has the table of both.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _NO_LIMIT = 2**60
 
 def memory_of(config: AgentConfig) -> Memory:
     """The memory in use, and all limits."""
-    return Memory(used_bytes=_used(), limits=[*machine_limits(), *held(config)])
+    return Memory(used_bytes=_used(), limits=[*machine_limits(), *process_bounds(config)])
 
 
-def held(config: AgentConfig) -> Iterator[MemoryLimit]:
-    """The bounds of what the process holds at once. Pure."""
+def process_bounds(config: AgentConfig) -> Iterator[MemoryLimit]:
+    """The bounds of what the process keeps at once. Pure."""
     bounds: tuple[tuple[str, int, MemoryUnit], ...] = (
         ("server.max_connections", config.server.max_connections, "connections"),
         ("request body", MAX_BODY, "bytes"),

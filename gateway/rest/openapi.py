@@ -10,7 +10,7 @@ from typing import Any
 from ...runtime.json_text import dump_wire
 from ..a2a import a2a_operations
 from ..contract.declaration import Shape
-from ..contract.operation import OTHERWISE, Answer, Operation, Parameter
+from ..contract.operation import OTHERWISE, Operation, Parameter, Response
 from ..contract.operations import TAGS
 from ..contract.shape_schema import components, is_never_empty, schema
 from ..contract.system_shapes import Endpoint, EndpointList
@@ -65,12 +65,12 @@ def endpoint_list() -> EndpointList:
 def _operation(operation: Operation, tag: str, schemes: tuple[Scheme, ...] | None) -> dict[str, Any]:
     if schemes is not None:
         operation = with_auth(operation)
-    answers = {str(answer.status): _answer(answer) for answer in operation.answers}
+    responses = {str(response.status): _response(response) for response in operation.responses}
     described: dict[str, Any] = {
         "operationId": operation.id,
         "tags": [tag],
         "summary": operation.summary,
-        "responses": {**answers, "default": _answer(operation.otherwise or OTHERWISE)},
+        "responses": {**responses, "default": _response(operation.otherwise or OTHERWISE)},
     }
     if operation.description:
         described["description"] = operation.description
@@ -110,16 +110,16 @@ def _content(body: Any) -> dict[str, Any]:
     return {"schema": schema(body)}
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
-    described: dict[str, Any] = {"description": answer.description}
-    if answer.body is not None:
-        content = _content(answer.body)
-        if answer.example is not None:
-            content["example"] = answer.example
-        described["content"] = {answer.content_type: content}
-    if answer.headers:
+def _response(response: Response) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": response.description}
+    if response.body is not None:
+        content = _content(response.body)
+        if response.example is not None:
+            content["example"] = response.example
+        described["content"] = {response.content_type: content}
+    if response.headers:
         described["headers"] = {
             name: {"description": meaning, "schema": {"type": "string"}}
-            for name, meaning in answer.headers.items()
+            for name, meaning in response.headers.items()
         }
     return described

@@ -36,7 +36,7 @@ _TOOL_TOKEN = header(
     pattern="^Bearer [!-~]+$",
 )
 _TICKET = query(TICKET, "A ticket of `POST /ticket`, in place of another credential")
-_ANSWERS = (
+_RESPONSES = (
     error(400, "`invalid_token`, `credential_as_tool_token`, or `invalid_request` for a repeated header"),
     attrs.evolve(
         error(401, "`unauthenticated`: there is no credential, or it is not valid"),
@@ -60,13 +60,13 @@ def schemes_of(auth: AuthConfig) -> tuple[Scheme, ...]:
 def with_auth(operation: Operation) -> Operation:
     """The operation of an agent with `auth:`."""
     if operation.id == "getReadiness":  # without a credential, the answer is short
-        short = (attrs.evolve(each, body=Readiness | Mapping[str, str]) for each in operation.own_answers)
-        return attrs.evolve(operation, own_answers=tuple(short))
+        short = (attrs.evolve(each, body=Readiness | Mapping[str, str]) for each in operation.own_responses)
+        return attrs.evolve(operation, own_responses=tuple(short))
     if operation.is_public or operation.otherwise is not None:
         return operation
-    success = operation.own_answers[0]
-    by_status = {each.status: each for each in operation.answers}
-    for each in _ANSWERS:
+    success = operation.own_responses[0]
+    by_status = {each.status: each for each in operation.responses}
+    for each in _RESPONSES:
         known = by_status.get(each.status)
         text = each.description if known is None else f"{known.description}; {each.description}"
         by_status[each.status] = attrs.evolve(each, description=text)
@@ -76,7 +76,7 @@ def with_auth(operation: Operation) -> Operation:
     if is_stream(operation.path):
         parameters = (*parameters, _TICKET)
     del by_status[success.status]
-    return attrs.evolve(operation, own_answers=(success, *by_status.values()), own_parameters=parameters)
+    return attrs.evolve(operation, own_responses=(success, *by_status.values()), own_parameters=parameters)
 
 
 def security(operation: Operation, schemes: tuple[Scheme, ...]) -> list[dict[str, Any]]:

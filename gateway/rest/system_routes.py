@@ -78,16 +78,16 @@ class System:
     async def ready(self, request: HttpRequest) -> Reply:
         health = await self.agent.readiness()
         view = health_view(health, self.agent.halt_state(), memory_of(self.agent.config))
-        body = view if await self._may_look(request) else {"status": view.status}
+        body = view if await self._may_view(request) else {"status": view.status}
         return reply(body, 200 if health.ready else 503)
 
-    async def _may_look(self, request: HttpRequest) -> bool:
+    async def _may_view(self, request: HttpRequest) -> bool:
         """Whether the request has a credential with a role, if the agent needs one. The route is public, so
         it refuses no request."""
         if self.entrance is None:
             return True
         try:
-            return may((await self.entrance.identify(request)).principal, "look")
+            return may((await self.entrance.identify(request)).principal, "view")
         except RequestError:
             return False
 

@@ -29,7 +29,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import attrs
 
 from ..event_bus import Subscription
-from .ownership import Fence, Fleet, Held, Renewed
+from .ownership import Fence, Fleet, Owned, Renewed
 from .question import (
     Already,
     CloseQuestion,
@@ -280,7 +280,7 @@ class Journal(Notes, Protocol):
         """
         ...
 
-    async def claim(self, stream: str) -> Fence | Held:
+    async def claim(self, stream: str) -> Fence | Owned:
         """Become the only writer of a stream, if it is free. Earlier fences of this member become invalid.
 
         Raises:
@@ -288,7 +288,7 @@ class Journal(Notes, Protocol):
         """
         ...
 
-    async def holds(self, fence: Fence) -> bool:
+    async def owns(self, fence: Fence) -> bool:
         """Whether the fence is valid."""
         ...
 
@@ -309,7 +309,7 @@ class Journal(Notes, Protocol):
         """
         ...
 
-    async def answer(self, stream: str, key: str) -> Json | None:
+    async def stored_reply(self, stream: str, key: str) -> Json | None:
         """Return the reply to a command, or its refusal; None if it has none yet.
 
         Raises:

@@ -67,8 +67,9 @@ class Talk:
     turn: Turn
 
     @classmethod
-    async def begin(cls, agent: Agent, words: str, **more: Any) -> Talk:
-        return cls(agent, await agent.start_conversation(words, **more))
+    async def begin(cls, agent: Agent, words: str, wait: bool = True, **more: Any) -> Talk:
+        start = agent.start_conversation if wait else agent.post_conversation
+        return cls(agent, await start(words, **more))
 
     @property
     def id(self) -> str:

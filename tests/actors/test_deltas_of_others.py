@@ -94,7 +94,7 @@ async def test_watchers_at_another_member_get_deltas_in_their_place(
 
 async def test_wanted_is_what_others_may_have(members: Members, autojump_clock: MockClock) -> None:
     async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
-        id = (await a.start_conversation("go", wait=False)).conversation.id
+        id = (await a.post_conversation("go")).conversation.id
         for agent in (a, b):
             nursery.start_soon(of_one, agent, id, [])
         await trio.sleep(1)

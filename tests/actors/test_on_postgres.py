@@ -92,7 +92,7 @@ async def test_member_that_dies_is_taken_over(
                 at_a.tool("wipe", DESTRUCTIVE, wipe)
                 turn = await a.start_conversation("go")
                 [asked] = turn.conversation.head.pending
-                await a.decide(asked, YES, wait=False)
+                await a.post_decision(asked, YES)
                 await called.wait()
                 life.cancel()
         assert (await seen_until_the_end(b, turn.conversation.id))[-1] == "run.finished"

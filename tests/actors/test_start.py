@@ -235,7 +235,7 @@ async def test_after_a_failure_inside_the_block_no_further_step_begins(
     world.plan("agent", use(call("put")), use(call("put")), say("done"))
     with suppress(BaseExceptionGroup, ZeroDivisionError):
         async with world.agent() as agent:
-            id = (await agent.start_conversation("go", wait=False)).conversation.id
+            id = (await agent.post_conversation("go")).conversation.id
             await trio.sleep(1)
             raise ZeroDivisionError
     assert (world.called("put"), len(world.requests)) == (1, 1)

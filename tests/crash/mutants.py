@@ -509,7 +509,7 @@ DELEGATED = (
     (
         "a message lends its token to the run of another principal",
         Edit(
-            "actors.conversation.commands:Commands._answer_waiting",
+            "actors.conversation.commands:Commands._reply_to_waiting",
             "(each for each in waiting if each.by == self._log.run.started.by)",
             "waiting",
         ),
@@ -1018,7 +1018,7 @@ ONE_EDIT = (
         "names: a tool may have the name of another server's tool",
         Edit(
             "actors.tools.catalogue:_named",
-            "looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others",
+            "seems_prefixed(tool.own_name) or plain_name(tool.own_name) in others",
             "False",
         ),
         TOOL_NAMES,
@@ -1153,8 +1153,8 @@ ONE_EDIT = (
         "while a save waits: an expired approval is voided with its run",
         Edit(
             "actors.conversation.run:close",
-            "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)",
-            "tuple(run.unsettled) == unsettled",
+            "(log.state.head.pending, tuple(run.unreplied)) == (pending, unreplied)",
+            "tuple(run.unreplied) == unreplied",
         ),
         SLOW_SAVES,
     ),
@@ -1162,7 +1162,7 @@ ONE_EDIT = (
         "while a save waits: an answered sender gets the end of the run",
         Edit(
             "actors.conversation.run:close",
-            "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)",
+            "(log.state.head.pending, tuple(run.unreplied)) == (pending, unreplied)",
             "log.state.head.pending == pending",
         ),
         SLOW_SAVES,
@@ -1238,7 +1238,7 @@ AUTHENTICATED: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         "old keys count if the file is unreadable",
-        Edit("gateway.auth.api_keys:ApiKeys.look", "state, stored = (str(error), ())", "return"),
+        Edit("gateway.auth.api_keys:ApiKeys.poll", "state, stored = (str(error), ())", "return"),
         f"{API_KEYS}::test_a_file_that_cannot_be_used_refuses_all_keys",
     ),
     (
@@ -1304,7 +1304,7 @@ MEMBERS = (
         "members: a stream is claimed from a living owner",
         Edit(
             "runtime.journal.ownership:Owners.claim",
-            "self._take(stream, member, claim) if owner in (None, member) else Held(str(owner))",
+            "self._take(stream, member, claim) if owner in (None, member) else Owned(str(owner))",
             "self._take(stream, member, claim)",
         ),
         (OTHER_MEMBERS,),
@@ -1321,7 +1321,7 @@ MEMBERS = (
     ),
     (
         "members: a late renewal hides that the lease had run out",
-        Edit("runtime.journal.lease:Lease.renew", "not self.holds", "False"),
+        Edit("runtime.journal.lease:Lease.renew", "not self.owns", "False"),
         (OTHER_MEMBERS,),
     ),
     (
@@ -1398,9 +1398,9 @@ MEMBERS = (
     (
         "members: a sender without its token here is answered at once",
         Edit(
-            "actors.conversation.run:_settled_without",
-            "(key for key in unsettled if log.sent_elsewhere.get(key) not in living)",
-            "(key for key in unsettled)",
+            "actors.conversation.run:_to_reply_to",
+            "(key for key in unreplied if log.sent_elsewhere.get(key) not in living)",
+            "(key for key in unreplied)",
         ),
         (OTHER_MEMBERS,),
     ),
@@ -1529,7 +1529,7 @@ MEMBERS = (
     ),
     (
         "members: a hint that could not be followed is no gap for watchers of all",
-        Edit("actors.log.writer.relay:Relay.look", "after is not None and id not in self._last", "False"),
+        Edit("actors.log.writer.relay:Relay.poll", "after is not None and id not in self._last", "False"),
         (LOST_MEMBERS,),
     ),
     (
@@ -1540,7 +1540,7 @@ MEMBERS = (
     (
         "members: a late hint about a conversation that moved is no gap",
         Edit(
-            "actors.log.writer.relay:Relay.look",
+            "actors.log.writer.relay:Relay.poll",
             "after is not None and after < self._unsure.get(id, 0)",
             "False",
         ),
@@ -1624,7 +1624,7 @@ MEMBERS = (
     (
         "members: another member is to blame for a slow store",
         Edit(
-            "actors.workers.silent_members:SilentMembers.look",
+            "actors.workers.silent_members:SilentMembers.poll",
             "int(ends.get(self._own) != before.get(self._own))",
             "1",
         ),
@@ -1651,7 +1651,7 @@ MEMBERS = (
     (
         "members: a request waits at a member that is cut off",
         Edit(
-            "actors.workers.other_members:OtherMembers._look_at_members",
+            "actors.workers.other_members:OtherMembers._poll_members",
             "trio.current_time() - reached >= UNREACHED",
             "False",
         ),
@@ -1664,7 +1664,7 @@ MEMBERS = (
     ),
     (
         "postgres: the outcome of a cancelled operation is lost",
-        Edit("runtime.journal.postgres.pool:Awaited.patience", "LOOK_EVERY if self.is_late else GRACE", "0"),
+        Edit("runtime.journal.postgres.pool:Awaited.patience", "POLL_EVERY if self.is_late else GRACE", "0"),
         (f"{PG_TESTS}::test_operation_that_has_begun_ends_soon_after_its_cancellation",),
     ),
     (
@@ -1965,7 +1965,7 @@ MUTANTS = (
     ),
     Mutant(
         "the fence: an owner that was replaced may write",
-        (Edit("runtime.journal.local_member:LocalMember._check", "not self._owners.holds(fence)", "False"),),
+        (Edit("runtime.journal.local_member:LocalMember._check", "not self._owners.owns(fence)", "False"),),
         (SAVES,),
     ),
     Mutant(
@@ -2169,7 +2169,7 @@ MUTANTS = (
     ),
     Mutant(
         "a command that was carried out is carried out again before that is on disk",
-        (Edit("actors.conversation.commands:Commands.look", "received.key in acked", "False"),),
+        (Edit("actors.conversation.commands:Commands.poll", "received.key in acked", "False"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
@@ -2240,7 +2240,7 @@ MUTANTS = (
                 "self.inbox[key].reply is None",
                 "True",
             ),
-            Words("runtime.journal.sqlite.sql_inbox:answer", " AND reply IS NULL", ""),
+            Words("runtime.journal.sqlite.sql_inbox:save_replies", " AND reply IS NULL", ""),
         ),
     ),
     Mutant(
@@ -2558,7 +2558,11 @@ MUTANTS = (
     ),
     Mutant(
         "the token of a queued message is tried for ever",
-        (Edit("actors.conversation.commands:Commands._answer_waiting", "tried not in self._tried", "True"),),
+        (
+            Edit(
+                "actors.conversation.commands:Commands._reply_to_waiting", "tried not in self._tried", "True"
+            ),
+        ),
         (NEEDS,),
     ),
     Mutant(
@@ -2599,7 +2603,7 @@ MUTANTS = (
     ),
     Mutant(
         "elicitations in flight outlive the process",
-        (Edit("actors.conversation.commands:Commands.look", "await self._void_lost()", ""),),
+        (Edit("actors.conversation.commands:Commands.poll", "await self._void_lost()", ""),),
         (killed(NEEDS, "a question in the middle of a call that may be repeated"),),
     ),
     Mutant(
@@ -2688,7 +2692,7 @@ MUTANTS = (
             Words(
                 "actors.gate.conditions:Searches.find",
                 "        except TimeoutError:\n            return self.given_up()\n",
-                "        except TimeoutError:\n            return ConditionAnswer.FAILS\n",
+                "        except TimeoutError:\n            return ConditionResult.FAILS\n",
             ),
         ),
         (ORACLE,),
@@ -2709,7 +2713,7 @@ MUTANTS = (
     ),
     Mutant(
         "the gate takes a non-number for a number within the limit",
-        (Edit("actors.gate.conditions:_compared", "ConditionAnswer.UNDECIDED", "ConditionAnswer.FAILS"),),
+        (Edit("actors.gate.conditions:_compared", "ConditionResult.UNDECIDED", "ConditionResult.FAILS"),),
         (ORACLE,),
     ),
     Mutant(
@@ -2738,8 +2742,8 @@ MUTANTS = (
         (
             Words(
                 "actors.nodes.router:first_route",
-                "            case ConditionAnswer.HOLDS:\n",
-                "            case ConditionAnswer.HOLDS | ConditionAnswer.UNDECIDED:\n",
+                "            case ConditionResult.MET:\n",
+                "            case ConditionResult.MET | ConditionResult.UNDECIDED:\n",
             ),
         ),
         (ROUTER_TESTS,),

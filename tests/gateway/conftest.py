@@ -147,7 +147,7 @@ class FakeAgent:
 
     async def _command(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Turn:
         await self._read(name, args, options)
-        if self.gate is not None and options.get("wait", True):
+        if self.gate is not None and not name.startswith("post"):
             await self.gate.wait()
         return turn_of(self.conversation, self.result)
 
@@ -164,8 +164,15 @@ class FakeAgent:
         self._known(id)
         return await self._command("send", (id, text), options)
 
+    async def post(self, id: str, text: str, **options: Any) -> Turn:
+        self._known(id)
+        return await self._command("post", (id, text), options)
+
     async def decide(self, approval: str, decision: Mapping[str, Any], **options: Any) -> Turn:
         return await self._command("decide", (approval, decision), options)
+
+    async def post_decision(self, approval: str, decision: Mapping[str, Any], **options: Any) -> Turn:
+        return await self._command("post_decision", (approval, decision), options)
 
     async def cancel(self, id: str, **options: Any) -> Turn:
         return await self._command("cancel", (id,), options)

@@ -38,14 +38,14 @@ class Keyring:
         with self.file.changing() as stored:
             key, text = new_key(stored, name, roles, subject, now=system_clock(), expires=expires)
             stored.append(key)
-        self.keys.look()
+        self.keys.poll()
         self.texts[name] = text
         return text
 
     def revoke(self, name: str) -> None:
         with self.file.changing() as stored:
             stored[:] = revoked(stored, name, now=system_clock())
-        self.keys.look()
+        self.keys.poll()
 
     def authenticator(self, auth: AuthConfig, tokens: BearerVerifier | None = None) -> Authenticator:
         return Authenticator(auth, self.keys, tokens)

@@ -66,7 +66,7 @@ async def test_a_decision_goes_to_the_agent_as_it_is(agent: Any, client: httpx2.
     answer = await client.post(PATH, json=words, headers={"Authorization": "Bearer abc"})
     assert answer.status_code == 200
     assert answer.json()["result"]["response"] == "Added."
-    options = {"key": None, "token": "abc", "wait": True, "traceparent": None}
+    options = {"key": None, "token": "abc", "traceparent": None}
     assert agent.calls == [("decide", (ex.APPROVAL_ID, words), options)]
 
 
@@ -74,7 +74,7 @@ async def test_a_decision_need_not_wait(agent: Any, client: httpx2.AsyncClient) 
     answer = await client.post(PATH, json={"approved": True}, headers={"Prefer": "respond-async"})
     assert answer.status_code == 202
     assert answer.headers["Location"] == f"/conversations/{ex.CONVERSATION_ID}"
-    assert agent.calls[0][2]["wait"] is False
+    assert agent.calls[0][0] == "post_decision"
 
 
 @pytest.mark.parametrize(

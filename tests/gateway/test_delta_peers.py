@@ -51,7 +51,7 @@ class Advertised(MemoryJournal):
 @pytest.fixture
 def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Members:
     """On the real clock, because their connections are real."""
-    monkeypatch.setattr(delta_peers, "LOOK", 0.1)
+    monkeypatch.setattr(delta_peers, "POLL_EVERY", 0.1)
     monkeypatch.setattr(Advertised, "url", None)
     members = Members(tmp_path, Advertised(wall, lease=LEASE, member="a"))
     members.world("a").plan("agent", Streamed(tuple(map(TextDelta, TEXT)), say(TEXT), pause=0.01))

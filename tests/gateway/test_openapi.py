@@ -122,7 +122,7 @@ def test_every_variable_of_a_path_is_described(operation: Operation) -> None:
 def test_every_route_has_an_example(operation: Operation) -> None:
     for parameter in operation.parameters:
         assert parameter.where != "path" or parameter.example is not None
-    success = operation.own_answers[0]
+    success = operation.own_responses[0]
     assert isinstance(success.body, Shape) or success.example or operation.id in WITHOUT_EXAMPLE
 
 
@@ -140,7 +140,7 @@ def called(operation: Operation) -> dict[str, Any]:
     """The request its example stands for."""
     path = operation.path
     query: dict[str, Any] = {}
-    headers = dict(HANDSHAKE) if operation.answers[0].status == 101 else {}
+    headers = dict(HANDSHAKE) if operation.responses[0].status == 101 else {}
     for parameter in operation.parameters:
         if parameter.example is None:
             continue
@@ -165,7 +165,7 @@ async def test_every_example_is_answered_as_described(
     agent: Any, client: httpx2.AsyncClient, operation: Operation
 ) -> None:
     agent.result = Result("hello", "finished", run_id=ex.RUN_ID, approval_ids=(ex.APPROVAL_ID,))
-    success = operation.own_answers[operation.id in OF_AUTHENTICATION]
+    success = operation.own_responses[operation.id in OF_AUTHENTICATION]
     async with client.stream(**called(operation)) as answer:
         assert answer.status_code == success.status
         if success.status == 101:
@@ -202,7 +202,7 @@ async def test_every_parameter_that_is_described_is_known(
             sample = parameter.example or samples[described["type"]](described)
             request["params"][parameter.name] = sample
     async with client.stream(**request) as answer:
-        assert answer.status_code == operation.own_answers[operation.id in OF_AUTHENTICATION].status
+        assert answer.status_code == operation.own_responses[operation.id in OF_AUTHENTICATION].status
 
 
 async def test_readiness(agent: Any, client: httpx2.AsyncClient) -> None:

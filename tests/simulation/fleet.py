@@ -413,7 +413,7 @@ class FleetSimulation(Simulation):
             return
         for id, log in list(member.agent._cast.services.logs.live.items()):
             events = await self.world.store.events_since(id, 0)
-            if member.killing.dead or not cast(LocalMember, self.world.store)._owners.holds(log.tenure.fence):
+            if member.killing.dead or not cast(LocalMember, self.world.store)._owners.owns(log.tenure.fence):
                 continue
             if len(events) >= log.state.last_seq and (told := difference(log.state, events)):
                 self.world.wrongs.append(f"{id}: {told}")
@@ -441,8 +441,8 @@ class FleetSimulation(Simulation):
                 )
             if cast_.services.logs.active_runs.count:
                 self.world.wrongs.append(f"{cast_.services.logs.active_runs.count} runs count as moving")
-            if cast_.services.tokens._held:
-                self.world.wrongs.append(f"tokens are still held: {cast_.services.tokens._held}")
+            if cast_.services.tokens._tokens:
+                self.world.wrongs.append(f"tokens are still held: {cast_.services.tokens._tokens}")
 
 
 def has_killed(error: BaseException) -> bool:

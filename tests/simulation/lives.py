@@ -234,8 +234,8 @@ class Simulation:
             wrongs.append(f"{cast.conversations.active} conversations are still in memory")
         if cast.services.logs.active_runs.count:
             wrongs.append(f"{cast.services.logs.active_runs.count} runs count as moving")
-        if cast.services.tokens._held:
-            wrongs.append(f"tokens are still held: {list(cast.services.tokens._held.values())}")
+        if cast.services.tokens._tokens:
+            wrongs.append(f"tokens are still held: {list(cast.services.tokens._tokens.values())}")
         assert self.world.store is not None
         if open_work := await self.world.store.open_work():
             wrongs.append(f"there is open work: {open_work}")

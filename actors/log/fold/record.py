@@ -180,7 +180,7 @@ class Run:
     """Whether that command came with a token."""
     pictures: tuple[Picture, ...] = ()
     """The pictures of the message."""
-    unsettled: list[str] = attrs.field(factory=list)
+    unreplied: list[str] = attrs.field(factory=list)
     """Commands whose senders have no answer yet."""
     commands: list[str] = attrs.field(factory=list)
     """All commands of the run."""

@@ -332,7 +332,7 @@ def _apply_run(c: Conversation, at: float, event: e.RunStarted | e.RunPause | e.
             _start_run(c, at, event)
         case e.RunWaiting(worked=worked, settles=settles) | e.RunAuthRequired(worked=worked, settles=settles):
             run = _live_run(c)
-            run.unsettled = [each for each in run.unsettled if each not in settles]
+            run.unreplied = [each for each in run.unreplied if each not in settles]
             run.worked.update(worked)
         case e.RunResumed():
             run = _live_run(c)
@@ -355,7 +355,7 @@ def _start_run(c: Conversation, at: float, event: e.RunStarted) -> None:
         driving_command=event.command,
         token=event.token,
         pictures=tuple(c.messages[-1].pictures),
-        unsettled=[event.command],
+        unreplied=[event.command],
         commands=[event.command],
     )
 
@@ -394,5 +394,5 @@ def _live_run(c: Conversation) -> Run:
 
 
 def _add_command(run: Run, command: str) -> None:
-    run.unsettled.append(command)
+    run.unreplied.append(command)
     run.commands.append(command)

@@ -124,7 +124,7 @@ class Branches:
     _active: int = 0
     _parked: int = 0
     """Branches that a shutdown has stopped."""
-    _held: int = 0
+    _kept_loaded: int = 0
     """Branches that wait for something outside the run, in a state that is lost with this process."""
     _inactive: trio.Event = attrs.field(factory=trio.Event)
     _on_blocked: Callable[[], None] | None = None
@@ -139,19 +139,19 @@ class Branches:
         return self._active
 
     @property
-    def held(self) -> bool:
+    def is_kept_loaded(self) -> bool:
         """Whether unloading the run would lose something, even if no branch is active."""
-        return bool(self._held)
+        return bool(self._kept_loaded)
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def keep_loaded(self) -> Iterator[None]:
         """Keep the run in memory during the block; a shutdown gives the block its grace period."""
-        self._held += 1
+        self._kept_loaded += 1
         self.active_runs.change(+1)
         try:
             yield
         finally:
-            self._held -= 1
+            self._kept_loaded -= 1
             self.active_runs.change(-1)
 
     @property

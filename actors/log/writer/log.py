@@ -230,7 +230,7 @@ class ConversationLog:
 
     async def confirm(self) -> None:
         """If another member can have taken the conversation over, let the store decide. Raises `Fenced`."""
-        if not self.tenure.holds():
+        if not self.tenure.owns():
             await self.save()
 
     async def _acquire(self) -> None:

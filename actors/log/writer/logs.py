@@ -76,4 +76,4 @@ class Logs:
         """The log of a conversation that is active in this process, and that no other process has taken
         over."""
         log = self.live.get(id)
-        return log if log is not None and await self.journal.holds(log.tenure.fence) else None
+        return log if log is not None and await self.journal.owns(log.tenure.fence) else None

@@ -93,10 +93,10 @@ class Observers(Observer):
         return next((each for each in found if each is not None), None)
 
     def _each(self, report: Callable[[Observer], T]) -> list[T]:
-        answers = []
+        returned = []
         for observer in self.all:
             try:
-                answers.append(report(observer))
+                returned.append(report(observer))
             except Exception:
                 logger.exception("an observer failed: its metrics or traces miss something")
-        return answers
+        return returned

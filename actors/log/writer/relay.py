@@ -4,11 +4,11 @@ The events of a conversation that is loaded here are published by its log. Those
 are read from the journal and published by `Relay`, on the bus of this process. Each event must come once, or
 the watchers hear that some are missing (`Missed`), also when a conversation moves between members:
 
-* `unload` remembers the last event of this member, and the next look goes on from there.
+* `unload` remembers the last event of this member, and the next poll goes on from there.
 * `load` publishes the events of other members before this member adds its own.
-* The hints of two members can come in any order. So all events of a conversation are published that was
-  created while there were watchers. Of others, it is not known which of the first events the watchers have
-  seen (`_unsure`): if a late hint is about these, they hear that some are missing.
+* The hints of two members can arrive in any order. If a conversation was created while there were watchers,
+  all its events are published. For an older conversation, publishing starts at the first hint, so the
+  watchers may lack earlier events (`_unsure`). A later hint about those events causes a `Missed`.
 * A deleted conversation cannot be read: the last events before the deletion may not come, the deletion does.
 """
 
@@ -70,7 +70,7 @@ class Relay:
     """Conversations whose deletion the watchers know."""
     _publishing: trio.Lock = attrs.field(factory=trio.Lock)
 
-    async def look_again(self) -> None:
+    async def poll_all(self) -> None:
         """Publish what other members have added to the conversations whose last event is known. Raises
         `JournalError`."""
         if not self._is_watched:
@@ -78,11 +78,11 @@ class Relay:
             self._unsure.clear()
             self._complete_since = math.inf
         for id in tuple(self._last):
-            await self.look(id, None)
+            await self.poll(id, None)
 
-    async def look(self, id: str, after: int | None) -> None:
+    async def poll(self, id: str, after: int | None) -> None:
         """Publish what other members have added to a conversation. `after` is its last event before that;
-        None: it is not known. Raises `JournalError`, after a `Missed` if no later look can find them."""
+        None: it is not known. Raises `JournalError`, after a `Missed` if no later poll can find them."""
         if self._is_watched:
             async with self._publishing:
                 if after is not None and after < self._unsure.get(id, 0):

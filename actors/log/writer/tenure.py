@@ -9,7 +9,7 @@ import attrs
 
 from ....runtime.journal.errors import Fenced
 from ....runtime.journal.lease import Lease, Term
-from ....runtime.journal.ownership import Fence, Held
+from ....runtime.journal.ownership import Fence, Owned
 from ....runtime.journal.patience import until_available
 from ....runtime.journal.protocol import Journal, Saved
 
@@ -23,13 +23,13 @@ class Tenure:
     is_lost: bool = False
     """Another member may have taken the conversation over, so the activation is about to end."""
 
-    def holds(self) -> bool:
+    def owns(self) -> bool:
         """Whether no other member can have taken the conversation over since the last write."""
-        return self._term.holds
+        return self._term.owns
 
     async def check(self, journal: Journal) -> None:
         """Raises `Fenced` if another member has taken the conversation over."""
-        if not await until_available(partial(journal.holds, self.fence)):
+        if not await until_available(partial(journal.owns, self.fence)):
             self.is_lost = True
             raise Fenced(f"another node owns conversation {self.fence.stream}")
 
@@ -53,7 +53,7 @@ async def claim(journal: Journal, conversation: str, lease: Lease) -> Tenure | N
     """Claim a conversation. None if another member owns it, or if this member has lost its lease. Raises
     `UnknownStream`."""
     term = lease.term
-    if not term.holds:
+    if not term.owns:
         return None
     fence = await journal.claim(conversation)
-    return None if isinstance(fence, Held) else Tenure(fence, lease, term)
+    return None if isinstance(fence, Owned) else Tenure(fence, lease, term)

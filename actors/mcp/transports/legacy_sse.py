@@ -91,7 +91,7 @@ class LegacySse:
     async def _submit(self, request: OpenRequest, body: bytes, scope: trio.CancelScope) -> None:
         with scope:
             if (failure := await self._post(body)) is not None:
-                request.settle(error_reply(request.id, *failure))
+                request.resolve(error_reply(request.id, *failure))
 
     async def _cancel(self, request: OpenRequest) -> None:
         if not self._client.is_closed:

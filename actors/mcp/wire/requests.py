@@ -87,7 +87,7 @@ class OpenRequest:
         params = {"requestId": self.id, "reason": "caller cancelled"}
         return _encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
-    def settle(self, reply: JSONRPCResponse | JSONRPCError) -> None:
+    def resolve(self, reply: JSONRPCResponse | JSONRPCError) -> None:
         """Record the reply and wake the waiting call; only the first reply counts."""
         if self._reply is None:
             self._reply = reply
@@ -139,7 +139,7 @@ class Requests:
         if not isinstance(message, JSONRPCNotification):
             request = self._find(message.id)
             if request is not None:
-                request.settle(message)
+                request.resolve(message)
             return request is not None
         if message.method != "notifications/progress":
             return False
@@ -155,7 +155,7 @@ class Requests:
         self._ended = True
         closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
         for request in self._open.values():
-            request.settle(JSONRPCError(jsonrpc="2.0", id=request.id, error=closed))
+            request.resolve(JSONRPCError(jsonrpc="2.0", id=request.id, error=closed))
 
     def _find(self, request_id: object) -> OpenRequest | None:
         if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < 20:

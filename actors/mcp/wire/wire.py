@@ -143,15 +143,15 @@ def _block(block: object) -> dict[str, Any]:
     if not isinstance(block, dict) or str(block.get("type")) not in BLOCKS:
         text = block if isinstance(block, str) else json.dumps(block, ensure_ascii=False)
         return {"type": "text", "text": text}
-    holder: Any = block
+    content: Any = block
     names = BLOCKS[block["type"]]
     if block["type"] == "resource":
-        holder = block.get("resource")
-        if not isinstance(holder, dict):
+        content = block.get("resource")
+        if not isinstance(content, dict):
             return _noted(block, "resource")
-        names = ("uri", "blob" if isinstance(holder.get("blob"), str) else "text")
+        names = ("uri", "blob" if isinstance(content.get("blob"), str) else "text")
     for name in names:
-        if not isinstance(holder.get(name), str):
+        if not isinstance(content.get(name), str):
             return _noted(block, name)
     return block
 

@@ -169,11 +169,11 @@ def make_reply(
     if not text.strip() and not calls:
         if cut:
             raise ModelFailed("the token limit was reached before the answer began", usage=usage)
-        raise empty_answer(reason, usage)
+        raise empty_reply(reason, usage)
     return ModelReply(text, calls, usage, "max_tokens" if cut else "tool_calls" if calls else "end", verbatim)
 
 
-def empty_answer(reason: str, usage: Usage | None = None) -> ModelFailed:
+def empty_reply(reason: str, usage: Usage | None = None) -> ModelFailed:
     """The failure for an answer without text and calls. The same request often succeeds."""
     why = f' (reason: "{reason}")' if reason else ""
     return ModelFailed(f"the answer is empty: no text, no tool call{why}", empty=True, usage=usage)
@@ -208,19 +208,19 @@ class TextPieces:
     _emit: Emit
     _pieces: list[str] = attrs.field(factory=list)
     _shown: ShownText = attrs.field(factory=ShownText)
-    _held: str = ""
+    _pending: str = ""
     """A part of a character, of which more may come."""
 
     def add(self, piece: str) -> None:
         self._pieces.append(piece)
-        if piece.isascii() and not self._held:  # most pieces
+        if piece.isascii() and not self._pending:  # most pieces
             emit_text(self._emit, self._shown.add(piece))
             return
-        piece = self._held + piece
+        piece = self._pending + piece
         kept = len(piece)
         while kept and len(piece) - kept < _CHARACTER_PARTS and "\ud800" <= piece[kept - 1] <= "\udfff":
             kept -= 1
-        self._held = piece[kept:]
+        self._pending = piece[kept:]
         emit_text(self._emit, self._shown.add(mend(piece[:kept])))
 
     def whole(self) -> str:

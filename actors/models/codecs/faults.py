@@ -16,7 +16,7 @@ from .json_fields import array, mapping, text
 
 MAX_SENTENCE = 500
 """Characters of a provider's message that are repeated."""
-MAX_ANSWER = 64 * 1024
+MAX_RESPONSE = 64 * 1024
 """Bytes of an answer that are searched for the names of tools."""
 
 _OUT_OF_MONEY = {
@@ -74,7 +74,7 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)s")
 """google.protobuf.Duration in JSON."""
 
 
-def from_answer(status: int, headers: Mapping[str, str], raw: bytes, *, now: float) -> ModelFailed:
+def from_response(status: int, headers: Mapping[str, str], raw: bytes, *, now: float) -> ModelFailed:
     """The failure for an HTTP answer with an error status.
 
     Args:
@@ -92,7 +92,7 @@ def from_answer(status: int, headers: Mapping[str, str], raw: bytes, *, now: flo
     failure = ModelFailed.from_status(
         _short(sentence) or _phrase(status), status, _retry_after(headers, body, now)
     )
-    failure.answer = raw[:MAX_ANSWER].decode(errors="replace")
+    failure.answer = raw[:MAX_RESPONSE].decode(errors="replace")
     failure = _judged(failure, body)
     if failure.provider_code is None:  # AWS: "ThrottlingException:http://..."
         failure.provider_code = headers.get("x-amzn-errortype", "").partition(":")[0] or None
@@ -110,7 +110,7 @@ def from_error(error: object) -> ModelFailed:
         status = _status(known.get(key))
         if status is not None:
             failure = ModelFailed.from_status(sentence, status, _retry_after({}, error, 0))
-            failure.answer = dump_wire(error)[:MAX_ANSWER].decode(errors="replace")
+            failure.answer = dump_wire(error)[:MAX_RESPONSE].decode(errors="replace")
             return _judged(failure, error)
     # An error of an unknown type that ends an answer is most likely a temporary one of the provider.
     return _judged(ModelFailed(sentence, retryable=True), error)

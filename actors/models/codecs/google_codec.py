@@ -29,7 +29,7 @@ from .codec import (
     ANY_ID,
     CallIdentity,
     TextPieces,
-    empty_answer,
+    empty_reply,
     ended_early,
     event_body,
     make_reply,
@@ -109,7 +109,7 @@ class GoogleCodec:
             raise ModelFailed(f"the prompt was blocked ({blocked})", usage=usage)
         candidates = array(answer.get("candidates"))
         if not candidates:
-            raise empty_answer("no candidate", usage) if answer else not_understood("it has no candidate")
+            raise empty_reply("no candidate", usage) if answer else not_understood("it has no candidate")
         candidate = mapping(candidates[0])
         parts = without_repeats(map(_part, array(mapping(candidate.get("content")).get("parts"))), _asked)
         said = "".join(text(part.get("text")) for part in parts if _is_text(part))

@@ -25,7 +25,7 @@ from ..messages.messages import ArgumentsDelta, Emit, ModelFailed, ModelReply, M
 from .codec import (
     CallIdentity,
     TextPieces,
-    empty_answer,
+    empty_reply,
     ended_early,
     event_body,
     function_tools,
@@ -109,7 +109,7 @@ class OpenAICodec:
             raise _with_usage(from_error(error), usage)
         if not choice:
             if answer.get("choices") == []:
-                raise empty_answer("", usage)
+                raise empty_reply("", usage)
             raise not_understood("it has no choices", usage)
         message = mapping(choice.get("message"))
         reply_text = answer_in(_text(message.get("content")))

@@ -134,12 +134,12 @@ class ShownText:
     """The end of the reasoning in which the text is."""
     _is_marked: bool = False
     """Whether the text began with reasoning."""
-    _is_held: bool = True
+    _is_kept_back: bool = True
     """Whether the text may still begin with reasoning."""
 
     def add(self, piece: str) -> str:
         """Add a piece, and return what can be shown from now on."""
-        if not self._is_held:
+        if not self._is_kept_back:
             return piece
         self._text += piece
         while (until := self._until or _end_of(self._text.lstrip())) is not None:
@@ -151,5 +151,5 @@ class ShownText:
         begun = self._text.lstrip()
         if begun in ("", _GLUED_START) or any(start.startswith(begun.lower()) for start in _STARTS):
             return ""
-        self._is_held = False
+        self._is_kept_back = False
         return begun if self._is_marked else self._text

@@ -150,4 +150,4 @@ XAI = SchemaDialect(
 )
 
 PLAIN = ANTHROPIC | OPENAI
-"""What both accept, and with them most others."""
+"""The dialect for all other providers: only what both Anthropic and OpenAI accept."""

@@ -17,7 +17,7 @@ from .claude_families import VERSION, version_for
 from .client import ModelClient
 from .endpoints import endpoint, secrets_of
 from .key_mask import KeyMask, masked
-from .reading import failed_answer, failures_of, read_reply
+from .reading import failed_response, failures_of, read_reply
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -63,7 +63,7 @@ class AnthropicModel:
             ) as answer:
                 return await read_reply(answer.http_response, self.codec, request, emit)
         except anthropic.APIStatusError as error:
-            raise failed_answer(error.response, error.response.content) from None
+            raise failed_response(error.response, error.response.content) from None
         except anthropic.APIConnectionError as error:
             cause = error.__cause__
         # Raise outside the handler; inside, the SDK's wrapper would replace the exception's own cause.

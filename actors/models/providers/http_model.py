@@ -26,7 +26,7 @@ class ModelLogin(Protocol):
 
     @property
     def secrets(self) -> Sequence[str]:
-        """What no error may show."""
+        """The secrets to mask in errors."""
         ...
 
     async def headers(self, url: httpx2.URL, body: bytes) -> Mapping[str, str]:

@@ -1,8 +1,4 @@
-"""One conversation in `stopgo chat`. Its events come over a websocket; messages and decisions go over REST.
-
-Either the person has the screen, to type a line or to answer a question, or an event has it. An event removes
-the line from the screen; the line comes back unchanged when the run rests.
-"""
+"""One conversation in `stopgo chat`: its events come over a websocket, messages and decisions go by REST."""
 
 from __future__ import annotations
 
@@ -60,6 +56,64 @@ class CtrlC:
 
 
 @attrs.define(eq=False)
+class News:
+    """Wakes the tasks that wait for a condition when it may have changed."""
+
+    _next: trio.Event = attrs.field(factory=trio.Event)
+
+    def tell(self) -> None:
+        self._next.set()
+        self._next = trio.Event()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await self._next.wait()
+
+
+@attrs.define(eq=False)
+class Screen:
+    """Either the person has the screen, to type a line or to answer a question, or an event has it.
+
+    An event removes the line from the screen; the line comes back unchanged when the run rests.
+    """
+
+    _news: News
+    _typing: trio.CancelScope | None = None
+    """Set while the person has the screen."""
+    _typing_ended: trio.Event = attrs.field(factory=trio.Event)
+    _wanted: int = 0
+    """Number of tasks that wait for the screen."""
+
+    async def take(self) -> None:
+        """Take the screen, until the next checkpoint of the caller."""
+        self._wanted += 1
+        try:
+            while self._typing is not None:
+                self._typing.cancel()
+                await self._typing_ended.wait()
+        finally:
+            self._wanted -= 1
+            self._news.tell()
+
+    def interrupt(self) -> None:
+        """Cancel the block of the person, if there is one."""
+        if self._typing is not None:
+            self._typing.cancel()
+
+    @asynccontextmanager
+    async def of_person(self) -> AsyncIterator[None]:
+        """Give the screen to the person. The block is cancelled when an event has to be shown."""
+        await self._news.until(lambda: not self._wanted)
+        self._typing_ended = trio.Event()
+        with trio.CancelScope() as self._typing:
+            try:
+                yield
+            finally:
+                self._typing = None
+                self._typing_ended.set()
+
+
+@attrs.define(eq=False)
 class ChatConversation:
     client: AgentClient
     terminal: ChatTerminal
@@ -78,12 +132,10 @@ class ChatConversation:
     """Highest `last_seq` of the responses."""
     _own: str | None = None
     """The message that was typed here, until its event comes."""
-    _typing: trio.CancelScope | None = None
-    """Set while the person has the screen."""
-    _typing_ended: trio.Event = attrs.field(factory=trio.Event)
-    _wants_screen: int = 0
-    """Number of tasks that wait for the screen."""
-    _news: trio.Event = attrs.field(factory=trio.Event)
+    _news: News = attrs.field(factory=News)
+    _screen: Screen = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Screen(self._news), takes_self=True)
+    )
     _progress_at: float = -PROGRESS_INTERVAL
 
     def __attrs_post_init__(self) -> None:
@@ -99,8 +151,8 @@ class ChatConversation:
             self.ended = "the conversation was deleted"
         except ServerError as error:
             self.ended = error.message
-        await self._take_screen()
-        self._notify()
+        await self._screen.take()
+        self._news.tell()
 
     async def caught_up(self) -> bool:
         """Wait until all events up to `history` have come; false if the person leaves first."""
@@ -114,9 +166,9 @@ class ChatConversation:
             if isinstance(event, e.MessageAdded) and event.text == self._own:
                 self._own = shown = None
         if shown is not None:
-            await self._take_screen()
+            await self._screen.take()
             draw(shown, self.terminal)
-        self._notify()
+        self._news.tell()
 
     def _transient(self, frame: JsonObject) -> OnScreen | None:
         match frame:
@@ -138,19 +190,8 @@ class ChatConversation:
         return None
 
     async def _tell(self, text: str, style: Style = "quiet") -> None:
-        await self._take_screen()
+        await self._screen.take()
         self.terminal.tell(text, style)
-
-    async def _take_screen(self) -> None:
-        """Take the screen, until the next checkpoint of the caller."""
-        self._wants_screen += 1
-        try:
-            while self._typing is not None:
-                self._typing.cancel()
-                await self._typing_ended.wait()
-        finally:
-            self._wants_screen -= 1
-            self._notify()
 
     async def _show_connection(self, why: str | None) -> None:
         if why is not None:
@@ -187,7 +228,7 @@ class ChatConversation:
             turn = await self.client.post(path, body)
         except ServerError as error:
             self._own = None
-            await self._take_screen()
+            await self._screen.take()
             tell_refusal(self.terminal, error, body)
             if (settled := error.details.get("approval")) is not None:
                 self.follower.pending.pop(settled["uuid"], None)
@@ -202,7 +243,7 @@ class ChatConversation:
                 await self._tell(result["response"], "bad")
         finally:
             self._posts -= 1
-            self._notify()
+            self._news.tell()
 
     def _expect(self, body: Mapping[str, Any]) -> None:
         if "conversation" in body:
@@ -226,7 +267,7 @@ class ChatConversation:
 
         async with trio.open_nursery() as waiting:
             waiting.start_soon(watch_keys, waiting.cancel_scope)
-            await self._until(lambda: self.ended is not None or condition())
+            await self._news.until(lambda: self.ended is not None or condition())
             waiting.cancel_scope.cancel()
         self.terminal.forget_typed()
         return not left
@@ -266,44 +307,21 @@ class ChatConversation:
         def interrupt() -> None:
             nonlocal pressed
             pressed = True
-            if self._typing is not None:
-                self._typing.cancel()
+            self._screen.interrupt()
 
         with self.ctrl_c.means(interrupt):
-            async with self._screen():
+            async with self._screen.of_person():
                 if not pressed:
                     answer = await ask()
         return answer, pressed
 
     async def line(self, draft: Document | None) -> tuple[str | None, Document | None]:
         """The typed line, or its draft if an event interrupts the typing; neither if the person leaves."""
-        async with self._screen():
+        async with self._screen.of_person():
             self.ctrl_c.forget()
             return await self.terminal.message(draft), None
         return None, self.terminal.lines.draft
 
-    @asynccontextmanager
-    async def _screen(self) -> AsyncIterator[None]:
-        """Give the screen to the person. The block is cancelled when an event has to be shown."""
-        await self._until(lambda: not self._wants_screen)
-        self._typing_ended = trio.Event()
-        with trio.CancelScope() as self._typing:
-            try:
-                yield
-            finally:
-                self._typing = None
-                self._typing_ended.set()
-
     def _cancel(self, nursery: trio.Nursery) -> None:
         self.terminal.tell("cancelling ...", "quiet")
         self.post(f"/conversations/{self.id}/cancel", {}, nursery)
-
-    # ------------------------------------------------------------------------- news
-
-    def _notify(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
-
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
-            await self._news.wait()

@@ -65,11 +65,11 @@ class OneTurn:
             AgentError: the message is refused.
         """
         if conversation is None:
-            turn = await self.agent.start_conversation(message, key=self._key, wait=False)
+            turn = await self.agent.post_conversation(message, key=self._key)
             id, seen = turn.conversation.id, 0
         else:
             id, seen = conversation, (await self.agent.get(conversation)).last_seq
-            turn = await self.agent.send(id, message, key=self._key, wait=False)
+            turn = await self.agent.post(id, message, key=self._key)
         if turn.result is not None and turn.result.waiting_approval:  # the message was not stored
             self.terminal.tell(turn.result.response, "bad")
             self._outcome = "waiting"
@@ -162,7 +162,7 @@ class OneTurn:
             question = f'a question of the MCP server "{approval.asked.server}" in the middle of a call'
             self.terminal.tell(f"{question} cannot wait for an answer, so it is cancelled", "bad")
             with suppress(AgentError):  # it was decided meanwhile
-                await self.agent.decide(approval.id, {"action": "cancel"}, wait=False)
+                await self.agent.post_decision(approval.id, {"action": "cancel"})
         return bool(in_flight)
 
     async def _ask(self, asking: _Prompting, turn: trio.CancelScope) -> None:
@@ -181,7 +181,7 @@ class OneTurn:
                     return
                 if words is not None:
                     try:
-                        await self.agent.decide(approval.id, words, wait=False)
+                        await self.agent.post_decision(approval.id, words)
                     except AgentError as error:
                         tell_refusal(self.terminal, error, words)
                 approval = await self.agent.approval(approval.id)

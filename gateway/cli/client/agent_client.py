@@ -72,7 +72,7 @@ class AgentClient:
 
     async def get(self, path: str, **params: str) -> JsonObject:
         """Raises ServerError."""
-        return await self._answer("GET", path, params=params)
+        return await self._request("GET", path, params=params)
 
     async def post(
         self, path: str, body: Mapping[str, Any] | None = None, *, wait: bool = True, key: str | None = None
@@ -92,7 +92,7 @@ class AgentClient:
         while True:
             sent = trio.current_time()
             try:
-                return await self._answer("POST", path, json=body or {}, headers=headers, timeout=timeout)
+                return await self._request("POST", path, json=body or {}, headers=headers, timeout=timeout)
             except ServerError as error:
                 if not error.may_pass:
                     raise
@@ -105,15 +105,15 @@ class AgentClient:
                     raise ServerError(error.message, hint=_UNKNOWN, status=error.status) from error
             await trio.sleep(delay)
 
-    async def _answer(self, method: str, path: str, **options: Any) -> JsonObject:
+    async def _request(self, method: str, path: str, **options: Any) -> JsonObject:
         try:
             response = await self._http.request(method, f"{self.url}{path}", **options)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise unreached(self.url, error) from error
-        return answer_of(response.status_code, response.content, self.url)
+        return json_of(response.status_code, response.content, self.url)
 
 
-def answer_of(status: int, content: bytes | None, url: str) -> JsonObject:
+def json_of(status: int, content: bytes | None, url: str) -> JsonObject:
     """The JSON of a response. Raises ServerError if it is an error or does not come from an agent."""
     try:
         body = load((content or b"").decode())

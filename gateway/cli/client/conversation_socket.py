@@ -16,7 +16,7 @@ from ....actors.common.tls import TlsUnusable, trusted
 from ....runtime.journal.protocol import Event
 from ....runtime.json_text import load
 from ....runtime.restart import Backoff, Streak
-from .agent_client import CONNECT_TIMEOUT, AgentClient, JsonObject, ServerError, answer_of, unreached
+from .agent_client import CONNECT_TIMEOUT, AgentClient, JsonObject, ServerError, json_of, unreached
 
 RECONNECTS = Backoff(first=0.2, limit=10.0, jitter=0.5, healthy=5.0)
 SILENCE = 45.0
@@ -156,7 +156,7 @@ class ConversationSocket:
 
     def _rejected(self, refused: trio_websocket.ConnectionRejected) -> ServerError:
         try:
-            answer_of(refused.status_code, refused.body, self.client.url)
+            json_of(refused.status_code, refused.body, self.client.url)
         except ServerError as error:
             return error
         return ServerError(f"there is no websocket at {self.client.url}", status=404)

@@ -32,7 +32,7 @@ _HINT = "Check that the agent is running and that the address is right."
 
 def run_card(config: RemoteAgentConfig, *, as_json: bool) -> int:
     """Print the card of an agent and return the exit code."""
-    contact, found, problem = run_until_interrupted(partial(_look, config))
+    contact, found, problem = run_until_interrupted(partial(_find_card, config))
     terminal = Terminal.of_this_process()
     if found is not None and as_json and found.body is not None:
         terminal.answer(json.dumps(found.body, ensure_ascii=False, indent=2))
@@ -46,7 +46,7 @@ def run_card(config: RemoteAgentConfig, *, as_json: bool) -> int:
     return FAILED
 
 
-async def _look(config: RemoteAgentConfig) -> tuple[Contact | None, FoundCard | None, str | None]:
+async def _find_card(config: RemoteAgentConfig) -> tuple[Contact | None, FoundCard | None, str | None]:
     """The interface for the agent, its card, and the problem if there is no interface."""
     link = AgentLink(config, lambda status: None, logging.getLogger("stopgo.a2a"))
     try:

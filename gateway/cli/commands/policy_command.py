@@ -62,8 +62,8 @@ def explain_call(args: argparse.Namespace) -> int:
         servers = _servers(args, config) or [""]
         hints = [_hints(args, config, server) for server in servers]
         tools = [_tool(args.tool, *each, config) for each in zip(servers, hints, strict=True)]
-        answers = [[_answer(tool, arguments, policy_scope) for policy_scope in scopes] for tool in tools]
-        if any(each != answers[0] for each in answers[1:]):
+        verdicts = [[_verdict(tool, arguments, policy_scope) for policy_scope in scopes] for tool in tools]
+        if any(each != verdicts[0] for each in verdicts[1:]):
             raise _UnusableCall(
                 f"--server is needed: {' or '.join(servers)} (stopgo mcp test says which tools they have)"
             )
@@ -71,7 +71,7 @@ def explain_call(args: argparse.Namespace) -> int:
         print(f"stopgo policy explain: {error}", file=sys.stderr)
         return WRONG
 
-    for _, text in answers[0]:
+    for _, text in verdicts[0]:
         print(text)
     if hints[0] is None:
         print(
@@ -79,7 +79,7 @@ def explain_call(args: argparse.Namespace) -> int:
             "Give them as options; `stopgo mcp test` prints the verdict on the hints that the server lists.",
             file=sys.stderr,
         )
-    seen = [EXIT_CODES[action] for action, _ in answers[0] if action is not None]
+    seen = [EXIT_CODES[action] for action, _ in verdicts[0] if action is not None]
     return max(seen, default=EXIT_CODES["deny"])
 
 
@@ -164,7 +164,7 @@ def _check_known(kind: str, name: str, known: list[str]) -> None:
         raise _UnusableCall(f'no {kind} is called "{name}" ({hint})')
 
 
-def _answer(tool: Tool, arguments: dict[str, Any], policy_scope: PolicyScope) -> tuple[Action | None, str]:
+def _verdict(tool: Tool, arguments: dict[str, Any], policy_scope: PolicyScope) -> tuple[Action | None, str]:
     """The verdict in one policy scope, and the explanation; None if the node may not use the tool."""
     from ....actors.gate.explain import explain
     from ....actors.gate.gate import offered

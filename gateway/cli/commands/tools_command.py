@@ -80,7 +80,7 @@ def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
     import httpx2
 
     from ....actors.common.http_proxies import proxy_to
-    from ..client.agent_client import ServerError, answer_of, unreached
+    from ..client.agent_client import ServerError, json_of, unreached
     from ..terminal.terminal import Terminal
 
     try:
@@ -88,7 +88,7 @@ def _ask(method: str, url: str, body: Mapping[str, str] | None = None) -> Any:
         proxy = proxy_to(httpx2.URL(url))
         with httpx2.Client(headers=headers, trust_env=False, proxy=proxy, timeout=SECONDS) as client:
             answer = client.request(method, url, json=body)
-        return answer_of(answer.status_code, answer.content, url)
+        return json_of(answer.status_code, answer.content, url)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         refusal = unreached(url, error)
     except ValueError as error:

@@ -134,8 +134,8 @@ def _facts_of_kind(node: Node, policy_scope: PolicyScope, agents: Sequence[Tool]
     match node:
         case RouterNode():
             for route in node.routes or ():
-                held = (f"{name} {_condition(each)}" for name, each in route.when.items())
-                yield f"when {' and '.join(held)}: {route.agent}"
+                conditions = (f"{name} {_condition(each)}" for name, each in route.when.items())
+                yield f"when {' and '.join(conditions)}: {route.agent}"
         case LlmNode():
             delegating = [tool for tool in agents if offered(tool, policy_scope)]
             none = "no tools of servers" if delegating else "no tools"

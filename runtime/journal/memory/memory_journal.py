@@ -11,7 +11,7 @@ from ... import json_text
 from .. import note, repeated_save
 from .. import vote as votes
 from ..errors import Fenced, JournalError, UnknownCommand, UnknownStream
-from ..ownership import Claim, Fence, Held
+from ..ownership import Claim, Fence, Owned
 from ..protocol import (
     Accepted,
     Command,
@@ -113,7 +113,7 @@ class MemoryJournal(MemoryReads):
                 self._changed(name)
             return result
 
-    async def answer(self, stream: str, key: str) -> Json | None:
+    async def stored_reply(self, stream: str, key: str) -> Json | None:
         async with handed_over():
             found = self._existing(stream).inbox.get(key)
             if found is None:
@@ -127,7 +127,7 @@ class MemoryJournal(MemoryReads):
 
     # -------------------------------------------------------------- writing
 
-    async def claim(self, stream: str) -> Fence | Held:
+    async def claim(self, stream: str) -> Fence | Owned:
         async with handed_over():
             kept = self._existing(stream)
             return self._owners.claim(stream, self.member, self._wall(), self._claim(kept))
@@ -135,7 +135,7 @@ class MemoryJournal(MemoryReads):
     async def release(self, fence: Fence, leave: Collection[str] = ()) -> bool:
         async with handed_over():
             kept = self._streams.get(fence.stream)
-            if kept is not None and self._owners.holds(fence):
+            if kept is not None and self._owners.owns(fence):
                 if any(each.key not in leave for each in kept.waiting()):
                     return False
                 self._owners.release(fence)

@@ -49,8 +49,8 @@ LONGEST = 10.0
 """Seconds after which an operation counts as unanswered although others are answered."""
 GRACE = 0.5
 """Seconds that a cancelled operation has for its answer."""
-LOOK_EVERY = 0.25
-_LOOKS = 3
+POLL_EVERY = 0.25
+_COMPARISONS = 3
 """How often two sessions are compared: a busy pooler may give them different connections."""
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -109,7 +109,7 @@ class Awaited:
     @property
     def patience(self) -> float:
         """Seconds for the answer, once the wait was cancelled."""
-        return LOOK_EVERY if self.is_late else GRACE
+        return POLL_EVERY if self.is_late else GRACE
 
 
 @attrs.define(eq=False)
@@ -119,7 +119,7 @@ class Pool:
     """Bounds the number of connections."""
     _idle: list[_Session] = attrs.field(factory=list)
     _works: set[Awaited] = attrs.field(factory=set)
-    _answered: float = 0.0
+    _last_reply: float = 0.0
     """The time of the last answer of the database."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _closed: bool = False
@@ -142,7 +142,7 @@ class Pool:
             self._works.add(work)
             try:
                 yield work
-                self._answered = trio.current_time()
+                self._last_reply = trio.current_time()
             except _UNAVAILABLE as error:
                 self._close_idle()  # they have most likely lost the same server
                 raise JournalUnavailable(_described(error)) from error
@@ -155,13 +155,13 @@ class Pool:
 
     async def _outcome(self, work: Awaited, operation: Callable[[Connection], T]) -> T:
         done, token = trio.Event(), trio.lowlevel.current_trio_token()
-        answer: Future[T] = Future()
+        outcome: Future[T] = Future()
 
         def in_thread() -> None:
             try:
-                answer.set_result(self._with_session(work, operation))
+                outcome.set_result(self._with_session(work, operation))
             except BaseException as error:
-                answer.set_exception(error)
+                outcome.set_exception(error)
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(done.set)
 
@@ -179,9 +179,9 @@ class Pool:
                     work.session.cut()
                     with trio.move_on_after(GRACE):
                         await done.wait()
-        if not answer.done():  # the thread ends later, and closes its connection
+        if not outcome.done():  # the thread ends later, and closes its connection
             raise JournalUnavailable(NO_ANSWER)
-        return answer.result()
+        return outcome.result()
 
     def _with_session(self, work: Awaited, operation: Callable[[Connection], T]) -> T:
         session = self._take()
@@ -226,10 +226,10 @@ class Pool:
     async def watch(self) -> None:
         """End the operations that the database does not answer in time."""
         while True:
-            await trio.sleep(LOOK_EVERY)
+            await trio.sleep(POLL_EVERY)
             silent, longest = trio.current_time() - SILENCE, time.monotonic() - LONGEST
             for work in self._works:
-                if max(work.since, self._answered) < silent or work.began < longest:
+                if max(work.since, self._last_reply) < silent or work.began < longest:
                     work.is_late = True
                     work.scope.cancel()
 
@@ -305,7 +305,7 @@ def check_sessions(db: Connection, dsn: str) -> None:
     """Raises `JournalError` if a pooler gives connections of the server to others between transactions, as
     PgBouncer does with `pool_mode = transaction`: LISTEN and settings of a session would have no effect."""
     with connect(dsn) as other:
-        for _ in range(_LOOKS):
+        for _ in range(_COMPARISONS):
             if _server_process(db) == _server_process(other):
                 raise JournalError(
                     "a pooler shares the sessions of the database, as PgBouncer does with pool_mode ="

@@ -50,7 +50,7 @@ def prepare(commit: Commit, version: int) -> Save:
         "added": [
             (place, each.type, each.at, text.of(each.body)) for place, each in enumerate(commit.events, 1)
         ],
-        "answer": _answers(commit),
+        "replying": _replies(commit),
         "refusing": [()] if commit.refuse else [],
         "beginning": [(each.key, each.attempt, each.effect, text.of(each.body)) for each in commit.intents],
         "ending": [(each.key, each.attempt, each.state) for each in commit.settle],
@@ -87,7 +87,7 @@ def _summarized(summary: Summary | None) -> tuple[Any, ...]:
     )
 
 
-def _answers(commit: Commit) -> Sequence[tuple[str, int | None, str | None]]:
+def _replies(commit: Commit) -> Sequence[tuple[str, int | None, str | None]]:
     """The new values of `open` and `reply`, by the keys of the commands; None: as before."""
     acknowledged = set(commit.ack)
     found: dict[str, tuple[int | None, Json | None]] = {

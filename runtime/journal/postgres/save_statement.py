@@ -74,20 +74,20 @@ ARGUMENTS: Mapping[str, SaveArgument] = {
         FROM done JOIN added USING (n)""",
     ),
     # The first reply to a command is kept, unless it is refused.
-    "answer": SaveArgument(
+    "replying": SaveArgument(
         {"key": "text", "open": "int2", "reply": "text"},
-        "answered",
-        """UPDATE inbox SET open = coalesce(answer.open, inbox.open),
-        at = CASE WHEN answer.open = 2 THEN journal_now() ELSE at END,
-        reply = CASE WHEN answer.open = 2 THEN answer.reply ELSE coalesce(inbox.reply, answer.reply) END
-        FROM done JOIN answer USING (n) WHERE stream = done.id AND inbox.key = answer.key""",
+        "replied",
+        """UPDATE inbox SET open = coalesce(replying.open, inbox.open),
+        at = CASE WHEN replying.open = 2 THEN journal_now() ELSE at END,
+        reply = CASE WHEN replying.open = 2 THEN replying.reply ELSE coalesce(inbox.reply, replying.reply) END
+        FROM done JOIN replying USING (n) WHERE stream = done.id AND inbox.key = replying.key""",
     ),
     "refusing": SaveArgument(
         {},
         "forgotten",
         f"""DELETE FROM inbox USING done JOIN refusing USING (n) WHERE stream = done.id AND inbox.open = 2
         AND at < journal_now() - {REFUSAL_SECONDS}
-        AND NOT EXISTS (SELECT FROM answer WHERE answer.n = done.n AND answer.key = inbox.key)""",
+        AND NOT EXISTS (SELECT FROM replying WHERE replying.n = done.n AND replying.key = inbox.key)""",
     ),
     "beginning": SaveArgument(
         {"key": "text", "attempt": "int4", "effect": "text", "body": "text"},

@@ -107,7 +107,8 @@ _MEMBERS: Migration = (
 STEPS: Sequence[Migration] = (_FIRST, _NOTES, _OWNERS, _VOTES, _MEMBERS)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
 ADDED = ("CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",)
-"""What older programs need not know, so that the version stays, and they can still open the file."""
+"""Changes that older programs can ignore. They do not raise the version, so older programs can still open the
+file."""
 
 
 def migrate(db: sqlite3.Connection, steps: Sequence[Migration]) -> None:
@@ -243,7 +244,7 @@ _MOST_PAUSE = 0.2
 _STEP_SECONDS = 0.004
 """How long a step moves pages. A commit that comes meanwhile waits for it."""
 _STEP_PAGES = 16
-"""Pages between two looks at the clock."""
+"""Pages between two readings of the clock."""
 _KEPT = 256
 """Number of free pages that stay, for the next writes: 1 MiB."""
 _INCREMENTAL = 2
@@ -263,9 +264,9 @@ class FreePages:
         self._is_possible = mode == _INCREMENTAL
         self._last = time.perf_counter()
         self.are_many = False
-        self.look(db)
+        self.check(db)
 
-    def look(self, db: sqlite3.Connection) -> None:
+    def check(self, db: sqlite3.Connection) -> None:
         """Note whether there are pages to return. Called between two transactions."""
         self.are_many = self._is_possible and _number_of_free_pages(db) > _KEPT
 
@@ -285,7 +286,7 @@ class FreePages:
             db.execute("BEGIN IMMEDIATE")
             while self.are_many and time.perf_counter() < until:
                 db.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall()  # a page for each row
-                self.look(db)
+                self.check(db)
             db.execute("COMMIT")
             if not self.are_many:  # the file gets shorter with a checkpoint
                 db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()

@@ -19,7 +19,7 @@ from typing import TextIO
 
 from ..errors import JournalBusy, JournalError
 
-MAX_HOLDER = 20
+MAX_PID = 20
 """Maximum length of a process id, in characters."""
 MAX_NOTICE = 300
 """Maximum length of a notice, in characters."""
@@ -98,11 +98,11 @@ def locked(directory: Path) -> Iterator[Path]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _holder(file)
-            user = f"process {holder}" if holder else "another process"
-            notice = _notice(directory, holder)
+            owner = _lock_owner(file)
+            user = f"process {owner}" if owner else "another process"
+            notice = _notice(directory, owner)
             raise JournalBusy(f"{user} is using the journal in {directory}{notice}") from None
-        if _holder(file) is None:
+        if _lock_owner(file) is None:
             raise JournalError(f"{path} belongs to another program: move it away, or use another directory")
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -121,34 +121,34 @@ def remove_unfinished(directory: Path) -> None:
         each.unlink()
 
 
-def _holder(file: TextIO) -> str | None:
-    """Return the id of the process that holds the lock, or None if the file holds anything else."""
+def _lock_owner(file: TextIO) -> str | None:
+    """Return the id of the process that owns the lock, or None if the file holds anything else."""
     file.seek(0)
-    text = file.read(MAX_HOLDER + 1).strip()
-    return text if len(text) <= MAX_HOLDER and (text.isdecimal() or not text) else None
+    text = file.read(MAX_PID + 1).strip()
+    return text if len(text) <= MAX_PID and (text.isdecimal() or not text) else None
 
 
 def announce(directory: Path, notice: str) -> None:
     """Write a notice, such as the address of this process, to show to processes that find the directory
     locked.
 
-    It is one line of printable ASCII, written by the process that holds the lock.
+    It is one line of printable ASCII, written by the process that owns the lock.
     """
     with open(directory / NOTICE, "w", encoding="ascii", errors="replace", opener=_own_file) as file:
         file.write(f"{os.getpid()}\n{notice}")
 
 
-def _notice(directory: Path, holder: str | None) -> str:
-    """Return the holder's notice in brackets; empty if there is none or another process wrote it."""
+def _notice(directory: Path, owner: str | None) -> str:
+    """Return the owner's notice in brackets; empty if there is none or another process wrote it."""
     try:
         with open(directory / NOTICE, encoding="ascii", errors="replace", opener=_own_file) as file:
-            pid, _, notice = file.read(MAX_HOLDER + MAX_NOTICE).partition("\n")
+            pid, _, notice = file.read(MAX_PID + MAX_NOTICE).partition("\n")
     except (OSError, JournalError):
         return ""
-    return f" ({notice})" if notice and notice.isprintable() and pid == holder else ""
+    return f" ({notice})" if notice and notice.isprintable() and pid == owner else ""
 
 
-LOOK_EVERY = 1.0
+CHECK_EVERY = 1.0
 """Seconds between two checks. Each check calls `stat` for every file."""
 
 
@@ -158,14 +158,14 @@ class Presence:
     def __init__(self, *files: Path) -> None:
         # Absolute, because the program may change its working directory.
         self._files = {file.absolute(): _identity(file) for file in files}
-        self._looked = time.monotonic()
+        self._checked = time.monotonic()
 
     def check(self) -> None:
-        """Raise OSError if a file was removed or replaced. Checks at most once per `LOOK_EVERY`."""
+        """Raise OSError if a file was removed or replaced. Checks at most once per `CHECK_EVERY`."""
         now = time.monotonic()
-        if now - self._looked < LOOK_EVERY:
+        if now - self._checked < CHECK_EVERY:
             return
-        self._looked = now
+        self._checked = now
         for file, identity in self._files.items():
             try:
                 same = _identity(file) == identity

@@ -40,9 +40,9 @@ def deliver(
         return first_kind == new.kind and json_text.same(first_body, body)
 
     known = repeated(db, head.id, new.stream, new.key, is_same) if head else None
-    answer = known or refused
-    assert answer is not None
-    return answer
+    outcome = known or refused
+    assert outcome is not None
+    return outcome
 
 
 def _refused(db: sqlite3.Connection, head: StreamHead | None, new: NewCommand) -> NotAccepted | None:
@@ -102,7 +102,7 @@ def acknowledge(db: sqlite3.Connection, stream_id: int, keys: Sequence[str]) -> 
         db.execute("UPDATE inbox SET open = 0 WHERE stream_id = ? AND key = ?", (stream_id, key))
 
 
-def answer(db: sqlite3.Connection, stream_id: int, replies: Mapping[str, str]) -> None:
+def save_replies(db: sqlite3.Connection, stream_id: int, replies: Mapping[str, str]) -> None:
     """Store replies. A command that has a reply keeps it."""
     for key, reply in replies.items():
         db.execute(

@@ -22,7 +22,7 @@ _HEADS = 1024
 """Maximum number of heads in the cache: more than the streams that are written at the same time."""
 
 
-@attrs.define
+@attrs.frozen
 class StreamHead:
     """The part of a stream's row that writes need, cached in memory."""
 
@@ -44,6 +44,26 @@ class StreamHead:
     def starts(self) -> bool:
         """Whether the first command in the inbox is about to be executed."""
         return self.last_seq > 0 and not self.work
+
+    @property
+    def listed(self) -> str | None:
+        """The status under which the tally counts the stream; None if it has no events."""
+        return self.status if self.last_seq else None
+
+    def after(self, last_seq: int, epoch: int, version: int) -> StreamHead:
+        """The head after a save by a member of this version."""
+        return attrs.evolve(self, last_seq=last_seq, epoch=epoch, demands=max(version, self.demands))
+
+    def with_summary(self, summary: Summary, body: str) -> StreamHead:
+        """The head with a new summary; `body` is the text of its body."""
+        return attrs.evolve(
+            self,
+            status=summary.status,
+            work=rows.work(summary.open, summary.rests),
+            title=json_text.dump(summary.title),
+            body=body,
+            owner=summary.owner,
+        )
 
 
 class Streams:
@@ -86,60 +106,26 @@ class Streams:
         self._db.execute("INSERT INTO stream (name, created, updated) VALUES (?, ?, ?)", (name, now, now))
         return self.existing(name)
 
-    def advance(
-        self,
-        head: StreamHead,
-        last_seq: int,
-        latest: float,
-        epoch: int,
-        version: int,
-        summary: Summary | None = None,
-        body: str = "",
-    ) -> None:
-        """Update a stream's row after a save by a member of this version, to `last_seq` and the new summary,
-        if any. `body` is the text of its body.
+    def advance(self, name: str, head: StreamHead, latest: float, summary: Summary | None = None) -> None:
+        """Update a stream's row after a save, to the head and the summary, if it has a new one.
 
         `latest` is the latest time among the new events, or 0 without events.
         """
-        # Only the changed columns: SQLite updates an index even for an equal value, and texts are long.
-        changes: dict[str, object] = {}
-        if summary is not None or last_seq != head.last_seq:
-            changes |= {"last_seq": last_seq, "updated": latest}
-        if epoch != head.epoch:  # with the first save of an owner, so that a claim alone writes nothing
-            changes["epoch"] = epoch
-        if version > head.demands:
-            changes["demands"] = version
+        before = self.existing(name)
+        changes = _changes(before, head, latest, summary)
         if not changes:
             return
-        status, work, title, owner = head.status, head.work, head.title, head.owner
-        if summary is None:
-            body = head.body
-        else:
-            status, title = summary.status, json_text.dump(summary.title)
-            work = rows.work(summary.open, summary.rests)
-            if title != head.title:
-                changes["title"], changes["folded_title"] = title, rows.fold(summary.title)
-            if status != head.status:
-                changes["status"] = status
-            if work != head.work:
-                changes["open"] = work
-            if body != head.body:
-                changes["body"] = body
-            if summary.owner != owner:
-                changes["owner"] = owner = summary.owner
         self._db.execute(_update(tuple(changes)), (*changes.values(), head.id))
-        was, had = _listed(head), head.owner
-        head.last_seq, head.status, head.work, head.title, head.body = last_seq, status, work, title, body
-        head.owner, head.epoch, head.demands = owner, epoch, max(version, head.demands)
-        if was != _listed(head) or had != owner:
-            self._count(had, was, -1)
-            self._count(owner, _listed(head), +1)
+        self._heads[name] = head
+        if (before.listed, before.owner) != (head.listed, head.owner):
+            self._count(before.owner, before.listed, -1)
+            self._count(head.owner, head.listed, +1)
 
     def delete(self, name: str) -> None:
         """Delete a stream and all rows that refer to it."""
         head = self.existing(name)
         self._db.execute("DELETE FROM stream WHERE id = ?", (head.id,))
-        self._count(head.owner, _listed(head), -1)
+        self._count(head.owner, head.listed, -1)
         del self._heads[name]
 
     def _count(self, owner: str, status: str | None, change: int) -> None:
@@ -158,9 +144,26 @@ class Streams:
             )
 
 
-def _listed(head: StreamHead) -> str | None:
-    """Return the status under which the tally counts a stream; None if it has no events."""
-    return head.status if head.last_seq else None
+def _changes(
+    before: StreamHead, head: StreamHead, latest: float, summary: Summary | None
+) -> dict[str, object]:
+    """The changed columns only: SQLite updates an index even for an equal value, and texts are long."""
+    changes: dict[str, object] = {}
+    if summary is not None or head.last_seq != before.last_seq:
+        changes |= {"last_seq": head.last_seq, "updated": latest}
+    columns = (
+        ("epoch", before.epoch, head.epoch),  # with the first save of an owner: a claim alone writes nothing
+        ("demands", before.demands, head.demands),
+        ("title", before.title, head.title),
+        ("status", before.status, head.status),
+        ("open", before.work, head.work),
+        ("body", before.body, head.body),
+        ("owner", before.owner, head.owner),
+    )
+    changes |= {column: new for column, old, new in columns if new != old}
+    if summary is not None and "title" in changes:
+        changes["folded_title"] = rows.fold(summary.title)
+    return changes
 
 
 @cache

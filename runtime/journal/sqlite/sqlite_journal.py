@@ -25,7 +25,7 @@ from ... import json_text
 from ...clock import WallClock, system_clock
 from .. import note, repeated_save, rows
 from ..errors import Fenced, JournalBroken, JournalError
-from ..ownership import Claim, Fence, Held
+from ..ownership import Claim, Fence, Owned
 from ..protocol import (
     Accepted,
     Commit,
@@ -236,8 +236,8 @@ class SqliteJournal(SqliteReads):
 
     # -------------------------------------------------------------- writing
 
-    async def claim(self, stream: str) -> Fence | Held:
-        def take(_: sqlite3.Connection) -> Fence | Held:
+    async def claim(self, stream: str) -> Fence | Owned:
+        def take(_: sqlite3.Connection) -> Fence | Owned:
             claim = self._claim(self._streams.existing(stream))
             return self._owners.claim(stream, self.member, self._wall(), claim)
 
@@ -246,7 +246,7 @@ class SqliteJournal(SqliteReads):
     async def release(self, fence: Fence, leave: Collection[str] = ()) -> bool:
         def release(db: sqlite3.Connection) -> bool:
             head = self._streams.find(fence.stream)
-            if head is not None and self._owners.holds(fence):
+            if head is not None and self._owners.owns(fence):
                 if any(key not in leave for key in sql_inbox.open_keys(db, head.id)):
                     return False
                 self._owners.release(fence)
@@ -284,7 +284,10 @@ class SqliteJournal(SqliteReads):
                 change(db, head.id, now)
             latest = max((now if at is None else at for _, at, _ in event_texts), default=0.0)
             last_seq = expected_seq + len(event_texts)
-            self._streams.advance(head, last_seq, latest, fence.epoch, self.version, summary, summary_text)
+            after = head.after(last_seq, fence.epoch, self.version)
+            if summary is not None:
+                after = after.with_summary(summary, summary_text)
+            self._streams.advance(fence.stream, after, latest, summary)
             return Saved(expected_seq + 1, now)
 
         saved = await self._writer.submit(write)
@@ -354,8 +357,8 @@ def _beside_events(commit: Commit, text: Callable[[Json], str]) -> Sequence[_Cha
         done = tuple(commit.ack)
         more.append(lambda db, id, now: sql_inbox.acknowledge(db, id, done))
     if commit.replies:
-        answers = {key: json_text.dump(reply) for key, reply in commit.replies.items()}
-        more.append(lambda db, id, now: sql_inbox.answer(db, id, answers))
+        replies = {key: json_text.dump(reply) for key, reply in commit.replies.items()}
+        more.append(lambda db, id, now: sql_inbox.save_replies(db, id, replies))
     if commit.refuse:
         refusals = {key: json_text.dump(reply) for key, reply in commit.refuse.items()}
         more.append(lambda db, id, now: sql_inbox.refuse(db, id, refusals, now))

@@ -30,7 +30,7 @@ class SqliteReads(LocalMember):
         super().__init__(wall, lease, version, member)
         self._reader = reader
 
-    async def answer(self, stream: str, key: str) -> Json | None:
+    async def stored_reply(self, stream: str, key: str) -> Json | None:
         return await self._reader.quick(lambda db: sql_inbox.reply(db, stream, key))
 
     async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:

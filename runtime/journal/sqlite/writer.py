@@ -8,16 +8,16 @@ another thread. The two threads never use the connection at the same time.
 state                  trio's thread                                the commit thread
 =====================  ===========================================  ==========================================
 idle                   `submit` queues an operation                 waits for a batch; checks every
-                                                                    `LOOK_EVERY` that the files exist
+                                                                    `CHECK_EVERY` that the files exist
 gathering              lets the event loop run for `_ROUNDS`        waits
                        rounds; other tasks queue operations
 running                `_commit_waiting`: `BEGIN`, runs the queued  waits
                        operations, hands over the batch
 committing             queues the operations that arrive            `COMMIT`
-settling               `_settle`: starts the next batch, if         waits
+finishing              `_finish`: starts the next batch, if         waits
                        operations are queued, then wakes the tasks
                        of this one
-returning space        queues the operations that arrive            a step of `FreePages`, which settles as a
+returning space        queues the operations that arrive            a step of `FreePages`, which ends like a
                                                                     batch without operations
 =====================  ===========================================  ==========================================
 
@@ -45,7 +45,7 @@ import trio
 from ..errors import JournalBroken, JournalError, unreadable
 from ..protocol import OnCommit, ignore_commit
 from .database import PAUSE, FreePages, WriteAheadLog
-from .files import LOOK_EVERY, Presence
+from .files import CHECK_EVERY, Presence
 
 T = TypeVar("T")
 DatabaseWork: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -317,24 +317,24 @@ class GroupWriter:
                 try:
                     if batch.jobs:
                         self._db.execute("COMMIT")
-                        self._free.look(self._db)
+                        self._free.check(self._db)
                     else:
                         self._free.step(self._db)
                     self._log.bound(self._db)
                 except Exception as error:
                     batch.failure = error
             try:
-                self._trio.run_sync_soon(self._settle, batch)
+                self._trio.run_sync_soon(self._finish, batch)
             except trio.RunFinishedError:
                 break
         self._db.close()
 
     def _next_batch(self) -> _Batch | None:
-        """Wait for the next batch. Meanwhile, check every `LOOK_EVERY` seconds that the files exist, because
+        """Wait for the next batch. Meanwhile, check every `CHECK_EVERY` seconds that the files exist, because
         commits to a removed file would be lost when the process ends."""
         while True:
             try:
-                return self._batches.get(timeout=PAUSE if self._free.are_many else LOOK_EVERY)
+                return self._batches.get(timeout=PAUSE if self._free.are_many else CHECK_EVERY)
             except queue.Empty:
                 pass
             if self._free.are_many:
@@ -353,16 +353,16 @@ class GroupWriter:
             self._committing = True
             self._batches.put(_Batch())
 
-    def _settle(self, batch: _Batch) -> None:
+    def _finish(self, batch: _Batch) -> None:
         """Wake the tasks of a committed batch, or all waiting tasks if the commit failed."""
         self._committing = False
         inspections, self._inspections = self._inspections, []
-        answered = batch.jobs + inspections
+        finished = batch.jobs + inspections
         if batch.failure is not None:
             self._cause = batch.failure
-            answered += self._waiting
+            finished += self._waiting
             self._waiting.clear()
-            for job in answered:
+            for job in finished:
                 job.failure = _broken(batch.failure)
             self._on_broken(_broken(batch.failure))
         else:
@@ -376,5 +376,5 @@ class GroupWriter:
                 self._commit_waiting()
         if self._closed and not self._committing:
             self._batches.put(None)
-        for job in answered:
+        for job in finished:
             trio.lowlevel.reschedule(job.task)

@@ -150,7 +150,7 @@ def test_cancelled_call_cancels_the_function(tmp_path: Path) -> None:
                 ended.set()
 
         async with for_asyncio(open_agent(config(tmp_path, "wait"), servers={"shop": shop})) as agent:
-            turn = await agent.start_conversation("go", wait=False)
+            turn = await agent.post_conversation("go")
             await began.wait()
             await agent.cancel(turn.conversation.id)
             await ended.wait()

@@ -317,4 +317,4 @@ async def test_no_token_is_kept_when_nothing_needs_it(http: World, autojump_cloc
 
 
 def vars_of(agent: Agent) -> Mapping[str, Any]:
-    return agent._cast.services.tokens._held
+    return agent._cast.services.tokens._tokens

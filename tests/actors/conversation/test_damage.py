@@ -119,7 +119,7 @@ async def test_damaged_conversation_is_refused_and_others_work(
         pending = await agent.approvals()
         assert asked in {question.id for question in pending.approvals}
         assert pending.broken.keys() <= {bad.id}
-        assert not agent._cast.services.tokens._held
+        assert not agent._cast.services.tokens._tokens
         with at_once():
             unknown = {"approval_not_found"} if "SET id" in statement else set()
             assert await code_of(agent.decide(lost, {"approved": True})) in {"conversation_broken", *unknown}

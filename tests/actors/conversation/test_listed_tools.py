@@ -67,7 +67,7 @@ def test_without_a_tree_or_with_too_many_verdicts_there_are_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert listed(tmp_path, "mcp_servers: {s: {command: c}}")["wipe"] == ("ask", None)
-    monkeypatch.setattr(lists, "MOST_LOOKS", 11)
+    monkeypatch.setattr(lists, "MOST_EVALUATIONS", 11)
     assert listed(tmp_path, TREE)["wipe"] == ("ask", None)
-    monkeypatch.setattr(lists, "MOST_LOOKS", 12)
+    monkeypatch.setattr(lists, "MOST_EVALUATIONS", 12)
     assert listed(tmp_path, TREE)["wipe"] != ("ask", None)

@@ -403,9 +403,9 @@ async def test_edit_during_judgement_is_not_lost(
         a, b = (await agent.get(id)).head.pending
     monkeypatch.setattr(call_judge, "judge_off_loop", slowly)
     async with world.agent() as agent:
-        await agent.decide(a, {"approved": True}, wait=False)
+        await agent.post_decision(a, {"approved": True})
         await judging.wait()
-        await agent.decide(b, {"approved": True, "arguments": {"name": "c"}}, wait=False)
+        await agent.post_decision(b, {"approved": True, "arguments": {"name": "c"}})
         await trio.testing.wait_all_tasks_blocked()
         decided.set()
         await trio.sleep(1)

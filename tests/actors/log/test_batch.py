@@ -221,7 +221,7 @@ async def test_cancelled_batch_sends_nothing_and_frees_its_slots(
     world.plan("agent", use(*calls), say("done"), turn=1)
     world.plan("agent", use(call("read", s=1), call("read", s=1), call("write", s=1)), say("fine"), turn=2)
     async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await trio.sleep(8)
         cancelled = (await agent.cancel(turn.conversation.id)).conversation
         sent = len(world.ledger)

@@ -199,7 +199,7 @@ async def test_late_follower_gets_deltas_from_then_on(world: World, autojump_clo
     world.plan("agent", Streamed(pieces("abcdef"), say("abcdef")), after(1, say("done")))
     seen: list[Event | AnyDelta] = []
     async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await trio.sleep(2.5)
         await collect(agent, turn.conversation.id, seen)
     assert received(seen) == [("test:model", 1, "def")]

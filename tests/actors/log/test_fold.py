@@ -348,7 +348,7 @@ def test_decision_without_token_keeps_the_runs_token(token: bool, driving: str, 
     c = folded(model(CALL), question, e.ApprovalResolved("a", Approved(), "k2", token))
     assert c.live_run is not None
     assert (c.live_run.driving_command, c.live_run.token) == (driving, kept)
-    assert c.live_run.unsettled == ["k", "k2"]
+    assert c.live_run.unreplied == ["k", "k2"]
 
 
 OWN = e.ApprovalResolved("a", Approved(token=True, principal="ann"), "k2", True)
@@ -368,10 +368,10 @@ def test_decision_with_a_token_of_its_own_drives_its_call(resumed: e.RunResumed,
     assert (live.command_of("1/:1.0"), live.driving_command) == (call, run)
 
 
-def test_answered_commands_are_not_unsettled() -> None:
+def test_answered_commands_are_not_unreplied() -> None:
     c = folded(e.RunWaiting("r", [], ["k"], {}), e.RunResumed("r", "k2", True, answer=True))
     assert c.live_run is not None
-    assert c.live_run.unsettled == ["k2"]
+    assert c.live_run.unreplied == ["k2"]
 
 
 def test_final_answer_is_not_duplicated_as_a_message() -> None:

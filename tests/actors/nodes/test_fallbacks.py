@@ -217,7 +217,7 @@ async def test_a_crash_between_two_models_asks_again_from_the_first(
     world.models["test:a"] = [ModelFailed("down"), say("back")]
     world.models["test:b"] = [hang]
     async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await asked.wait()
     async with world.agent() as agent:
         async for event in agent.events(turn.conversation.id):

@@ -50,7 +50,7 @@ async def test_every_example_is_answered_as_described(
     configs = f"/a2a/tasks/{ex.CONVERSATION_ID}/pushNotificationConfigs"
     await client.post(configs, json={"id": push, "url": "https://client.example/push"})
 
-    [answer] = [each for each in operation.own_answers if each.status == 200]
+    [answer] = [each for each in operation.own_responses if each.status == 200]
     request: dict[str, Any] = {
         "method": operation.method,
         "url": operation.path.format(task=ex.CONVERSATION_ID, config=push),

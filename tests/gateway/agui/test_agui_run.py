@@ -57,7 +57,7 @@ def stream(*events: e.LogEvent | ModelDelta) -> list[Json]:
             seq += 1
             told += run.apply(e.Entry(seq, 1.5, event))
     if not run.ended:
-        told += run.pause() if run.rests else run.fail("open", "")
+        told += run.pause() if run.pauses.rests else run.fail("open", "")
     found: list[Json] = [event_json(event) for event in told]
     check_stream(found)
     return found

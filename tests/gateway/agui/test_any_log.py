@@ -74,7 +74,7 @@ def stream(
         match entry.event:
             case e.StepFinished(outcome=Replied(text=text)) if run.begun and text:
                 replies.append(text)
-        if run.begun and run.rests and not run.ended:
+        if run.begun and run.pauses.rests and not run.ended:
             if not patience:
                 told += run.pause()
             patience -= 1

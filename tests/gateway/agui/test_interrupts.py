@@ -151,7 +151,7 @@ async def test_what_was_decided_elsewhere_is_no_error(autojump_clock: MockClock,
 async def test_what_ends_at_the_same_moment_is_no_error(
     agent: FakeAgent, client: httpx2.AsyncClient, code: Any
 ) -> None:
-    agent.raises["decide"] = AgentError(code, "too late")
+    agent.raises["post_decision"] = AgentError(code, "too late")
     interrupt = {"interruptId": ex.APPROVAL_ID, "status": "resolved", "payload": {"approved": True}}
     body = {"threadId": ex.CONVERSATION_ID, "runId": "r", "resume": [interrupt]}
     async with client.stream("POST", "/agui", json=body) as response:

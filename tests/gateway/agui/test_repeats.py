@@ -112,7 +112,7 @@ async def test_repeat_gives_its_token_to_message_queued_before_restart(
     world.plan("agent", after(30, say("first done")), turn=1)
     world.plan("agent", use(call("slow")), use(call("locked")), say("Done."), turn=2)
     async with shown(world) as ui:
-        id = (await ui.agent.start_conversation("first", wait=False)).conversation.id
+        id = (await ui.agent.post_conversation("first")).conversation.id
         with trio.move_on_after(10):
             await ui.run(id, "go", id="m", token="good")
     async with shown(world) as ui:

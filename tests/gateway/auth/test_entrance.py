@@ -66,13 +66,13 @@ class Site:
         with self.file.changing() as stored:
             key, text = new_key(stored, name, roles or ("admin",), None, now=system_clock())
             stored.append(key)
-        self.keys.look()
+        self.keys.poll()
         return text
 
     def revoke(self, name: str = "ci") -> None:
         with self.file.changing() as stored:
             stored[:] = revoked(stored, name, now=system_clock())
-        self.keys.look()
+        self.keys.poll()
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ async def test_the_log_says_who_sent_a_request(site: Site, caplog: pytest.LogCap
     with site.file.changing() as stored:
         key, text = new_key(stored, "eve", ("viewer",), subject, now=system_clock())
         stored.append(key)
-    site.keys.look()
+    site.keys.poll()
     for headers, status in (({"X-API-Key": text}, 204), ({}, 401), ({"X-API-Key": "wrong"}, 401)):
         answer = await site.client.delete(CONVERSATION, headers={**headers, "X-Session-ID": "mine"})
         assert answer.status_code == status

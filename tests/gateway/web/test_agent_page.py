@@ -145,7 +145,7 @@ async def test_page_counts_what_runs_unapproved_and_says_where(configured: Any) 
 async def test_verdicts_per_node_are_omitted_for_many_tools(
     configured: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "MOST_LOOKS", 2)
+    monkeypatch.setattr(lists, "MOST_EVALUATIONS", 2)
     tree = "agent: {type: sequential, name: s, agents: [{type: llm, name: one, prompt: p}]}\n"
     view = await view_with_resources(configured(BEGIN + SERVER + tree))
     assert [tool["nodes"] for tool in view["tools"]] == [None, None, None]

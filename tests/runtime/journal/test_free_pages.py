@@ -74,7 +74,7 @@ async def test_space_that_was_free_at_the_start_is_returned(
 ) -> None:
     """The process was killed before."""
     with monkeypatch.context() as patch:
-        patch.setattr(FreePages, "look", lambda self, db: None)
+        patch.setattr(FreePages, "check", lambda self, db: None)
         async with open_sqlite(tmp_path) as journal:
             await journal.delete(await write(journal, "a"))
     assert size(tmp_path) > 4 * MB
@@ -168,7 +168,7 @@ def test_step_that_fails_breaks_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         assert not db.in_transaction
         assert not free.are_many
         other.rollback()
-        free.look(db)
+        free.check(db)
         assert not free.are_many, "no step is made again"
         assert pages(db) == before
         db.execute("INSERT INTO note VALUES ('k', 'k', '1')")

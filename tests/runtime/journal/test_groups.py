@@ -325,7 +325,7 @@ async def test_server_that_does_not_answer_holds_up_neither_group_nor_queue(
         commits = [Commit(fence, 1, ADDED) for fence in fences]
         with monkeypatch.context() as impatient:
             impatient.setattr(pool_module, "SILENCE", 0.2)
-            impatient.setattr(pool_module, "LOOK_EVERY", 0.05)
+            impatient.setattr(pool_module, "POLL_EVERY", 0.05)
             wire.fault = fault
             assert kinds(await saved_together(a, *commits)) == [JournalUnavailable] * 3
         wire.cut()

@@ -694,7 +694,7 @@ def another(file: Path) -> None:
 async def test_writes_stop_after_files_are_removed_or_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: Any, told: str, inline: bool
 ) -> None:
-    monkeypatch.setattr(files, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(files, "CHECK_EVERY", 0.0)
 
     async def use(data: Path) -> None:
         async with open_sqlite(data, inline=inline) as journal:
@@ -732,9 +732,9 @@ async def test_its_files_are_looked_at_now_and_then(tmp_path: Path, monkeypatch:
     file.touch()
     there = files.Presence(file)
     file.unlink()
-    now = files.LOOK_EVERY / 2
+    now = files.CHECK_EVERY / 2
     there.check()
-    now = files.LOOK_EVERY
+    now = files.CHECK_EVERY
     with pytest.raises(OSError, match="was removed while the journal was open: No such file"):
         there.check()
 
