@@ -52,7 +52,7 @@ class _QueuedSave:
     at: float | None = None
     """The time of the save; None: it is not done."""
     failure: JournalError | None = None
-    settled: trio.Event = attrs.field(factory=trio.Event)
+    finished: trio.Event = attrs.field(factory=trio.Event)
 
 
 @attrs.define(eq=False)
@@ -87,14 +87,14 @@ class SaveGroups:
         self._waiting.append(job)
         self._wake.set()
         try:
-            await job.settled.wait()
+            await job.finished.wait()
         except trio.Cancelled:
             if not job.has_begun:
                 self._waiting.remove(job)
                 raise
             with trio.move_on_after(GRACE, shield=True):
-                await job.settled.wait()
-            if not job.settled.is_set():
+                await job.finished.wait()
+            if not job.finished.is_set():
                 raise JournalUnavailable(NO_ANSWER) from None
         if job.failure is not None:
             raise job.failure
@@ -113,7 +113,7 @@ class SaveGroups:
                     self._wake = trio.Event()
         finally:
             self._is_running = False
-            self._settle(self._waiting)
+            self._finish(self._waiting)
             self._close()
 
     def _next(self) -> Sequence[_QueuedSave]:
@@ -156,11 +156,11 @@ class SaveGroups:
                     for number, at in saves.done(answer):
                         group[number - 1].at = at
                     self._on_commit(answer.ntuples, time.perf_counter() - began)
-            self._settle(group)
+            self._finish(group)
 
-    def _settle(self, jobs: Collection[_QueuedSave]) -> None:
+    def _finish(self, jobs: Collection[_QueuedSave]) -> None:
         for job in jobs:
-            job.settled.set()
+            job.finished.set()
 
     def _close(self) -> None:
         if self._pipeline is not None:
