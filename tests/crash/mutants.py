@@ -1880,7 +1880,15 @@ MEMBERS = (
     ),
     (
         "postgres: a caller that gives up takes its group along",
-        Edit("runtime.journal.postgres.group:SaveGroups.save", "not job.has_begun", "True"),
+        Edit(
+            "runtime.journal.postgres.group:SaveGroups.save",
+            """
+            if job in self._waiting:
+                self._waiting.remove(job)
+                raise
+            """,
+            "raise",
+        ),
         (f"{GROUPS}::test_caller_that_is_cancelled_takes_nothing_from_the_others",),
     ),
     (

@@ -48,7 +48,6 @@ logger = logging.getLogger(__name__)
 @attrs.define(eq=False)
 class _QueuedSave:
     save: EncodedSave
-    has_begun: bool = False
     at: float | None = None
     """The time of the save; None: it is not done."""
     failure: JournalError | None = None
@@ -89,7 +88,7 @@ class SaveGroups:
         try:
             await job.finished.wait()
         except trio.Cancelled:
-            if not job.has_begun:
+            if job in self._waiting:
                 self._waiting.remove(job)
                 raise
             with trio.move_on_after(GRACE, shield=True):
@@ -122,7 +121,6 @@ class SaveGroups:
         while self._waiting and len(taken) < MOST and size + self._waiting[0].save.size <= MOST_BYTES:
             job = self._waiting.popleft()
             if taken.setdefault(job.save.stream, job) is job:
-                job.has_begun = True
                 size += job.save.size
             else:
                 left.append(job)

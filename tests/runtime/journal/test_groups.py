@@ -378,6 +378,33 @@ async def test_caller_that_is_cancelled_takes_nothing_from_the_others(database: 
         assert ends == {0, 1}
 
 
+async def test_queue_fails_while_a_caller_gives_up(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer takes the save from the queue before its caller does."""
+    outcomes: list[Outcome] = []
+
+    async def save(commit: Commit) -> None:
+        try:
+            outcomes.append(await a.save(commit))
+        except (JournalError, ValueError) as error:
+            outcomes.append(error)
+
+    async def lost(*_: object) -> None:
+        await until(lambda: bool(a._writer._waiting))
+        callers.cancel_scope.cancel()
+        raise JournalUnavailable("lost")
+
+    async with opened(database.dsn) as (a, _):
+        commits = [Commit(fence, 1, ADDED) for fence in await begun(a, 2)]
+        monkeypatch.setattr(group_module, "MOST", 1)
+        monkeypatch.setattr(group_module, "_answer", lost)
+        async with trio.open_nursery() as callers:
+            for each in commits:
+                callers.start_soon(save, each)
+        assert kinds(outcomes) == [JournalUnavailable] * 2
+
+
 async def test_writer_that_has_ended_leaves_the_saves_to_the_pool(database: Database) -> None:
     async with opened(database.dsn) as (a, sizes):
         fences = await begun(a, 2)
