@@ -121,7 +121,7 @@ ONE_MEANING = {
     "looks?|looked|looking": """look LOOK LookAt look_at LOOK_TIME LOOK_INTERVAL _look_at_all""",
     "holds?|held|holding|holders?": """held HeldTool _held _is_held""",
     "settles?|settled|settling|unsettled": """settle settles settled Settled SettleIntent settle_intents
-        _SETTLE _settle _settle_approval _settled has_settled_question _end_when_settled _SETTLED_BEFORE""",
+        _settle _settle_approval _settled has_settled_question _end_when_settled _SETTLED_BEFORE""",
 }
 """The names that may contain these words of the glossary; other words stand for other things."""
 

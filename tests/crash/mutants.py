@@ -127,6 +127,7 @@ PG_TESTS = "tests/runtime/journal/test_postgres.py"
 SILENT_MEMBERS = "tests/actors/test_silent_members.py"
 RELEASES = "tests/runtime/journal/test_ownership.py::test_open_command_holds_its_own_stream_until_it_ends"
 TALLY_TESTS = "tests/runtime/journal/test_tally.py"
+GROUPS = "tests/runtime/journal/test_groups.py"
 FREE_PAGES = "tests/runtime/journal/test_free_pages.py"
 FOLLOWING = "tests/runtime/journal/test_following.py"
 
@@ -1663,13 +1664,13 @@ MEMBERS = (
     ),
     (
         "postgres: the outcome of a cancelled operation is lost",
-        Edit("runtime.journal.postgres.pool:Pool._outcome", "POLL_EVERY if work.is_late else GRACE", "0"),
+        Edit("runtime.journal.postgres.pool:Awaited.patience", "POLL_EVERY if self.is_late else GRACE", "0"),
         (f"{PG_TESTS}::test_operation_that_has_begun_ends_soon_after_its_cancellation",),
     ),
     (
         "postgres: a suspended member keeps the lock of a stream",
         Words(
-            "runtime.journal.postgres.pool:_SETTINGS",
+            "runtime.journal.postgres.pool:SETTINGS",
             "set_config('idle_in_transaction_session_timeout', '2s', false)",
             "set_config('idle_in_transaction_session_timeout', '0', false)",
         ),
@@ -1687,7 +1688,7 @@ MEMBERS = (
     (
         "postgres: a connection that comes while it is given up stays open",
         Edit(
-            "runtime.journal.postgres.hints:HintChannel._connected",
+            "runtime.journal.postgres.pool:connected",
             """
             for db in made:
                 db.close()
@@ -1820,8 +1821,75 @@ MEMBERS = (
     ),
     (
         "postgres: a save does not look at its fence",
-        Words("runtime.journal.postgres.save:_STREAM", "AND epoch = %(epoch)s AND last_seq", "AND last_seq"),
+        Words(
+            "runtime.journal.postgres.save_statement:ARGUMENTS",
+            "AND stream.epoch = save.epoch AND last_seq",
+            "AND last_seq",
+        ),
         ("tests/runtime/journal/test_ownership.py",),
+    ),
+    (
+        "postgres: a group answers before it is committed",
+        Edit(
+            "runtime.journal.postgres.pipeline:Pipeline.answers",
+            "result.status == pq.ExecStatus.PIPELINE_SYNC",
+            "result.status in (pq.ExecStatus.PIPELINE_SYNC, pq.ExecStatus.TUPLES_OK)",
+        ),
+        (GROUPS,),
+    ),
+    (
+        "postgres: a save that fails fails its group",
+        Edit(
+            "runtime.journal.postgres.group:SaveGroups._commit",
+            'logger.debug("a group of %d saves was undone: %s", len(group), answer)',
+            """
+            for job in group:
+                job.failure = JournalError(str(answer))
+            """,
+        ),
+        (f"{GROUPS}::test_save_that_fails_fails_alone",),
+    ),
+    (
+        "postgres: a save that is refused counts as done with its group",
+        Edit(
+            "runtime.journal.postgres.group:SaveGroups._commit",
+            """
+            for number, at in saves.done(answer):
+                group[number - 1].at = at
+            """,
+            """
+            for job in group:
+                job.at = 0.0
+            """,
+        ),
+        (f"{GROUPS}::test_save_without_its_right_disturbs_no_other",),
+    ),
+    (
+        "postgres: a group whose answer was lost counts as done",
+        Edit(
+            "runtime.journal.postgres.group:SaveGroups._commit",
+            "job.failure = copy(failure)",
+            "job.at = 0.0",
+        ),
+        (f"{GROUPS}::test_group_that_did_not_arrive_can_be_repeated",),
+    ),
+    (
+        "postgres: a group waits for a stream that another transaction has locked",
+        Edit("runtime.journal.postgres.save_statement:statement", '" SKIP LOCKED" if is_group else ""', '""'),
+        (f"{GROUPS}::test_stream_that_is_locked_holds_up_no_other",),
+    ),
+    (
+        "postgres: a caller that gives up takes its group along",
+        Edit(
+            "runtime.journal.postgres.group:SaveGroups.save",
+            """
+            if job in self._waiting:
+                self._waiting.remove(job)
+                raise
+            """,
+            "raise",
+        ),
+        (f"{GROUPS}::test_caller_that_is_cancelled_takes_nothing_from_the_others",),
     ),
     (
         "postgres: an attempt begins twice",

@@ -6,7 +6,6 @@ A `NOTIFY` inside the transaction of a save would make all commits of the databa
 from __future__ import annotations
 
 import logging
-import threading
 
 import attrs
 import psycopg
@@ -17,7 +16,7 @@ from ... import json_text
 from ...event_bus import EventBus
 from ..errors import JournalError, JournalUnavailable
 from ..ownership import HINTS_LOST, Hint
-from .pool import LONGEST, Pool, connect
+from .pool import Pool, connected
 from .tables import Connection
 
 TOPIC = "hints"
@@ -94,7 +93,7 @@ class HintChannel:
         """Publish the hints of all members on the bus."""
         while True:
             try:
-                db = await self._connected()
+                db = await connected(self._dsn, self._subscribe)
             except (JournalUnavailable, psycopg.Error) as error:
                 logger.debug("the journal cannot be listened to: %s", error)
                 await trio.sleep(RETRY)
@@ -111,39 +110,8 @@ class HintChannel:
             finally:
                 db.close()
 
-    async def _connected(self) -> Connection:
-        """A connection that listens. Raises psycopg.Error, `JournalUnavailable`."""
-        made: list[Connection] = []
-        lock, is_given_up = threading.Lock(), False
-
-        def listen() -> None:
-            db = self._listening()
-            with lock:
-                if not is_given_up:
-                    made.append(db)
-                    return
-            db.close()
-
-        with trio.move_on_after(LONGEST):
-            try:
-                await trio.to_thread.run_sync(listen, abandon_on_cancel=True)
-                return made.pop()
-            except trio.Cancelled:
-                with lock:
-                    is_given_up = True
-                for db in made:
-                    db.close()
-                raise
-        raise JournalUnavailable("the database does not answer")
-
-    def _listening(self) -> Connection:
-        db = connect(self._dsn)
-        try:
-            db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
-        except psycopg.Error:
-            db.close()
-            raise
-        return db
+    def _subscribe(self, db: Connection) -> None:
+        db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
 
 
 def payloads(hints: list[Hint]) -> list[str]:

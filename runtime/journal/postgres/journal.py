@@ -4,7 +4,10 @@
 `tables.py`    tables and migrations
 `pool.py`      connections, and threads that wait for them
 `intake.py`    commands and decisions
-`save.py`      saves
+`save.py`      saves: one, or a group, as one statement
+`group.py`     groups of saves, on a connection of their own
+`pipeline.py`  such a connection, which trio drives without a thread
+`binary.py`    values in PostgreSQL's binary format
 `reads.py`     queries
 `tally.py`     the numbers of streams, kept by triggers
 `owners.py`    claims and leases
@@ -60,6 +63,7 @@ from ..store_address import LEASE
 from ..summary import Among, Census, NamedKind, Page, Row
 from ..vote import Vote, Voted
 from . import intake, note_table, owners, reads, save, tables
+from .group import SaveGroups
 from .hints import TOPIC, HintChannel
 from .owners import OwnMember
 from .pool import LONGEST, Pool, check_sessions
@@ -67,7 +71,7 @@ from .pool import LONGEST, Pool, check_sessions
 T = TypeVar("T")
 
 CONNECTIONS = 8
-"""Maximum number of connections for the conversations. There are three more: for the lease, to send
+"""Maximum number of connections of the pool. There are four more: for groups of saves, for the lease, to send
 hints, and to receive them."""
 
 
@@ -100,11 +104,12 @@ async def open_postgres(
         await until_available(lambda: _within(LONGEST, pool.run(lambda db: check_sessions(db, dsn))))
         name = await until_available(lambda: pool.run(tables.migrate))
         hints = HintChannel(EventBus(), sender, dsn, f"stopgo_{name}"[:60])  # of at most 63 bytes
+        writer = SaveGroups(dsn, pool, on_commit)
         async with trio.open_nursery() as nursery:
-            for task in (hints.send, hints.listen, pool.watch, own.watch, sender.watch):
+            for task in (hints.send, hints.listen, pool.watch, own.watch, sender.watch, writer.run):
                 nursery.start_soon(task)
             own_member = OwnMember(member or uuid.uuid4().hex[:12], version, about)
-            yield PostgresJournal(pool, own, hints, lease, own_member, on_commit)
+            yield PostgresJournal(pool, writer, own, hints, lease, own_member, on_commit)
             nursery.cancel_scope.cancel()
     finally:
         for each in (pool, own, sender):
@@ -122,9 +127,17 @@ class PostgresJournal:
     """The implementation of `Journal` on PostgreSQL. Created by `open_postgres`."""
 
     def __init__(
-        self, pool: Pool, own: Pool, hints: HintChannel, lease: float, member: OwnMember, on_commit: OnCommit
+        self,
+        pool: Pool,
+        writer: SaveGroups,
+        own: Pool,
+        hints: HintChannel,
+        lease: float,
+        member: OwnMember,
+        on_commit: OnCommit,
     ) -> None:
         self._pool = pool
+        self._writer = writer
         self._own = own
         self._hints = hints
         self._lease = lease
@@ -188,9 +201,13 @@ class PostgresJournal:
 
     async def save(self, commit: Commit) -> Saved:
         it = save.prepare(commit, self._member.version)
-        began = time.perf_counter()
-        saved = await self._pool.run(lambda db: save.save(db, it))
-        self._on_commit(1, time.perf_counter() - began)
+        at = await self._writer.save(it)
+        if at is None:
+            began = time.perf_counter()
+            saved = await self._pool.run(lambda db: save.save(db, it))
+            self._on_commit(1, time.perf_counter() - began)
+        else:
+            saved = Saved(it.expected_seq + 1, at)
         self._changed(commit.fence.stream, commit.expected_seq if commit.events else None)
         return saved
 

@@ -23,14 +23,13 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 import attrs
 import psycopg
@@ -39,6 +38,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import StrDumperUnknown, TextLoader
 
 from ..errors import JournalError, JournalUnavailable
+from .binary import escaped, unescaped
 from .tables import Connection
 
 T = TypeVar("T")
@@ -92,12 +92,11 @@ class _Session:
 
 
 @attrs.define(eq=False)
-class _Work(Generic[T]):
-    """An operation, from the call of `Pool.run` to its end."""
+class Awaited:
+    """A wait for the database, from the call of `Pool.run` to its end."""
 
-    operation: Callable[[Connection], T]
-    since: float
     scope: trio.CancelScope
+    since: float = attrs.field(factory=trio.current_time)
     is_late: bool = False
     """The database has not answered in time."""
     is_given_up: bool = False
@@ -106,7 +105,11 @@ class _Work(Generic[T]):
     """Set when the operation begins, by its thread."""
     began: float = math.inf
     """The time of that, on the clock `time.monotonic`."""
-    outcome: Future[T] = attrs.field(factory=Future)
+
+    @property
+    def patience(self) -> float:
+        """Seconds for the answer, once the wait was cancelled."""
+        return POLL_EVERY if self.is_late else GRACE
 
 
 @attrs.define(eq=False)
@@ -115,7 +118,7 @@ class Pool:
     _limiter: trio.CapacityLimiter
     """Bounds the number of connections."""
     _idle: list[_Session] = attrs.field(factory=list)
-    _works: set[_Work[Any]] = attrs.field(factory=set)
+    _works: set[Awaited] = attrs.field(factory=set)
     _last_reply: float = 0.0
     """The time of the last answer of the database."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
@@ -127,13 +130,19 @@ class Pool:
         Raises:
             JournalUnavailable: the database cannot be reached. JournalError: it refuses the operation.
         """
+        with self.watched() as work:
+            return await self._outcome(work, operation)
+
+    @contextmanager
+    def watched(self) -> Iterator[Awaited]:
+        """For a wait in this block, also for connections that are not of the pool: it ends as the table at
+        the top says, if its `began` is set. Raises as `run`."""
         with trio.CancelScope() as scope:
-            work = _Work(operation, trio.current_time(), scope)
+            work = Awaited(scope)
             self._works.add(work)
             try:
-                value = await self._outcome(work)
+                yield work
                 self._last_reply = trio.current_time()
-                return value
             except _UNAVAILABLE as error:
                 self._close_idle()  # they have most likely lost the same server
                 raise JournalUnavailable(_described(error)) from error
@@ -141,16 +150,18 @@ class Pool:
                 raise JournalError(f"the database refuses the journal: {_described(error)}") from error
             finally:
                 self._works.discard(work)
-        raise JournalUnavailable(_SILENT)  # `watch` has cancelled it
+        if scope.cancelled_caught:  # by `watch`
+            raise JournalUnavailable(NO_ANSWER)
 
-    async def _outcome(self, work: _Work[T]) -> T:
+    async def _outcome(self, work: Awaited, operation: Callable[[Connection], T]) -> T:
         done, token = trio.Event(), trio.lowlevel.current_trio_token()
+        outcome: Future[T] = Future()
 
         def in_thread() -> None:
             try:
-                work.outcome.set_result(self._with_session(work))
+                outcome.set_result(self._with_session(work, operation))
             except BaseException as error:
-                work.outcome.set_exception(error)
+                outcome.set_exception(error)
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(done.set)
 
@@ -162,30 +173,30 @@ class Pool:
             if work.session is None:
                 raise
             with trio.CancelScope(shield=True):
-                with trio.move_on_after(POLL_EVERY if work.is_late else GRACE):
+                with trio.move_on_after(work.patience):
                     await done.wait()
                 if not done.is_set():
                     work.session.cut()
                     with trio.move_on_after(GRACE):
                         await done.wait()
-        if not work.outcome.done():  # the thread ends later, and closes its connection
-            raise JournalUnavailable(_SILENT)
-        return work.outcome.result()
+        if not outcome.done():  # the thread ends later, and closes its connection
+            raise JournalUnavailable(NO_ANSWER)
+        return outcome.result()
 
-    def _with_session(self, work: _Work[T]) -> T:
+    def _with_session(self, work: Awaited, operation: Callable[[Connection], T]) -> T:
         session = self._take()
         with self._lock:
             if not work.is_given_up:
                 work.session, work.began = session, time.monotonic()
         if work.session is None:
             self._give_back(session, is_sound=True)
-            raise JournalUnavailable(_SILENT)
+            raise JournalUnavailable(NO_ANSWER)
         is_sound = False
         try:
             if not session.is_set:
-                session.db.execute(_SETTINGS)
+                session.db.execute(SETTINGS)
                 session.is_set = True
-            value = work.operation(session.db)
+            value = operation(session.db)
             if session.db.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 session.db.rollback()
             is_sound = True
@@ -233,9 +244,9 @@ class Pool:
             session.close()
 
 
-_SILENT = "the database does not answer"
+NO_ANSWER = "the database does not answer"
 
-_SETTINGS = """SELECT set_config('default_transaction_isolation', 'read committed', false),
+SETTINGS = """SELECT set_config('default_transaction_isolation', 'read committed', false),
     set_config('lock_timeout', '2s', false), set_config('idle_in_transaction_session_timeout', '2s', false),
     CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
     THEN set_config('synchronous_commit', 'on', false) END"""
@@ -257,6 +268,37 @@ def connect(dsn: str) -> Connection:
     db.adapters.register_dumper(str, _TextDumper)
     db.adapters.register_loader("text", _TextLoader)
     return db
+
+
+async def connected(dsn: str, prepare: Callable[[Connection], object]) -> Connection:
+    """A connection that is not of a pool, after `prepare`. Raises psycopg.Error, `JournalError`."""
+    made: list[Connection] = []
+    lock, is_given_up = threading.Lock(), False
+
+    def in_thread() -> None:
+        db = connect(dsn)
+        try:
+            prepare(db)
+        except psycopg.Error:
+            db.close()
+            raise
+        with lock:
+            if not is_given_up:
+                made.append(db)
+                return
+        db.close()
+
+    with trio.move_on_after(LONGEST):
+        try:
+            await trio.to_thread.run_sync(in_thread, abandon_on_cancel=True)
+            return made.pop()
+        except trio.Cancelled:
+            with lock:
+                is_given_up = True
+            for db in made:
+                db.close()
+            raise
+    raise JournalUnavailable(NO_ANSWER)
 
 
 def check_sessions(db: Connection, dsn: str) -> None:
@@ -285,21 +327,15 @@ def _given(dsn: str) -> Mapping[str, Any]:
         raise JournalError(f"the journal's address is not one of PostgreSQL: {_described(error)}") from error
 
 
-# PostgreSQL stores every character but NUL.
-_ESCAPE = {0: "\x01\x02", 1: "\x01\x01"}
-
-
 class _TextDumper(StrDumperUnknown):
     def dump(self, obj: str) -> Any:
-        return super().dump(obj.translate(_ESCAPE) if "\0" in obj or "\x01" in obj else obj)
+        return super().dump(escaped(obj))
 
 
 class _TextLoader(TextLoader):
     def load(self, data: Any) -> str | bytes:
         text = super().load(data)
-        if isinstance(text, str) and "\x01" in text:
-            return re.sub("\x01(.)", lambda found: "\0" if found[1] == "\x02" else "\x01", text)
-        return text
+        return unescaped(text) if isinstance(text, str) else text
 
 
 def _described(error: psycopg.Error) -> str:

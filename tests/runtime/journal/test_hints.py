@@ -19,8 +19,9 @@ from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import JournalError, JournalUnavailable
 from stopgo.runtime.journal.ownership import HINTS_LOST, Hint
 from stopgo.runtime.journal.postgres import hints as module
+from stopgo.runtime.journal.postgres import pool as pool_module
 from stopgo.runtime.journal.postgres.hints import GATHER, RETRY, TOPIC, HintChannel, parsed
-from stopgo.runtime.journal.postgres.pool import Pool
+from stopgo.runtime.journal.postgres.pool import Pool, connected
 from stopgo.runtime.journal.postgres.tables import Connection
 
 A, B, C = Hint("s", "a", 1), Hint("t", "a", 7), Hint("u", "a")
@@ -156,13 +157,8 @@ class Notifications:
 
 
 class Listening(HintChannel):
-    connections: deque[Connection | psycopg.Error]
-
-    def _listening(self) -> Connection:
-        found = self.connections.popleft()
-        if isinstance(found, psycopg.Error):
-            raise found
-        return found
+    def _subscribe(self, db: Connection) -> None:
+        """A `Notifications` listens from the beginning."""
 
 
 async def test_each_connection_that_listens_begins_with_lost_hints(
@@ -175,9 +171,14 @@ async def test_each_connection_that_listens_begins_with_lost_hints(
         Notifications('["t","a",7]\n["u","a",null]', "no hint"),
     )
     hints = Listening(EventBus(), cast(Pool, Line()), "nowhere", "channel")
-    hints.connections = deque(
-        cast(Any, [psycopg.OperationalError("away"), first, psycopg.Error("gone"), second])
-    )
+    found = deque([psycopg.OperationalError("away"), first, psycopg.Error("gone"), second])
+
+    def connect(_: str) -> Any:
+        if isinstance(each := found.popleft(), psycopg.Error):
+            raise each
+        return each
+
+    monkeypatch.setattr(pool_module, "connect", connect)
     heard: list[object] = []
     with hints.bus.subscribe(TOPIC) as live:
         async with trio.open_nursery() as nursery:
@@ -204,7 +205,7 @@ async def test_connection_that_comes_while_it_is_given_up_is_closed(
         def close(self) -> None:
             closed.set()
 
-    def connected() -> Any:
+    def connect(_: str) -> Any:
         may_connect.wait()
         return Db()
 
@@ -213,11 +214,10 @@ async def test_connection_that_comes_while_it_is_given_up_is_closed(
         threads[0].start()
         await trio.sleep_forever()
 
-    hints = made(Line())
-    monkeypatch.setattr(HintChannel, "_listening", lambda _: connected())
+    monkeypatch.setattr(pool_module, "connect", connect)
     monkeypatch.setattr(trio.to_thread, "run_sync", run_abandoned)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(hints._connected)
+        nursery.start_soon(connected, "", lambda _: None)
         await wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
         if is_first:

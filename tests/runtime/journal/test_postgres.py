@@ -378,6 +378,7 @@ async def test_write_whose_answer_was_lost_can_be_repeated(database: Database, w
     async with opened(wire.dsn, "a") as a:
         await a.deliver(NewCommand("s", "first", "create", {}, new=True))
         fence = await claimed(a, "s")
+        await a.save(Commit(fence, 0))  # whose connection exists then
         events, intents = [NewEvent("a", {"n": 1})], [NewIntent("call", 1, "once", {})]
         questions = [NewQuestion("q", "tool", {})]
 
