@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from io import TextIOWrapper
@@ -115,7 +116,9 @@ def run(args: argparse.Namespace) -> int:
     if not all(is_installed(extra, "serve") for extra, value in wanted.items() if value is not None):
         return WRONG
 
-    # Imported here, because the server takes a second to import.
+    # Imported here, because the server takes a second to import. Meanwhile the collector would traverse all
+    # that is loaded several times, and find little garbage; `run_process` collects that.
+    gc.disable()
     from ...serve_process import Serving, run_process
     from ..terminal.terminal import printable
 
