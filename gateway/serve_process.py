@@ -89,7 +89,6 @@ class Serving:
 def run_process(config: AgentConfig, serving: Serving) -> tuple[int, tuple[str, ...]]:
     """Serve until a signal arrives. Returns the exit code, and sentences that say why the agent failed."""
     _freeze_memory()  # what follows loads the SDK of the tool servers, into memory that this has freed
-    gc.enable()
     configure(serving.log_format, serving.log_level)
     failures: tuple[str, ...] = ()
     code = 1
@@ -182,7 +181,7 @@ def _freeze_memory() -> None:
     linecache.clearcache()  # attrs keeps the source of all methods that it generates there, for debuggers
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS)
+    gc.set_threshold(YOUNG_OBJECTS, 10, 10)  # the last two are the defaults
 
 
 def _announce(config: AgentConfig, server: HttpServer, log_format: LogFormat) -> None:

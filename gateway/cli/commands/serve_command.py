@@ -116,9 +116,9 @@ def run(args: argparse.Namespace) -> int:
     if not all(is_installed(extra, "serve") for extra, value in wanted.items() if value is not None):
         return WRONG
 
-    # Imported here, because the server takes a second to import. Meanwhile the collector would traverse all
-    # that is loaded several times, and find little garbage; `run_process` collects that.
-    gc.disable()
+    # Imported here, because the server takes a second to import. Meanwhile the collector looks at new objects
+    # only: the others are modules and classes, which stay. `run_process` ends that.
+    gc.set_threshold(5000, 10, 10_000)
     from ...serve_process import Serving, run_process
     from ..terminal.terminal import printable
 
