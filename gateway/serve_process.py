@@ -12,6 +12,7 @@ another process has the port.
 from __future__ import annotations
 
 import gc
+import linecache
 import logging
 import os
 import signal
@@ -87,6 +88,7 @@ class Serving:
 
 def run_process(config: AgentConfig, serving: Serving) -> tuple[int, tuple[str, ...]]:
     """Serve until a signal arrives. Returns the exit code, and sentences that say why the agent failed."""
+    _freeze_memory()  # what follows loads the SDK of the tool servers, into memory that this has freed
     configure(serving.log_format, serving.log_level)
     failures: tuple[str, ...] = ()
     code = 1
@@ -174,11 +176,12 @@ async def _bound(
 
 
 def _freeze_memory() -> None:
-    """Exempt the objects that startup has loaded from garbage collection. They are hundreds of thousands,
-    live as long as the process, and would be traversed again and again."""
+    """Exempt the objects that have been loaded from garbage collection. They are hundreds of thousands, live
+    as long as the process, and would be traversed again and again."""
+    linecache.clearcache()  # attrs keeps the source of all methods that it generates there, for debuggers
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS)
+    gc.set_threshold(YOUNG_OBJECTS, 10, 10)  # the last two are the defaults
 
 
 def _announce(config: AgentConfig, server: HttpServer, log_format: LogFormat) -> None:

@@ -95,7 +95,7 @@ async def open_agent(
     observer = Observers(observers) if observers else Observer()
     about = written(this_process(wall(), advertise_url))
     address = config.data_dir if journal is None else journal
-    async with _journal(address, lease, about, wall, observer) as store:
+    async with _journal(address, lease, about, wall, observer, config.journal_cache_bytes) as store:
         setup = Setup(
             config=config,
             journal=store,
@@ -164,12 +164,19 @@ async def _journal(
     about: str,
     wall: WallClock,
     observer: Observer,
+    cache: int,
 ) -> AsyncIterator[Journal]:
     """The journal at an address, or the one that the program gives. At the end of the block, the process
     leaves it."""
     opened = (
         open_journal(
-            address, lease=lease, version=LOG_VERSION, about=about, wall=wall, on_commit=observer.committed
+            address,
+            lease=lease,
+            version=LOG_VERSION,
+            about=about,
+            wall=wall,
+            on_commit=observer.committed,
+            cache=cache,
         )
         if isinstance(address, Path | str)
         else nullcontext(address)

@@ -174,6 +174,12 @@ class AgentConfig:
             **NO_TILDE,
         ),
     )
+    journal_cache_bytes: int = default(
+        24 * 1024 * 1024,
+        "Bytes of memory for pages of the journal in the data directory. A journal in PostgreSQL has no such "
+        "cache.",
+        minimum=1024 * 1024,
+    )
     shutdown_grace: float = default(
         10.0,
         "Seconds that a shutdown takes at most. In-flight work gets all but the last one to finish; with "

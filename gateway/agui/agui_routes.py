@@ -12,8 +12,6 @@ from ..http import headers
 from ..http.event_stream import StreamBody, stream_reply
 from ..http.request import HttpRequest
 from ..http.responses import Reply, View
-from .run_input import parse_run_input
-from .thread_run import AGUICaller, key_of, open_thread_run
 
 
 @attrs.frozen
@@ -25,6 +23,10 @@ class AGUI:
         return {"runAgent": self.run}
 
     async def run(self, request: HttpRequest) -> Reply:
+        # With the first request, because most agents get none.
+        from .run_input import parse_run_input
+        from .thread_run import AGUICaller, key_of, open_thread_run
+
         request.count_stream()
         run_input = parse_run_input(await request.json())
         agent = self.agent.acting_as(request.principal)

@@ -67,6 +67,19 @@ class _Parser(argparse.ArgumentParser):
         super().error(f"{message} (see {self.prog} --help)")
 
 
+class _Version(argparse.Action):
+    """Prints the version, which takes longer to find out than everything that a help needs."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"stopgo {version('agent-stop-and-go')}")
+        parser.exit()
+
+
 def _root() -> argparse.ArgumentParser:
     return _Parser(
         prog="stopgo",
@@ -77,8 +90,6 @@ def _root() -> argparse.ArgumentParser:
 
 def _parser() -> argparse.ArgumentParser:
     # Imported here, so that Ctrl-C during the imports prints no traceback either.
-    from importlib.metadata import version
-
     from .commands import (
         a2a_command,
         approvals_command,
@@ -101,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     parser = _root()
-    parser.add_argument("--version", action="version", version=f"stopgo {version('agent-stop-and-go')}")
+    parser.add_argument("--version", action=_Version, help="show program's version number and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     init_command.register(commands)
     serve_command.register(commands)

@@ -51,7 +51,8 @@ class Shape:
         raise NotImplementedError
 
     def __init_subclass__(cls) -> None:
-        attrs.define(cls, slots=False, kw_only=True, eq=False)  # slots would create a second class
+        # Without what takes long to make: slots would create a second class.
+        attrs.define(cls, slots=False, kw_only=True, eq=False, repr=False)
         SHAPES[cls.__name__] = cls
         cls.to_json = _to_json(cls)  # type: ignore[method-assign]
 

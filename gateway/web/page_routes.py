@@ -18,7 +18,6 @@ from ..http.responses import Reply, reply
 from ..rest.refused_request import named_on_error
 from .agent_page import agent_view
 from .approval_context import context_view
-from .markdown_tokens import document
 from .page_files import read_page
 
 MAX_TEXTS = 100
@@ -78,4 +77,6 @@ def _texts(body: Mapping[str, Any]) -> list[str]:
 
 
 def _encoded(text: str) -> bytes:
+    from .markdown_tokens import document  # with the first text, because the parser takes long to load
+
     return dump_wire(document(text))

@@ -8,6 +8,7 @@ from pathlib import Path
 from ..clock import WallClock, system_clock
 from ..journal.errors import JournalError
 from ..journal.protocol import Journal, OnCommit, ignore_commit
+from ..journal.sqlite.database import CACHE
 from ..journal.sqlite.sqlite_journal import open_sqlite
 from ..journal.store_address import LEASE, is_postgres
 
@@ -20,12 +21,13 @@ def open_journal(
     about: str = "",
     wall: WallClock = system_clock,
     on_commit: OnCommit = ignore_commit,
+    cache: int = CACHE,
 ) -> AbstractAsyncContextManager[Journal]:
     """Open the journal at a URL of PostgreSQL, or in a directory, for the length of the block.
 
     `lease`, `version` and `about` are as in `open_postgres`; a directory has one process, which needs no
     lease and tells no other about itself. `wall` is not for PostgreSQL, which has a clock of its own.
-    `on_commit` is called after each commit.
+    `on_commit` is called after each commit. `cache` is for a directory: the bytes of memory for its pages.
 
     Raises:
         JournalError: it cannot be opened; or, for PostgreSQL, psycopg is not installed. In the block, as
@@ -41,4 +43,4 @@ def open_journal(
         return open_postgres(address, lease=lease, version=version, about=about, on_commit=on_commit)
     if "://" in str(address):
         raise JournalError(f"{address} is neither a postgresql:// URL nor a directory")
-    return open_sqlite(address, wall=wall, on_commit=on_commit, version=version)
+    return open_sqlite(address, wall=wall, on_commit=on_commit, version=version, cache=cache)

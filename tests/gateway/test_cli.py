@@ -254,7 +254,7 @@ def test_interrupt_during_imports_is_no_traceback(tmp_path: Path) -> None:
 import sys
 class Interrupted:
     def find_spec(self, name, path=None, target=None):
-        if name.startswith("stopgo.config"):
+        if name.startswith("stopgo.gateway.cli.commands"):
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupted())
 from stopgo.gateway.cli.main import main

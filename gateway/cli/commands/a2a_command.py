@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ....config.sections.address import HEADERS, authorizes
 from ..process.options import add_token_option, credential_headers, token_of, wrong
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ def show_card(args: argparse.Namespace) -> int:
 
 def send_message(args: argparse.Namespace) -> int:
     """Send a message and follow its task."""
+    from ....config.sections.address import authorizes
+
     config, bearer = _config(args), token_of(args)
     if bearer is not None and authorizes(config.headers):
         return wrong(args, "--token-env and an Authorization header exclude each other")
@@ -110,6 +111,8 @@ def _url(text: str) -> str:
 
 def _header(text: str) -> tuple[str, str]:
     """The type of `--header`. The error does not quote the value, which may be an API key."""
+    from ....config.sections.address import HEADERS
+
     name, colon, value = text.partition(":")
     name, value = name.strip(), value.strip()
     names, values = HEADERS["keys"].pattern, HEADERS["items"].pattern

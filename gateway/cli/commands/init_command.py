@@ -8,10 +8,8 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
-from ....config.text.errors import ConfigError
 from ..process.options import FAILED, WRONG, path
 
 DEFAULT = Path("agent.yaml")
@@ -65,6 +63,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Write the file. Exit code 1 if it exists or cannot be written, 2 for a wrong model or server."""
+    from ....config.text.errors import ConfigError
+
     model, servers = args.model, args.mcp
     if sys.stdin.isatty() and sys.stdout.isatty() and not args.file.exists():
         if model is None:
@@ -90,6 +90,8 @@ def agent_file(model: str, servers: Sequence[str]) -> str:
         ValueError: the model has no provider.
         ConfigError: a server is neither a command nor a URL.
     """
+    from importlib.resources import files
+
     import yaml
 
     from ....config.reading.mcp_flag import flag_servers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from io import TextIOWrapper
@@ -115,7 +116,9 @@ def run(args: argparse.Namespace) -> int:
     if not all(is_installed(extra, "serve") for extra, value in wanted.items() if value is not None):
         return WRONG
 
-    # Imported here, because the server takes a second to import.
+    # Imported here, because the server takes a second to import. Meanwhile the collector looks at new objects
+    # only: the others are modules and classes, which stay. `run_process` ends that.
+    gc.set_threshold(5000, 10, 10_000)
     from ...serve_process import Serving, run_process
     from ..terminal.terminal import printable
 

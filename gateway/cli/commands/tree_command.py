@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from ..process.options import add_config_option, agent_config
 
 if TYPE_CHECKING:
@@ -105,6 +103,8 @@ def _model(node: Node) -> str:
 
 def _condition(condition: Condition) -> str:
     """The keys of a condition, with their values as JSON."""
+    import attrs
+
     from ....actors.approvals.description import shortened
 
     keys = attrs.asdict(condition, filter=lambda _, value: value is not None).items()

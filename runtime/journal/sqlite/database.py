@@ -138,10 +138,17 @@ def migrate(db: sqlite3.Connection, steps: Sequence[Migration]) -> None:
             db.execute("ROLLBACK")
 
 
-def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
+CACHE = 24 * 1024 * 1024
+"""Bytes of memory for pages, of all connections of a journal."""
+CONNECTIONS = 4
+"""Maximum number of connections of a journal: the writer, the reader, and those of `SqlReader`'s threads."""
+
+
+def open_writer(file: Path, *, wait_for_disk: bool, cache: int = CACHE) -> sqlite3.Connection:
     """Open the only connection that writes, and migrate the tables to the newest version.
 
-    With `wait_for_disk`, a commit returns only when it would survive a power failure.
+    With `wait_for_disk`, a commit returns only when it would survive a power failure. `cache` is that of all
+    connections.
 
     Raises:
         JournalTooNew: a newer version of the program wrote it. JournalError: the file system does not support
@@ -150,7 +157,7 @@ def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
     # Mode 0600, because the directory may be readable by others. SQLite creates its other files with the
     # same mode.
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
-    db = _connect(file.absolute().as_uri())
+    db = _connect(file.absolute().as_uri(), cache)
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version == 0 and db.execute("SELECT 1 FROM sqlite_schema").fetchone():
@@ -177,20 +184,20 @@ def open_writer(file: Path, *, wait_for_disk: bool) -> sqlite3.Connection:
     return db
 
 
-def connect_reader(file: Path, *, at_rest: bool = False) -> sqlite3.Connection:
+def connect_reader(file: Path, *, at_rest: bool = False, cache: int = CACHE) -> sqlite3.Connection:
     """Open a read-only connection. It sees committed data.
 
     `at_rest` states that no process has the file open, so that SQLite creates no files beside it.
     """
-    return _connect(f"{file.absolute().as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}")
+    return _connect(f"{file.absolute().as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}", cache)
 
 
-def _connect(uri: str) -> sqlite3.Connection:
+def _connect(uri: str, cache: int) -> sqlite3.Connection:
     # Connections move between threads, but are never used by two at the same time.
     db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
     db.text_factory = text_or_bytes
     try:
-        db.execute("PRAGMA cache_size = -16384")
+        db.execute(f"PRAGMA cache_size = {-(cache // CONNECTIONS // 1024)}")  # in KiB, if negative
     except BaseException:
         db.close()
         raise

@@ -14,7 +14,7 @@ from . import database
 
 T = TypeVar("T")
 
-_THREADS = 2
+_THREADS = database.CONNECTIONS - 2
 
 
 class SqlReader:
@@ -24,10 +24,11 @@ class SqlReader:
     thread. Queries that may scan a whole table run in a thread.
     """
 
-    def __init__(self, file: Path, *, inline: bool) -> None:
+    def __init__(self, file: Path, *, inline: bool, cache: int) -> None:
         self._file = file
+        self._cache = cache
         self._inline = inline
-        self._db = database.connect_reader(file)
+        self._db = database.connect_reader(file, cache=cache)
         self._idle: list[sqlite3.Connection] = []
         self._threads = trio.CapacityLimiter(_THREADS)
 
@@ -57,7 +58,7 @@ class SqlReader:
             raise unreadable(error) from error
 
     def _with_idle(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        db = self._idle.pop() if self._idle else database.connect_reader(self._file)
+        db = self._idle.pop() if self._idle else database.connect_reader(self._file, cache=self._cache)
         try:
             return query(db)
         finally:

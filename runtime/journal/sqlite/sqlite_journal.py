@@ -61,6 +61,7 @@ async def open_sqlite(
     lease: float = math.inf,
     version: int = 0,
     member: str = "",
+    cache: int = database.CACHE,
 ) -> AsyncIterator[SqliteJournal]:
     """Open the journal of a directory, which is created, accessible only to its owner, if it does not exist.
 
@@ -69,6 +70,8 @@ async def open_sqlite(
 
     `inline` is for simulation: it uses no threads, so that the order depends on trio alone. Its commits
     survive the end of the process, but do not wait for the disk.
+
+    `cache` is the number of bytes of memory for pages.
 
     `lease`, `version` and `member` are as in `LocalMember`. They matter only among the members of one process
     (`SqliteJournal.another`), because no other process can open the journal.
@@ -90,9 +93,9 @@ async def open_sqlite(
     with ExitStack() as lock:
         if inline:
             await trio.lowlevel.checkpoint()
-            db, reader, presence = _open(directory, lock, inline)
+            db, reader, presence = _open(directory, lock, inline, cache)
         else:
-            db, reader, presence = await trio.to_thread.run_sync(_open, directory, lock, inline)
+            db, reader, presence = await trio.to_thread.run_sync(_open, directory, lock, inline, cache)
         streams = Streams(db)
         writer = (InlineWriter if inline else GroupWriter)(db, presence, on_broken, streams.forget, on_commit)
         try:
@@ -110,15 +113,17 @@ async def open_sqlite(
             raise broken[0]
 
 
-def _open(directory: Path, lock: ExitStack, inline: bool) -> tuple[sqlite3.Connection, SqlReader, Presence]:
+def _open(
+    directory: Path, lock: ExitStack, inline: bool, cache: int
+) -> tuple[sqlite3.Connection, SqlReader, Presence]:
     try:
         make_directory(directory)
         check_directory(directory)
         lock_file = lock.enter_context(locked(directory))
         remove_unfinished(directory)
         file = directory / FILE
-        db = database.open_writer(file, wait_for_disk=not inline)
-        reader = SqlReader(file, inline=inline)
+        db = database.open_writer(file, wait_for_disk=not inline, cache=cache)
+        reader = SqlReader(file, inline=inline, cache=cache)
         # The other two files exist as long as SQLite has the database open.
         beside = (directory / f"{FILE}-{name}" for name in ("wal", "shm"))
         return db, reader, Presence(file, *beside, lock_file)

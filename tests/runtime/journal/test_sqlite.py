@@ -103,6 +103,26 @@ async def test_commits_wait_for_the_disk(
         assert db.execute("PRAGMA fullfsync").fetchone() == (1,)
 
 
+async def test_all_connections_share_the_memory_for_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[sqlite3.Connection] = []
+    connect = database._connect
+
+    def recorded(uri: str, cache: int) -> sqlite3.Connection:
+        opened.append(connect(uri, cache))
+        return opened[-1]
+
+    monkeypatch.setattr(database, "_connect", recorded)
+    async with open_sqlite(tmp_path, cache=8 * 1024 * 1024) as journal:
+        both = threading.Barrier(database.CONNECTIONS - 2)
+        async with trio.open_nursery() as nursery:
+            for _ in range(both.parties):
+                nursery.start_soon(journal._reader.slow, lambda db: both.wait())
+        sizes = [db.execute("PRAGMA cache_size").fetchone() for db in opened]
+    assert sizes == [(-2 * 1024,)] * database.CONNECTIONS
+
+
 async def test_readers_cannot_write(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path):
         reader = database.connect_reader(tmp_path / "journal.db")
