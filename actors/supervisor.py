@@ -21,6 +21,7 @@ import trio
 from ..config.a2a import RemoteAgentConfig
 from ..config.agent_config import AgentConfig
 from ..config.mcp import McpServerConfig
+from ..config.tree import tree_id
 from ..runtime.clock import WallClock
 from ..runtime.context import Behaviour, background
 from ..runtime.event_bus import EventBus
@@ -40,6 +41,7 @@ from .conversation.remote_questions import RemoteQuestions
 from .conversation.timers import timers
 from .gate import halt
 from .gate.halt import Halts
+from .gate.policies import Policies
 from .gate.review import Finding, refuse, review
 from .gate.unapproved import summary, unapproved_tools
 from .log.logs import Logs
@@ -161,6 +163,7 @@ async def _start(kernel: Supervisor, models: ModelActors, setup: Setup) -> Cast:
         logs=logs,
         agent_id=await _agent_id(journal),
         secret=await _secret(journal),
+        policies=await Policies.open(journal, logs.wall, config, tree_id(config.stored_tree)),
         registry=registry_ref,
         halts=halts,
         spending=spending,

@@ -243,6 +243,12 @@ class AgentConfig:
         repr=False,
     )
     warnings: tuple[str, ...] = default((), "Warnings about likely mistakes.", derived=True)
+    rule_secrets: tuple[str, ...] = default(
+        (),
+        "Secrets in the variables to which `approval` and the tree refer, to mask them in the policy.",
+        derived=True,
+        repr=False,
+    )
     weak_secrets: tuple[Problem, ...] = default(
         (),
         "Secrets with which clients use this agent, and that are easy to guess. They are among the "

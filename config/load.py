@@ -103,10 +103,16 @@ def load_config(
         source=source,
         packaged=packaged,
         stored_tree=stored,
+        rule_secrets=_rule_secrets(root, variables),
         warnings=(*misspelled(root), *warnings_of(config, root), *map(str, weak_anywhere)),
         weak_secrets=weak,
         model_places=_model_places(reader, root, source, is_given=model is not None),
     )
+
+
+def _rule_secrets(root: Table, variables: Variables) -> tuple[str, ...]:
+    sections = (root.entries.get(name) for name in ("approval", "agent"))
+    return tuple(secret for each in sections if each for secret in secrets_of_variables(each, variables.get))
 
 
 def _model_places(reader: Reader, root: Table, source: Path, *, is_given: bool) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from .interpolate import escape
 from .models import LlmConfig
 from .nodes import ROUTER_PROMPT, LlmNode, Node, RemoteAgentNode, RouterNode, children_of
 from .reader import Reader
+from .secrets import secrets_of_variables
 from .shape import keys_of, names_of
 from .values import KeyPath, Scalar, Sequence, Table, Value, entry, from_plain, items
 from .variables import Variables
@@ -66,6 +67,11 @@ def tree_from_stored(
         raise ConfigError(tuple(reader.problems))
     assert isinstance(node, Node)
     return node
+
+
+def secrets_of_stored(stored: Mapping[str, object], lookup: Callable[[str], str | None]) -> tuple[str, ...]:
+    """The secrets in the variables to which an `AgentConfig.stored_tree` refers."""
+    return tuple(secrets_of_variables(from_plain(stored), lookup))
 
 
 def tree_id(tree: Mapping[str, object]) -> str:

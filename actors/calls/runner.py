@@ -14,7 +14,7 @@ import attrs
 from ...runtime.journal.protocol import SettleIntent
 from ..approvals.decided import Expired
 from ..common.errors import NodeFailed
-from ..gate.halt import Halt
+from ..gate.halt import RULE, Halt
 from ..log import events as e
 from ..log.log import ConversationLog
 from ..log.outcomes import NotSent
@@ -49,6 +49,7 @@ from .steps import (
     Replace,
     Send,
 )
+from .verdicts import facts_of, facts_of_unsent
 
 EXIT_LOOP = "exit_loop"
 
@@ -102,7 +103,8 @@ class CallRunner:
         if (end := end_of(log, key)) is None:
             if call.problem is not None:
                 problem = invalid(call.problem)
-                await self._unsent(key, NotSent(problem.outcome, problem.content))
+                verdict = facts_of_unsent(None, self.scope.run.policy)
+                await self._unsent(key, NotSent(problem.outcome, problem.content, verdict=verdict))
             elif call.name == EXIT_LOOP and self.scope.can_exit_loop:
                 await self._unsent(key, NotSent("exit_loop", "The loop ends."))
             else:
@@ -140,7 +142,7 @@ class CallRunner:
                     if (record, approvals) == now:
                         continue
                 case Send() as send:
-                    if await self._send(key, send, found, local.halt):
+                    if await self._send(key, send, found, judgement, local.halt):
                         resends = send.resends
                 case LookUp() as look_up:
                     assert found is not None
@@ -148,21 +150,30 @@ class CallRunner:
                     await self.dispatch.look_up(key, look_up, found, local.halt)
                 case End(outcome, content, lost):
                     if outcome is not None:
-                        await self._unsent(key, NotSent(outcome, content), lost)
+                        verdict = None if judgement is None else facts_of_unsent(judgement, scope.run.policy)
+                        await self._unsent(key, NotSent(outcome, content, verdict=verdict), lost)
                     return
                 case step:
-                    await self._perform(key, step, found)
+                    await self._perform(key, step, found, judgement)
             judgement = None
 
-    async def _send(self, key: str, send: Send, found: Resolved | None, halt: Halt) -> bool:
+    async def _send(
+        self,
+        key: str,
+        send: Send,
+        found: Resolved | None,
+        judgement: Judgement | Missing | None,
+        halt: Halt,
+    ) -> bool:
         """Make an attempt. False if it was not made, so that the next step has to be decided anew."""
         assert found is not None
+        assert isinstance(judgement, Judgement)
         limit = self.scope.services.config.limits.max_tool_calls
         if send.is_first and not self.scope.log.take("tool_calls", limit):
             text = f"the run stopped after {limit} tool calls (limits.max_tool_calls)"
             raise NodeFailed("limit_reached", text, fatal=True)
         self.position.leave()
-        made = await self.dispatch.send(key, send, found, halt)
+        made = await self.dispatch.send(key, send, found, facts_of(judgement, self.scope.run.policy), halt)
         if send.is_first and not made:
             self.scope.log.give_back("tool_calls")
         return made
@@ -180,6 +191,7 @@ class CallRunner:
         | RecordUnknown
         | Park,
         found: Resolved | None,
+        judgement: Judgement | Missing | None,
     ) -> None:
         scope, log = self.scope, self.scope.log
         if isinstance(step, Ask | AskOutcome):
@@ -189,9 +201,13 @@ class CallRunner:
             self.position.leave()
         match step:
             case Ask() if found is not None and (again := self._repetition(key, step, found)) is not None:
-                await self._unsent(key, again)
+                verdict = facts_of_unsent(judgement, scope.run.policy)
+                await self._unsent(key, attrs.evolve(again, verdict=verdict))
             case Ask() | AskOutcome() | Replace() | AwaitDecision():
-                await Questions(scope, key).put(step, found)
+                facts = None
+                if isinstance(step, Ask | Replace) and isinstance(judgement, Judgement):
+                    facts = facts_of(judgement, scope.run.policy, held=step.rule == RULE)
+                await Questions(scope, key).put(step, found, facts)
             case AwaitCredential(wanted):
                 await log.branches.credential(wanted, scope.work_timers)
             case AwaitAnswers():
