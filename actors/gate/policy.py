@@ -98,7 +98,8 @@ def _rule(rule: Rule, mask: _Mask) -> Json:
     content = {key: value for key, value in said.items() if value is not None}
     owner = rule.place.rpartition(".rules[")[0]  # so that the id stays if rules before it come or go
     id = hashlib.sha256(json_text.canonical([owner, content]).encode()).hexdigest()[:8]
-    return {"id": id, "text": rule_text(rule), **content}
+    in_order = attrs.evolve(rule, arguments=dict(sorted(rule.arguments.items())))
+    return {"id": id, "text": rule_text(in_order), **content}
 
 
 def _condition(path: str, condition: Condition, mask: _Mask) -> Json:
