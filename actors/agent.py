@@ -35,6 +35,7 @@ from .conversation.sender import Sender
 from .gate.check_decision import checked
 from .gate.gate import judge
 from .gate.halt import MAX_REASON, HaltState
+from .gate.policies import StoredPolicy, stored_policies
 from .log.events import Origin
 from .log.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from .log.topics import EVERYTHING
@@ -72,6 +73,17 @@ class Agent(AgentReads):
         self._require("look")
         with errors.journal_as_agent_error():
             return await read_fleet(self._journal, self.started)
+
+    async def policies(self) -> Sequence[StoredPolicy]:
+        """Return the policies by which this agent has judged calls, first used first."""
+        self._require("look")
+        with errors.journal_as_agent_error():
+            return await stored_policies(self._journal)
+
+    @property
+    def policy_revision(self) -> str:
+        """The revision of the policy of new runs."""
+        return self._cast.services.policies.current.revision
 
     def acting_as(self, principal: Principal | None) -> Self:
         """The same agent, restricted to the rights of a principal; None: not restricted.

@@ -24,6 +24,7 @@ from .http.request_observer import RequestObserver
 from .live_routes import Live
 from .openapi import document
 from .operations import OPERATIONS
+from .policy_routes import PolicyRoutes
 from .refused_request import named_on_error
 from .secured_operation import schemes_of
 from .short_ids import with_whole_ids
@@ -66,6 +67,7 @@ def make_app(
         **AGUI(agent).views(),
         **Emergency(agent).views(),
         **FleetRoutes(agent).views(),
+        **PolicyRoutes(agent).views(),
         **SessionRoutes.of(authenticator).views(),
     }
     sockets = live.sockets()

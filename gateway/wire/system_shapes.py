@@ -16,6 +16,7 @@ class Alive(Shape):
     """The answer of a process that is alive."""
 
     status: Literal["ok"] = about("Always `ok`.")
+    policy: str = about("The revision of the policy of new runs.")
 
 
 class Hints(Shape):
@@ -122,6 +123,30 @@ class HaltRequest(Shape):
     SCHEMA: ClassVar = {"additionalProperties": False}
 
     reason: str | None = maybe("The reason, for people; at most 500 characters.", maxLength=MAX_REASON)
+
+
+class PolicyRevision(Shape):
+    """A revision of the policy by which this agent has judged calls."""
+
+    revision: str = about("The first 16 digits of the SHA-256 of the policy in its canonical form.")
+    since: Time = about("The time of its first use.")
+    current: bool = about("Whether it is the policy of new runs.")
+    rules: int = about("Number of its rules.")
+
+
+class PolicyBody(PolicyRevision):
+    """A policy."""
+
+    policy: Mapping[str, Any] = about(
+        "The canonical form: the rules, and for each node that calls tools the rules and settings that hold "
+        "there. Secret values of conditions are masked."
+    )
+
+
+class PolicyHistory(Shape):
+    """The revisions of the policy."""
+
+    revisions: Sequence[PolicyRevision] = about("First used first.")
 
 
 class FleetNode(Shape):

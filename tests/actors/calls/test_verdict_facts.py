@@ -49,7 +49,9 @@ def policy_of(world: World) -> Policy:
 
 async def verdicts(world: World, *calls: Any, before: Callable[[Agent], Any] | None = None) -> list[Any]:
     """The facts in one turn with these calls, without the revision, which is the same in all."""
-    world.tool("drop"), world.tool("send", HARMLESS), world.tool("wipe", DESTRUCTIVE)
+    world.tool("drop")
+    world.tool("send", HARMLESS)
+    world.tool("wipe", DESTRUCTIVE)
     world.settings["approval"] = {"rules": RULES}
     world.plan("agent", use(*calls), say("done"))
     async with world.agent() as agent:
