@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import trio
 from trio.testing import MockClock
 
 from stopgo.gateway.cli.policy_command import history_lines, policy_lines
@@ -16,6 +17,7 @@ async def test_policy_and_its_history(serve: Any, tmp_path: Path, autojump_clock
     world.tool("wipe")
     async with world.agent() as agent:
         first = agent.policy_revision
+    await trio.sleep(1)
     world.settings["approval"] = {"rules": [{"tool": "wipe", "then": "ask"}], "in_loop": "ask"}
     async with world.agent() as agent, serve(agent) as (_, client):
         now = (await client.get("/policy")).json()
